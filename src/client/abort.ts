@@ -1,11 +1,7 @@
 /** The longest delay that `setTimeout` supports, in milliseconds. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
-/**
- * Runs `work` and returns its result. An abort ends the wait, even if `work` ignores the signal.
- *
- * @throws the signal's reason, as soon as the signal is aborted.
- */
+/** Returns the result of `work`, or throws the signal's reason at once when the signal aborts. */
 export async function orAbort<T>(
   signal: AbortSignal | undefined,
   work: () => Promise<T>,
@@ -31,11 +27,7 @@ export function follow(signal: AbortSignal | undefined, controller: AbortControl
   return () => signal?.removeEventListener("abort", onAbort);
 }
 
-/**
- * Waits at least `ms` milliseconds, although a timer may fire a little early.
- *
- * @throws the signal's reason, as soon as the signal is aborted.
- */
+/** Waits at least `ms`, although timers may fire early. Throws the reason of an abort at once. */
 export async function sleep(ms: number, signal: AbortSignal | undefined): Promise<void> {
   const endMs = performance.now() + ms;
   for (let leftMs = ms; leftMs > 0; leftMs = endMs - performance.now()) {

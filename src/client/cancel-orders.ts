@@ -5,26 +5,18 @@ import { isAmbiguous, withRetries } from "./retry.ts";
 import { type Call, send } from "./send.ts";
 
 /**
- * The outcome of a cancellation.
- *
- * `cancelled`: this call cancelled the order.
- *
- * `cancelled_or_gone`: an earlier attempt got no response or a 5xx, and a later attempt found no
- * order with this id. The earlier attempt or another client cancelled the order, or the order never
- * existed.
+ * The outcome of a cancellation. `cancelled_or_gone`: an earlier attempt got no response or a 5xx,
+ * and a later attempt found no order with this id. The earlier attempt or another client cancelled
+ * the order, or the order never existed.
  */
 export type Cancellation = "cancelled" | "cancelled_or_gone";
 
-/**
- * The outcome for one order of a batch. `not_found` and `already_shipped` mean that the batch did
- * not change this order.
- */
+/** The outcome for one order. `not_found` and `already_shipped`: the batch did not change it. */
 export interface CancelResult {
   readonly id: bigint;
   readonly outcome: Cancellation | "not_found" | "already_shipped";
 }
 
-/** The progress of a batch. */
 export interface BatchProgress {
   /** The number of orders whose outcome is known. */
   readonly done: number;
@@ -38,11 +30,10 @@ export interface BatchProgress {
 export interface BatchOptions extends CallOptions {
   /** The maximum number of requests that run at the same time. Default 6. */
   readonly concurrency?: number;
-  /** Called after the outcome of each order is known. */
   readonly onProgress?: (progress: BatchProgress) => void;
 }
 
-/** Cancels one order (`StoreOrdersClient.cancelOrder`). */
+/** See `StoreOrdersClient.cancelOrder`. */
 export async function cancelOrder(call: Call, id: bigint): Promise<Cancellation> {
   let mayBeCancelled = false;
   return withRetries(call, async () => {
@@ -59,16 +50,12 @@ export async function cancelOrder(call: Call, id: bigint): Promise<Cancellation>
   });
 }
 
-/**
- * Cancels many orders (`StoreOrdersClient.cancelOrders`).
- *
- * @param ids the ids of the orders, without duplicates.
- */
+/** See `StoreOrdersClient.cancelOrders`. The `ids` have no duplicates. */
 export async function cancelOrders(
   call: Call,
   ids: readonly bigint[],
   concurrency: number,
-  onProgress: (progress: BatchProgress) => void,
+  onProgress: BatchOptions["onProgress"],
 ): Promise<CancelResult[]> {
   const results = new Map<bigint, CancelResult>();
   const total = ids.length;
@@ -88,7 +75,7 @@ export async function cancelOrders(
         results.set(id, latest);
         const done = results.size;
         const left = total - done;
-        onProgress({ done, total, etaSeconds: etaSeconds(call, left, width), latest });
+        onProgress?.({ done, total, etaSeconds: etaSeconds(call, left, width), latest });
       }
     } catch (error) {
       failure ??= { error };

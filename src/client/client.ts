@@ -20,18 +20,15 @@ import { readOrders } from "./read-orders.ts";
 import { withRetries } from "./retry.ts";
 import { type Call, send } from "./send.ts";
 
-const DEFAULT_CONCURRENCY = 6;
-
 export interface ListOptions extends CallOptions {
   /**
-   * If true, the client reads the complete list into memory before the `for await` loop receives the
-   * first order. The client then retries the request if the list is incomplete. The list takes
-   * about 250 bytes of memory per order. Default false.
+   * If true, a loop receives the first order after the complete list is in memory, about 250 bytes
+   * per order. The client then retries the request if the list is incomplete. Default false.
    */
   readonly oneMoment?: boolean;
   /**
-   * The `etag` of a list that was received earlier. If the list has not changed since, the call
-   * throws a NotModifiedError, so that an unchanged list is never mistaken for an empty one.
+   * The `etag` of an earlier list. If the list is unchanged, the call throws a NotModifiedError, so
+   * that an unchanged list is never mistaken for an empty one.
    */
   readonly ifNoneMatch?: string | null;
 }
@@ -50,10 +47,9 @@ export interface StoreOrdersClient {
    * Lists all orders that were placed and not cancelled, in ascending `id`, one by one as they
    * arrive. A million orders need no more memory than ten. Leaving the loop cancels the request.
    *
-   * A complete list is a consistent snapshot of the store. A list is incomplete if the connection was
-   * lost, or if a large import replaced the orders. The loop then throws a BrokenListError.
-   * Request the list again, or set `oneMoment`: the client then retries before the loop gets the
-   * first order.
+   * A complete list is a consistent snapshot of the store. If the connection is lost, or a large
+   * import replaces the orders, the loop throws a BrokenListError. Request the list again, or set
+   * `oneMoment`.
    *
    * @throws {TypeError | RangeError} before any request, if an option is invalid; the message names
    *   the option.
@@ -61,15 +57,10 @@ export interface StoreOrdersClient {
   listOrders(options?: ListOptions): OrderList;
 
   /**
-   * Cancels an order that has not shipped.
+   * Cancels an order that has not shipped. After an error other than an ApiError, the order may
+   * have been cancelled. Repeating the call is safe.
    *
-   * After an error other than an ApiError, the order may have been cancelled. Repeating the call is
-   * safe.
-   *
-   * @returns `cancelled`, or `cancelled_or_gone` if an earlier attempt got no response or a 5xx and
-   *   a later attempt found no order.
-   * @throws {ApiError} if the service refuses, for example with the code `order_not_found` or
-   *   `order_already_shipped`.
+   * @throws {ApiError} if the service refuses, such as with the code `order_already_shipped`.
    * @throws {RangeError} before any request, if the id is not an int64.
    */
   cancelOrder(id: OrderId, options?: CallOptions): Promise<Cancellation>;
@@ -86,9 +77,7 @@ export interface StoreOrdersClient {
    */
   cancelOrders(ids: Iterable<OrderId>, options?: BatchOptions): Promise<CancelResult[]>;
 
-  /**
-   * The limits in the last response with rate-limit headers; `null` before the first such response.
-   */
+  /** The limits in the last response that had rate-limit headers; `null` before the first one. */
   readonly limits: Limits | null;
 }
 
@@ -114,10 +103,10 @@ export function createClient(options: ClientOptions): StoreOrdersClient {
     listOrders: ({ oneMoment = false, ifNoneMatch, ...callOptions } = {}) =>
       orderList(newCall(callOptions, ifNoneMatch), oneMoment),
     cancelOrder: async (id, callOptions = {}) => cancelOrder(newCall(callOptions), toOrderId(id)),
-    cancelOrders: async (ids, { concurrency, onProgress, ...callOptions } = {}) => {
+    cancelOrders: async (ids, { concurrency = 6, onProgress, ...callOptions } = {}) => {
       const distinct = [...new Set(Array.from(ids, toOrderId))];
-      const width = checkNumber("concurrency", concurrency ?? DEFAULT_CONCURRENCY, 1, 1_000);
-      return cancelOrders(newCall(callOptions), distinct, width, onProgress ?? (() => undefined));
+      checkNumber("concurrency", concurrency, 1, 1_000);
+      return cancelOrders(newCall(callOptions), distinct, concurrency, onProgress);
     },
     get limits() {
       return gate.limits;

@@ -15,13 +15,12 @@ export const API_ERROR_CODES = [
 
 export type ApiErrorCode = (typeof API_ERROR_CODES)[number];
 
-/** Details of the HTTP response that caused an error. */
+/** Details of the HTTP response that caused an error. A value is `null` if no response had it. */
 export interface AnswerDetails {
-  /** The HTTP status; `null` if no response arrived. */
   readonly status: number | null;
-  /** The `X-Request-Id` of the response, to quote in a problem report; `null` if there is none. */
+  /** The `X-Request-Id` of the response, to quote in a problem report. */
   readonly requestId: string | null;
-  /** Seconds to wait before the next request; `null` if the response had no `Retry-After`. */
+  /** Seconds to wait before the next request, from `Retry-After`. */
   readonly retryAfterSeconds: number | null;
 }
 
@@ -71,23 +70,16 @@ export class NetworkError extends StoreOrdersError {
   readonly code = "network_error";
 }
 
-/**
- * Thrown if no response arrives within `timeoutMs`. A timeout that interrupts a list causes a
- * BrokenListError instead, with the timeout as its `cause`.
- */
+/** Thrown if nothing arrives within `timeoutMs`; in a list, the `cause` of a BrokenListError. */
 export class TimeoutError extends StoreOrdersError {
   override readonly name = "TimeoutError";
   readonly code = "timeout";
 }
 
-/**
- * Thrown if the list is incomplete or malformed, for example because the connection was lost or a
- * large import replaced the orders. Request the list again, or set `oneMoment`.
- */
+/** Thrown if the list is incomplete or malformed. Request it again, or set `oneMoment`. */
 export class BrokenListError extends StoreOrdersError {
   override readonly name = "BrokenListError";
   readonly code = "broken_list";
-  /** The number of orders received before the error. */
   readonly receivedCount: number;
 
   constructor(
@@ -101,22 +93,15 @@ export class BrokenListError extends StoreOrdersError {
   }
 }
 
-/**
- * Thrown if a batch ended before its last order: the caller aborted it, or a request failed for a
- * reason other than `order_not_found` or `order_already_shipped`.
- */
+/** Thrown if a batch ended early, because of an abort or an error that is not about one order. */
 export class BatchInterruptedError extends StoreOrdersError {
   override readonly name = "BatchInterruptedError";
   readonly code = "batch_interrupted";
   /** The known outcomes of the batch, one for each settled order. */
   readonly results: readonly CancelResult[];
-  /**
-   * The ids of the batch whose outcome is unknown. Some of these orders may have been cancelled.
-   * Pass these ids to a new batch.
-   */
+  /** The other ids, for a new batch. Some of their orders may have been cancelled. */
   readonly unsettledIds: readonly bigint[];
 
-  /** @param cause the error that ended the batch, or the reason of the abort. */
   constructor(results: readonly CancelResult[], unsettledIds: readonly bigint[], cause: unknown) {
     const why = cause instanceof Error ? cause.message : String(cause);
     const count = unsettledIds.length;
@@ -127,7 +112,7 @@ export class BatchInterruptedError extends StoreOrdersError {
   }
 }
 
-/** Any error of this client. The `code` says which error it is. */
+/** Any error of this client. Its `code` says which. */
 export type AnyStoreOrdersError =
   | ApiError
   | UnexpectedAnswerError
@@ -137,7 +122,6 @@ export type AnyStoreOrdersError =
   | BrokenListError
   | BatchInterruptedError;
 
-/** Returns whether this client threw the error. */
 export function isStoreOrdersError(error: unknown): error is AnyStoreOrdersError {
   return error instanceof StoreOrdersError;
 }

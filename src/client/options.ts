@@ -1,6 +1,5 @@
 import type { AnyStoreOrdersError } from "./errors.ts";
 
-/** A retry that the client is about to make. */
 export interface Retry {
   /** The error of the previous attempt. */
   readonly error: AnyStoreOrdersError;
@@ -28,15 +27,9 @@ export interface CallOptions {
   readonly timeoutMs?: number;
   /** Overrides the client's `retries` for this call. */
   readonly retries?: number;
-  /**
-   * Sent as `X-Request-Id`: 1 to 255 letters, digits, `_`, `-` or `=`. Default: the service
-   * generates an id.
-   */
+  /** `X-Request-Id`: 1 to 255 letters, digits, `_`, `-` or `=`. Default: the service makes one. */
   readonly requestId?: string;
-  /**
-   * Additional request headers. A browser sends only headers that the service's CORS settings
-   * allow.
-   */
+  /** Additional request headers. In browsers, the service's CORS settings must allow them. */
   readonly headers?: Readonly<Record<string, string>>;
 }
 
@@ -46,16 +39,13 @@ export interface ClientOptions {
   readonly baseUrl: string | URL;
   /** The function that sends the requests. Default: `globalThis.fetch`. */
   readonly fetch?: typeof globalThis.fetch;
-  /**
-   * The longest wait in milliseconds for a response, and for each further part of a list. Default
-   * 30,000.
-   */
+  /** The longest wait in ms for a response, and for each further part of a list. Default 30,000. */
   readonly timeoutMs?: number;
   /** The maximum number of retries of a request. Default 5. With 0, the client never retries. */
   readonly retries?: number;
   /**
-   * The longest duration of one call in milliseconds, including its retries. The call fails at once
-   * if the wait before the next retry would exceed this duration. Default 120,000.
+   * The longest duration of one call in milliseconds, including its retries. Default 120,000. The
+   * call fails at once if the wait before the next retry would exceed this duration.
    */
   readonly maxElapsedMs?: number;
   /**
@@ -63,16 +53,12 @@ export interface ClientOptions {
    * service does not refuse it. Default false. `cancelOrders` always waits.
    */
   readonly pacing?: boolean;
-  /** Called before the client waits for a retry. */
   readonly onRetry?: (retry: Retry) => void;
   /** Called for each response, before the client reads the body. */
   readonly onResponse?: (response: ResponseInfo) => void;
 }
 
-/**
- * The validated options, with defaults for missing options. `baseUrl` has neither `/v1` nor a slash
- * at its end.
- */
+/** The validated options with defaults. `baseUrl` has neither `/v1` nor a slash at its end. */
 export type Settings = Required<Omit<ClientOptions, "baseUrl">> & { readonly baseUrl: string };
 
 /** The headers that the client sets itself, each with the option that sets its value. */
@@ -86,12 +72,7 @@ const OWN_HEADERS = {
 const REQUEST_ID = /^[\w=-]{1,255}$/;
 const ENTITY_TAG = /^(?:W\/)?"[\x21\x23-\x7e]*"$/;
 
-/**
- * Validates the options of a client and fills in defaults.
- *
- * @throws {TypeError | RangeError} if an option is invalid; the message names the option and never
- *   contains the API key.
- */
+/** Validates options and fills in defaults. Errors name the option and never show the API key. */
 export function checkOptions(options: ClientOptions): Settings {
   const { apiKey, pacing = false } = options;
   if (typeof apiKey !== "string" || !/^[\x21-\x7e]+$/.test(apiKey)) {
@@ -112,11 +93,7 @@ export function checkOptions(options: ClientOptions): Settings {
 
 type Attempts = Pick<Settings, "timeoutMs" | "retries">;
 
-/**
- * Validates `timeoutMs` and `retries`, which a call can override.
- *
- * @throws {RangeError} if an option is invalid; the message names the option.
- */
+/** Validates `timeoutMs` and `retries`, which a call can override. */
 export function checkAttempts(options: Partial<Attempts>, defaults: Attempts): Attempts {
   const { timeoutMs, retries } = options;
   return {
@@ -125,12 +102,7 @@ export function checkAttempts(options: Partial<Attempts>, defaults: Attempts): A
   };
 }
 
-/**
- * Checks that an option is an integer from `min` to `max`. `Infinity` is valid if `max` is
- * `Infinity`.
- *
- * @throws {RangeError} if the value is invalid; the message names the option.
- */
+/** Returns an option's value. Throws a RangeError if it is not from `min` to `max`. */
 export function checkNumber(name: string, value: number, min: number, max: number): number {
   const isWhole = Number.isInteger(value) || value === Infinity;
   if (isWhole && value >= min && value <= max) return value;
@@ -150,12 +122,7 @@ function checkBaseUrl(baseUrl: string | URL): string {
   return origin + pathname.replace(/(?:\/v1)?\/*$/, "");
 }
 
-/**
- * Returns the headers that every request of a call sends.
- *
- * @throws {TypeError} if an option is invalid; the message names the option and never contains the
- *   API key.
- */
+/** Returns the headers of each request of a call. Throws a TypeError that names a bad option. */
 export function requestHeaders(
   apiKey: string,
   { requestId, headers = {} }: CallOptions,

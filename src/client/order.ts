@@ -1,9 +1,7 @@
 /** An order. Integer fields are exact int64 values. A field without a value is absent. */
 export interface Order {
   readonly id: bigint;
-  /** The id of the ordered animal. */
   readonly petId?: bigint;
-  /** The number of units ordered. */
   readonly quantity?: bigint;
   /** The ship date and time in RFC 3339, in UTC with milliseconds: `2026-11-20T08:30:00.000Z`. */
   readonly shipDate?: string;
@@ -24,10 +22,7 @@ const FIELD_TYPES: Readonly<Record<keyof Order, string>> = {
 
 const CANONICAL_DECIMAL = /^(?:0|-?[1-9][0-9]{0,18})$/;
 
-/**
- * Returns whether a parsed JSON value is an order. Integers must be parsed as bigint. Unknown
- * fields are allowed.
- */
+/** Returns whether parsed JSON, with integers as bigints, is an order. Allows unknown fields. */
 export function isOrder(value: unknown): value is Order {
   if (typeof value !== "object" || value === null || !("id" in value)) return false;
   const fields = value as Readonly<Record<string, unknown>>;
@@ -37,12 +32,7 @@ export function isOrder(value: unknown): value is Order {
   });
 }
 
-/**
- * Converts an id to a bigint.
- *
- * @throws {RangeError} if the id is not an int64, or is a `number` that is not a safe integer and
- *   so may have been rounded.
- */
+/** Converts an id. Throws a RangeError if it is no int64, or a `number` that may be rounded. */
 export function toOrderId(id: OrderId): bigint {
   const text = String(id);
   const isExact = typeof id !== "number" || Number.isSafeInteger(id);

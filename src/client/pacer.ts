@@ -6,17 +6,14 @@ import {
   type WindowQuota,
 } from "./rate-limit-headers.ts";
 
-/** A rate-limit window as this client knows it. Times are milliseconds of a monotonic clock. */
 interface OpenWindow extends WindowQuota {
   /**
-   * The end of the window as the client computes it from `resetSeconds`. This time is never before
-   * the real end, because the service rounds `resetSeconds` up, and because the response takes time
-   * to arrive.
+   * The end of the window in milliseconds of a monotonic clock. Never before the real end, because
+   * the service rounds `resetSeconds` up, and the response takes time to arrive.
    */
   readonly endsMs: number;
 }
 
-/** The parsed rate-limit headers of a response. */
 type Announcement = Omit<Limits, "answeredAt">;
 
 /** When the rate limits admit the last of several requests, which may need successive windows. */
@@ -41,10 +38,7 @@ export class Pacer {
   /** The time until which `Retry-After` forbids requests. */
   #heldUntilMs = 0;
 
-  /**
-   * Returns how long the next request must wait, in milliseconds; `Infinity` means until the next
-   * response.
-   */
+  /** The milliseconds that the next request must wait; `Infinity` until the next response. */
   waitMs(nowMs: number): number {
     if (nowMs < this.#heldUntilMs) return this.#heldUntilMs - nowMs;
     const open = [...this.#windows.values()].filter(({ endsMs }) => nowMs < endsMs);
@@ -55,27 +49,21 @@ export class Pacer {
     return this.#underWay < room ? 0 : Infinity;
   }
 
-  /** Counts a request that is about to be sent. */
   begin(): void {
     this.#underWay += 1;
   }
 
-  /**
-   * Records the end of a request and the rate-limit headers of the response.
-   *
-   * @param announcement `null` if no response arrived; the service may have counted the request.
-   */
-  end(announcement: Announcement | null, nowMs: number): void {
+  /** Records the end of a request. `windows` is empty if no response had rate-limit headers. */
+  end({ windows, retryAfterSeconds }: Announcement, nowMs: number): void {
     this.#underWay -= 1;
-    if (announcement === null) {
+    if (retryAfterSeconds !== null) {
+      this.#heldUntilMs = Math.max(this.#heldUntilMs, nowMs + retryAfterSeconds * 1_000);
+    }
+    if (windows.length === 0) {
+      // The service may have counted the request before the connection or a proxy failed.
       for (const [name, window] of this.#windows) {
         this.#windows.set(name, { ...window, remaining: Math.max(0, window.remaining - 1) });
       }
-      return;
-    }
-    const { windows, retryAfterSeconds } = announcement;
-    if (retryAfterSeconds !== null) {
-      this.#heldUntilMs = Math.max(this.#heldUntilMs, nowMs + retryAfterSeconds * 1_000);
     }
     for (const window of windows) this.#learn(window, nowMs);
   }
@@ -116,10 +104,7 @@ export class Pacer {
   }
 }
 
-/**
- * Delays the requests of paced calls (option `pacing`, and `cancelOrders`) until the rate limits of
- * the key admit them.
- */
+/** Delays the requests of paced calls (`pacing`, `cancelOrders`) until the limits admit them. */
 export class Gate {
   readonly pacer = new Pacer();
   /** See `StoreOrdersClient.limits`. */
@@ -127,15 +112,10 @@ export class Gate {
   /** The average time in milliseconds until a response arrives, mostly of the last 20 responses. */
   responseMs = 0;
   #responses = 0;
-  /** Wakes the requests that wait for the next response. */
+  /** Wake the requests that wait for the next response. */
   #wakers: (() => void)[] = [];
 
-  /**
-   * Counts a request as in flight. If `isPaced`, waits first until the rate limits admit the
-   * request.
-   *
-   * @throws the signal's reason, as soon as the signal is aborted.
-   */
+  /** Counts a request as in flight. If `isPaced`, first waits until the limits admit it. */
   async enter(isPaced: boolean, signal: AbortSignal | undefined): Promise<void> {
     signal?.throwIfAborted();
     while (isPaced) {
@@ -147,26 +127,18 @@ export class Gate {
     this.pacer.begin();
   }
 
-  /**
-   * Records the headers of a response and wakes waiting requests.
-   *
-   * @param headers `null` if no response arrived.
-   * @param elapsedMs the time in milliseconds since the request was sent.
-   */
+  /** Records a response, and wakes waiting requests. `headers` is `null` if none arrived. */
   leave(headers: Headers | null, elapsedMs: number): void {
-    const announcement = headers && {
-      windows: readWindows(headers),
-      retryAfterSeconds: readRetryAfterSeconds(headers),
-    };
+    const received = headers ?? new Headers();
+    const windows = readWindows(received);
+    const announcement = { windows, retryAfterSeconds: readRetryAfterSeconds(received) };
     this.pacer.end(announcement, performance.now());
     if (headers !== null) {
       this.#responses = Math.min(20, this.#responses + 1);
       this.responseMs += (elapsedMs - this.responseMs) / this.#responses;
     }
     // Keeps the earlier limits if a response, such as a proxy's, has no rate-limit headers.
-    if (announcement !== null && announcement.windows.length > 0) {
-      this.limits = { ...announcement, answeredAt: new Date() };
-    }
+    if (windows.length > 0) this.limits = { ...announcement, answeredAt: new Date() };
     for (const wake of this.#wakers.splice(0)) wake();
   }
 }

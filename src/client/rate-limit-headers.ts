@@ -13,9 +13,7 @@ export interface WindowQuota {
 
 /** The rate-limit data of one response. */
 export interface Limits {
-  /**
-   * The windows in the order of the `RateLimit` header. The service names them `minute` and `day`.
-   */
+  /** The windows `minute` and `day`, in the order of the `RateLimit` header. */
   readonly windows: readonly WindowQuota[];
   /** `Retry-After` in seconds; `null` if the response had no such header. */
   readonly retryAfterSeconds: number | null;
@@ -23,12 +21,7 @@ export interface Limits {
   readonly answeredAt: Date;
 }
 
-/**
- * Reads the windows from `RateLimit` and `RateLimit-Policy`
- * (draft-ietf-httpapi-ratelimit-headers-11).
- *
- * @returns the windows that both headers describe; none if a header is missing or malformed.
- */
+/** Reads the windows that both headers of draft-ietf-httpapi-ratelimit-headers-11 describe. */
 export function readWindows(headers: Headers): WindowQuota[] {
   const policies = parseItems(headers.get("RateLimit-Policy"));
   return [...parseItems(headers.get("RateLimit"))].flatMap(([name, window]) => {
@@ -43,11 +36,7 @@ export function readWindows(headers: Headers): WindowQuota[] {
   });
 }
 
-/**
- * Reads `Retry-After`, which is a number of seconds or a date (RFC 9110, section 10.2.3).
- *
- * @returns the seconds to wait, never negative; `null` if the header is missing or malformed.
- */
+/** Reads `Retry-After` in seconds (RFC 9110, section 10.2.3); `null` if missing or malformed. */
 export function readRetryAfterSeconds(headers: Headers): number | null {
   const text = headers.get("Retry-After")?.trim() ?? "";
   if (/^\d+$/.test(text)) return Number(text);

@@ -33,11 +33,8 @@ class OrderParser {
   }
 
   /**
-   * Parses the next part of the list.
-   *
-   * @param part `undefined` at the end of the body.
-   * @returns the orders whose last byte is in this part; `undefined` after a complete list.
-   * @throws {Error} if the list is incomplete or malformed; the message says why.
+   * Returns the orders that end in the next part of the list. At the end of the body, `part` is
+   * `undefined`, and so is the result. Throws if the list is incomplete or malformed.
    */
   parse(part: Uint8Array | undefined): readonly Order[] | undefined {
     this.#orders = [];
@@ -48,13 +45,7 @@ class OrderParser {
   }
 }
 
-/**
- * Yields the orders of a list as they arrive. At the end, or if the caller stops early, cancels the
- * request.
- *
- * @throws {BrokenListError} if the list is incomplete or malformed.
- * @throws {UnexpectedAnswerError} if the response is not JSON.
- */
+/** Yields the orders of a list as they arrive. Cancels the request if the caller stops early. */
 export async function* readOrders(
   answer: Answer,
   signal: AbortSignal | undefined,

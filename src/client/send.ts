@@ -13,11 +13,10 @@ import type { ResponseInfo, Settings } from "./options.ts";
 import type { Gate } from "./pacer.ts";
 import { readRetryAfterSeconds } from "./rate-limit-headers.ts";
 
-/** The settings that the requests of one call share. */
+/** The settings of one call's requests. If `isPaced`, they wait until the limits admit them. */
 export interface Call {
   readonly settings: Settings;
   readonly gate: Gate;
-  /** Whether the requests of the call wait until the rate limits admit them. */
   readonly isPaced: boolean;
   readonly signal: AbortSignal | undefined;
   readonly headers: Headers;
@@ -27,7 +26,6 @@ export interface Call {
 class Deadline {
   readonly #controller = new AbortController();
   readonly signal = this.#controller.signal;
-  /** Stops listening to the caller's signal. */
   readonly #unfollow: () => void;
   readonly #timeoutMs: number;
 
@@ -36,7 +34,7 @@ class Deadline {
     this.#timeoutMs = timeoutMs;
   }
 
-  /** Returns the result of `work`, unless the timeout or an abort comes first. */
+  /** Returns the result of `work`; throws if the timeout or an abort comes first. */
   async within<T>(work: () => Promise<T>): Promise<T> {
     const timeout = setTimeout(() => {
       this.#controller.abort(new TimeoutError(`Nothing arrived within ${this.#timeoutMs} ms.`));
@@ -93,21 +91,15 @@ export class Answer implements AnswerDetails {
     );
   }
 
-  /**
-   * Stops listening to the caller's signal, and cancels the request if its body is not read to the
-   * end. A connection whose response is complete stays open.
-   */
+  /** Stops listening to the caller's signal, and cancels the request if its body is not read. */
   abort(): void {
     this.#deadline.abort();
   }
 }
 
 /**
- * Sends a request once.
- *
- * @returns the response, if its status is `expectedStatus`; the caller ends it with `abort`.
- * @throws {StoreOrdersError} if the request fails or the response has another status. Throws the
- *   reason of the caller's signal if the caller aborts, and passes on errors of `onResponse`.
+ * Sends a request once. Returns the response, which the caller ends with `abort`; throws if its
+ * status is not `expectedStatus`. Passes on errors of `onResponse`.
  */
 export async function send(
   call: Call,

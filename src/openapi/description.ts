@@ -1,13 +1,10 @@
 import { parseConfig } from "../worker/config.ts";
-import { EXACT_READERS, type ExactReader, ROUNDING_WARNING } from "./exact-integers.ts";
+import { EXACT_READERS, ROUNDING_WARNING } from "./exact-integers.ts";
 import { type Limits, PLAN_LIMITS } from "../worker/limit-rules/plans.ts";
 
 const { bans } = parseConfig({});
 
-/**
- * The description of the whole service in Markdown. The figures for bans are the defaults, which a
- * deployment can change.
- */
+/** The description of the service in Markdown. A deployment can change the figures for bans. */
 export const description = `List the orders of a store, and cancel those that have not shipped.
 
 ## Integers
@@ -39,7 +36,8 @@ Filtering and pagination of the list come with v2, at an address of its own; \`/
 Before \`/v1\` ends, each of its answers announces the end. \`Deprecation\` (RFC 9745) is the time from which it is
 deprecated; \`Sunset\` (RFC 8594) is the time from which it may stop answering.`;
 
-function readerSection({ language, fence, note, lines }: ExactReader): string {
+function readerSection(reader: (typeof EXACT_READERS)[number]): string {
+  const { language, fence, note, lines } = reader;
   return `### ${language}\n\n${note}\n\n\`\`\`${fence}\n${lines}\n\`\`\``;
 }
 

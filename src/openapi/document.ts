@@ -17,11 +17,8 @@ export const info = {
 export type Contact = { readonly email: string } | { readonly url: string };
 
 /**
- * Returns the OpenAPI 3.1 document as JSON text. The int64 bounds in the text are exact, but a
- * parser such as `JSON.parse` rounds them.
- *
- * @param origin the public address of the service, such as `https://orders.example`. Without an
- *   origin, the server's address in the document is relative to the document's address.
+ * Returns the OpenAPI 3.1 document as JSON text, with exact int64 bounds. Without an origin, such as
+ * `https://orders.example`, the server's address is relative to the document's address.
  */
 export function openApiDocument(origin = "", contact?: Contact): string {
   const document = {

@@ -5,6 +5,8 @@ interface Header {
   readonly description: string;
   readonly schema: Readonly<Record<string, unknown>>;
   readonly example: string | number;
+  /** False if the header is sent only if the operator has set its date. Default true. */
+  readonly required?: false;
 }
 
 const { minute, day } = WINDOW_SECONDS;
@@ -58,6 +60,7 @@ const everywhere = {
     description: "The time from which this version is deprecated (RFC 9745).",
     schema: { type: "string", pattern: "^@-?\\d+$" },
     example: "@1830297600",
+    required: false,
   },
   Sunset: {
     description: "The time from which this version may stop answering (RFC 8594).",
@@ -66,6 +69,7 @@ const everywhere = {
       pattern: "^[A-Z][a-z]{2}, \\d{2} [A-Z][a-z]{2} \\d{4} [\\d:]{8} GMT$",
     },
     example: "Sat, 01 Jul 2028 00:00:00 GMT",
+    required: false,
   },
 } as const satisfies Record<string, Header>;
 
@@ -107,21 +111,15 @@ const headers = { ...everywhere, ...someResponses } satisfies Record<
 
 export type HeaderName = keyof typeof headers;
 
-/** The headers that are sent only if the operator has set their dates. */
-const OPTIONAL: readonly string[] = ["Deprecation", "Sunset"] satisfies HeaderName[];
-
 /** Every header that a response can have, for `components.headers`. */
 export const componentHeaders = Object.fromEntries(
-  Object.entries<Header>(headers).map(([name, header]) => [
+  Object.entries<Header>(headers).map(([name, { required = true, ...header }]) => [
     name,
-    { ...header, required: !OPTIONAL.includes(name) },
+    { ...header, required },
   ]),
 );
 
-/**
- * Returns references to the headers of a response: those of every response, and the `own` headers
- * of this response.
- */
+/** Returns references to the headers of a response: its `own` ones, and those of every response. */
 export function headerRefs(...own: HeaderName[]): Record<string, { $ref: string }> {
   return Object.fromEntries(
     [...own, ...Object.keys(everywhere)].map((name) => [

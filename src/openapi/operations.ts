@@ -7,10 +7,7 @@ const LIST_EXAMPLE = [
   { id: 1008 },
 ];
 
-/**
- * The `paths` object of the OpenAPI document, with both operations. Paths are relative to the
- * server's address (docs/api.md, Orders).
- */
+/** The `paths` of the OpenAPI document, relative to the server's address (docs/api.md, Orders). */
 export const paths = {
   "/store/orders": {
     parameters: [{ $ref: "#/components/parameters/X-Request-Id" }],

@@ -27,7 +27,6 @@ interface Operation {
   readonly description: string;
   /** The parameters of the path and of the operation. */
   readonly parameters: readonly Field[];
-  /** The responses by status. */
   readonly responses: Readonly<Record<string, DocumentedAnswer>>;
 }
 

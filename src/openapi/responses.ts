@@ -4,9 +4,8 @@ import { schemaRef } from "./schemas.ts";
 
 interface ErrorAnswer {
   readonly description: string;
-  readonly codes: readonly [ErrorCode, ...ErrorCode[]];
   readonly headers?: readonly HeaderName[];
-  /** An example `message` for each error code of this error response. */
+  /** An example `message` for each error code of this response. */
   readonly messages: Partial<Record<ErrorCode, string>>;
 }
 
@@ -15,7 +14,6 @@ export const ERROR_ANSWERS = {
   Unauthorized: {
     description:
       "The API key is missing, malformed, unknown, expired, revoked or replaced by a newer one. The request counts against the budget of the client's address, and its rate-limit headers describe that budget.",
-    codes: ["unauthorized"],
     headers: ["WWW-Authenticate"],
     messages: {
       unauthorized: "No API key was sent. Send your API key as `Authorization: Bearer <API_KEY>`.",
@@ -24,7 +22,6 @@ export const ERROR_ANSWERS = {
   NotFound: {
     description:
       "`order_not_found`: no order has this id, or it was cancelled before. `not_found`: there is no such path, whatever the method.",
-    codes: ["order_not_found", "not_found"],
     messages: {
       order_not_found: "No order has the id 42. It may have been cancelled before.",
       not_found:
@@ -33,13 +30,11 @@ export const ERROR_ANSWERS = {
   },
   MethodNotAllowed: {
     description: "The path does not have this method.",
-    codes: ["method_not_allowed"],
     headers: ["Allow"],
     messages: { method_not_allowed: "POST is not possible here. Use GET or HEAD." },
   },
   Conflict: {
     description: "The order has shipped; it is unchanged.",
-    codes: ["order_already_shipped"],
     messages: {
       order_already_shipped: "Order 1004 has already shipped, so it can no longer be cancelled.",
     },
@@ -47,7 +42,6 @@ export const ERROR_ANSWERS = {
   TooManyRequests: {
     description:
       "`rate_limit_exceeded`: a window is full, and the request was not counted. `api_key_banned`: the key kept sending after it was told to wait, and is banned for a while. In both cases, wait for the time in `Retry-After`. An address that sent too many requests without a valid key receives `rate_limit_exceeded` as well.",
-    codes: ["rate_limit_exceeded", "api_key_banned"],
     headers: ["Retry-After"],
     messages: {
       rate_limit_exceeded:
@@ -58,7 +52,6 @@ export const ERROR_ANSWERS = {
   },
   InternalError: {
     description: "A fault of the service. Report it with the `X-Request-Id`.",
-    codes: ["internal_error"],
     messages: {
       internal_error:
         "Something went wrong on our side. Please report it with the request id 5326b8b8-ae4f-4a2d-b4e5-b61b76a5b63f.",
@@ -67,7 +60,6 @@ export const ERROR_ANSWERS = {
   Unavailable: {
     description:
       "The database cannot be reached, the API key sends more requests at once than can be counted, the service sends too many long lists at the moment, or the store has more orders than one response can list. Repeat the request after the time in `Retry-After`. A cancellation can be repeated safely.",
-    codes: ["service_unavailable"],
     headers: ["Retry-After"],
     messages: {
       service_unavailable:
@@ -76,7 +68,11 @@ export const ERROR_ANSWERS = {
   },
 } as const satisfies Record<string, ErrorAnswer>;
 
-type ErrorAnswerName = keyof typeof ERROR_ANSWERS;
+/** Returns the error codes of an error response, and their common HTTP status. */
+export function codesOf({ messages }: ErrorAnswer) {
+  const codes = Object.keys(messages) as [ErrorCode, ...ErrorCode[]];
+  return { codes, status: ERROR_STATUS[codes[0]] };
+}
 
 /** Returns every error response, for `components.responses`. */
 export function componentResponses(): Record<string, unknown> {
@@ -93,8 +89,9 @@ export function orderMethodNotAllowed(): unknown {
   return { ...response, headers: { ...response.headers, Allow } };
 }
 
-function errorResponse({ description, codes, headers = [], messages }: ErrorAnswer) {
-  const status = ERROR_STATUS[codes[0]];
+function errorResponse(answer: ErrorAnswer) {
+  const { description, headers = [], messages } = answer;
+  const { codes, status } = codesOf(answer);
   const narrowed = {
     properties: { code: { enum: codes }, status: { const: status } },
     required: ["code", "status"],
@@ -116,10 +113,12 @@ function errorResponse({ description, codes, headers = [], messages }: ErrorAnsw
 }
 
 /** Returns references to these error responses, by their HTTP status. */
-export function responseRefs(...names: ErrorAnswerName[]): Record<string, { $ref: string }> {
+export function responseRefs(
+  ...names: (keyof typeof ERROR_ANSWERS)[]
+): Record<string, { $ref: string }> {
   return Object.fromEntries(
     names.map((name) => [
-      ERROR_STATUS[ERROR_ANSWERS[name].codes[0]],
+      codesOf(ERROR_ANSWERS[name]).status,
       { $ref: `#/components/responses/${name}` },
     ]),
   );

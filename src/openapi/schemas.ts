@@ -25,10 +25,7 @@ const listedOrderSchema = orderSchema.partial().meta({
     "An order. Every order has an `id`; any other field that the order lacks is left out, never `null`.",
 });
 
-/**
- * Returns the schemas of orders, int64s and errors. The name of a schema in the OpenAPI document
- * is the id in its `meta`.
- */
+/** Returns `components.schemas`. The name of each schema is the id in its `meta`. */
 export function componentSchemas(): Record<string, JsonSchema> {
   const registry = z.registry<{ id?: string | undefined }>();
   for (const schema of [listedOrderSchema, int64Schema, errorSchema]) {

@@ -13,14 +13,11 @@ import {
 import { Server } from "./server.ts";
 import { createKeys, createStore, type Keys } from "./store.ts";
 
-/** The checkout that contains a Worker: this one, or that of the baseline commit. */
 export type Version = "today" | "baseline";
 
 interface ServeOptions {
-  /** The Worker; the service by default. */
   readonly worker?: Worker;
   readonly version?: Version;
-  /** The number of orders in the store; ten by default. */
   readonly orders?: number;
   readonly vars?: Readonly<Record<string, string>>;
 }
@@ -31,14 +28,10 @@ export class Bench {
   /** The number of orders in the largest store. */
   readonly orders: number;
   readonly folder: string;
-  /** The keys in every store. */
   readonly keys: Keys = createKeys();
   readonly #made = new Map<string, Promise<unknown>>();
   #copies = 0;
 
-  /**
-   * @param folder an empty folder for bundles and stores, which `remove` removes.
-   */
   constructor(options: { rounds: number; orders: number; folder: string }) {
     this.rounds = options.rounds;
     this.orders = options.orders;
@@ -46,9 +39,8 @@ export class Bench {
   }
 
   /**
-   * Serves a Worker on a new copy of a store, with an empty cache. The disposal of the server
-   * removes the copy. Both versions use copies of one store, because a migrated store must also
-   * serve the previous version.
+   * Serves a Worker on a new copy of a store. The disposal of the server removes the copy. Both
+   * versions use copies of one store, because a migrated store must also serve the former version.
    */
   async serve(options: ServeOptions = {}): Promise<Server> {
     const { worker = "service", version = "today", orders = 10, vars = {} } = options;
@@ -70,7 +62,6 @@ export class Bench {
     });
   }
 
-  /** The path of the file whose orders are in the store with this number of orders. */
   orderFile(orders: number): string {
     return join(this.folder, `orders-${orders}.ndjson`);
   }

@@ -3,23 +3,16 @@ import { CONNECTIONS, type Request, requestRate } from "./load.ts";
 import { medianText, type Result, type Spread, spreadOf } from "./report.ts";
 import type { Server } from "./server.ts";
 
-/** The number of requests in one measurement on several connections. */
+/** The number of requests in one measurement; fewer on a single connection, which is slower. */
 const REQUESTS = 5_000;
-/** The number of requests in one measurement on a single connection, which has a lower rate. */
 const REQUESTS_OF_ONE_CONNECTION = 1_500;
 
-/**
- * How many times a comparison starts both of its servers. Two processes with the same work have
- * rates that differ by a few percent. Several starts reduce the effect of these differences.
- */
+/** How often a comparison starts its servers: equal processes differ by a few percent. */
 const STARTS = 3;
 
 /**
- * Measures the contestants in turns, so that other work on the machine affects all of them alike.
- * Every second round has the reverse sequence. Before the first round, each contestant runs once as
- * a warm-up, which is not measured.
- *
- * @returns the measurements of each contestant, round by round.
+ * Measures the contestants in turns after a warm-up, so that other work on the machine affects all of
+ * them alike. Every second round has the reverse sequence.
  */
 export async function takeTurns<Name extends string, Figure>(
   rounds: number,
@@ -39,7 +32,7 @@ export async function takeTurns<Name extends string, Figure>(
   return figures;
 }
 
-/** Divides each measurement by another contestant's measurement in the same round. */
+/** Divides each measurement by the other contestant's measurement in the same round. */
 export function ratiosOf(figures: readonly number[], others: readonly number[]): Spread {
   return spreadOf(figures.map((figure, round) => figure / (others[round] ?? Number.NaN)));
 }
@@ -47,13 +40,12 @@ export function ratiosOf(figures: readonly number[], others: readonly number[]):
 /** One of the two servers in a comparison of rates. */
 export interface Side {
   readonly start: () => Promise<Server>;
-  /** Prepares the server. Returns a function that creates the request with a given index. */
+  /** Prepares the server. Returns a function that creates each request by its index. */
   readonly prepare: (server: Server) => Promise<(index: number) => Request>;
   /** The HTTP status that every response must have. */
   readonly status: number;
 }
 
-/** A comparison of the service with a peer that handles the same kind of request. */
 interface RateComparison {
   readonly what: string;
   readonly atLeast: number;
@@ -62,10 +54,7 @@ interface RateComparison {
   readonly connections?: number;
 }
 
-/**
- * Compares how many requests of one kind the service and another Worker answer per second. The
- * other Worker is a bare Worker or an earlier version of the service.
- */
+/** Compares how many requests of one kind the service and another Worker answer per second. */
 export async function compareRates(bench: Bench, comparison: RateComparison): Promise<Result> {
   const { what, atLeast, service, peer, connections = CONNECTIONS } = comparison;
   const count = connections === 1 ? REQUESTS_OF_ONE_CONNECTION : REQUESTS;

@@ -4,18 +4,15 @@ import { Pool, request } from "undici";
 import type { Operations } from "./observed/counted-service.ts";
 import type { Server } from "./server.ts";
 
-/** The default number of connections of a load. */
 export const CONNECTIONS = 32;
 const BAN_TIMEOUT_MS = 30_000;
 
-/** A request that the benchmark sends. */
 export interface Request {
   readonly url: string;
   readonly method?: "GET" | "DELETE" | "OPTIONS" | "PUT";
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** Returns a request for the list of orders. */
 export function listRequest(
   url: string,
   key: string,
@@ -24,18 +21,13 @@ export function listRequest(
   return { url: `${url}/v1/store/orders`, headers: { Authorization: `Bearer ${key}`, ...headers } };
 }
 
-/** A complete response. */
 export interface Answer {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
   readonly body: Buffer;
 }
 
-/**
- * Sends a request on its own connection and reads the whole response.
- *
- * @throws {Error} if the status of the response is not `expectedStatus`.
- */
+/** Sends a request on its own connection. Throws if the status is not `expectedStatus`. */
 export async function send(sent: Request, expectedStatus?: number): Promise<Answer> {
   const { url, ...options } = sent;
   const { statusCode, headers, body } = await request(url, { ...options, reset: true });
@@ -47,21 +39,14 @@ export async function send(sent: Request, expectedStatus?: number): Promise<Answ
   return { status: statusCode, headers, body: Buffer.concat(pieces) };
 }
 
-/** The times of a list, in milliseconds. */
+/** The times from the request to the first and last byte, and the server's processor time. */
 export interface ListTimes {
-  /** From the request to the first byte of the response's body. */
   readonly firstByteMs: number;
-  /** From the request to the last byte of the response's body. */
   readonly totalMs: number;
-  /** The processor time that the server used, a multiple of 10. */
   readonly processorMs: number;
 }
 
-/**
- * Requests a list of orders and measures the times of the response. Keeps no part of the list.
- *
- * @throws {Error} if the list is incomplete: its last byte is not the closing bracket.
- */
+/** Measures a list of orders, without keeping it. Throws if its last byte is not the `]`. */
 export async function timeList(server: Server, { url, ...options }: Request): Promise<ListTimes> {
   const spentBefore = server.process.processorMs();
   const startMs = performance.now();
@@ -84,15 +69,8 @@ export interface Load {
   readonly connections?: number;
 }
 
-/** The responses to a load. */
-export interface Answered {
-  readonly perSecond: number;
-  /** The number of responses with each HTTP status. */
-  readonly statuses: ReadonlyMap<number, number>;
-}
-
-/** Sends each request as soon as a connection is free. */
-export async function sendLoad(load: Load): Promise<Answered> {
+/** Sends each request as soon as a connection is free. Counts the responses by HTTP status. */
+export async function sendLoad(load: Load) {
   const { requestAt, count, connections = CONNECTIONS } = load;
   // Opens new connections for each load, because Workers close idle connections.
   const pool = new Pool(new URL(requestAt(0).url).origin, { connections });
@@ -111,12 +89,7 @@ export async function sendLoad(load: Load): Promise<Answered> {
   return { perSecond: count / seconds, statuses };
 }
 
-/**
- * Sends a load and measures its rate.
- *
- * @returns the number of requests per second.
- * @throws {Error} if the status of a response is not `expectedStatus`.
- */
+/** Returns the requests per second of a load. Throws if a status is not `expectedStatus`. */
 export async function requestRate(load: Load, expectedStatus: number): Promise<number> {
   const { perSecond, statuses } = await sendLoad(load);
   for (const [status, answers] of statuses) {
@@ -137,13 +110,8 @@ export async function sendOne(pool: Pool, { url, ...options }: Request): Promise
 }
 
 /**
- * Sends requests at a fixed rate, each on its own connection, even while earlier requests are still
- * in flight.
- *
- * @param everyMs the time between two requests in milliseconds.
- * @param expected the HTTP statuses that the responses may have.
- * @param isOver called before each request; `true` ends the load.
- * @throws {Error} if a response has another status, or does not arrive.
+ * Sends a request every `everyMs` milliseconds, even while earlier ones are still in flight, until
+ * `isOver`. Throws if the status of a response is not `expected`.
  */
 export async function sendEvery(
   everyMs: number,

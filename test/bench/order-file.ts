@@ -1,12 +1,8 @@
-import { createReadStream } from "node:fs";
-import { open } from "node:fs/promises";
-import { createInterface } from "node:readline";
+import { open, readFile } from "node:fs/promises";
 import { INT64_MAX, INT64_MIN } from "../../src/worker/orders/int64.ts";
 
 const LINES_AT_ONCE = 10_000;
-/**
- * Makes order ids larger than 2^53. Code that rounds these ids would mix up neighbouring orders.
- */
+/** Makes ids so large that code which rounds them mixes up neighbouring orders. */
 const LARGE_IDS = 2n ** 60n;
 const FIRST_SHIP_DATE_MS = Date.UTC(2026, 0, 1);
 
@@ -21,18 +17,10 @@ export async function writeOrderFile(path: string, count: number): Promise<void>
   await file.close();
 }
 
-/** Yields, in pieces, the JSON list that the API must return for an order file. */
-export async function* expectedList(path: string): AsyncGenerator<Buffer> {
-  let opening = "[";
-  let lines: string[] = [];
-  for await (const line of createInterface({ input: createReadStream(path) })) {
-    lines.push(line);
-    if (lines.length < LINES_AT_ONCE) continue;
-    yield Buffer.from(opening + lines.join(","));
-    opening = ",";
-    lines = [];
-  }
-  yield Buffer.from(lines.length > 0 ? `${opening}${lines.join(",")}]` : "]");
+/** Returns the JSON list that the API must return for an order file. */
+export async function expectedList(path: string): Promise<Buffer> {
+  const lines = await readFile(path, "utf8");
+  return Buffer.from(`[${lines.trimEnd().replaceAll("\n", ",")}]`);
 }
 
 /** Returns an order as JSON. Some orders have extreme int64 values, and some lack fields. */
@@ -51,10 +39,7 @@ function orderLine(index: number, count: number): string {
   return `{${members.filter((member) => member !== "").join(",")}}`;
 }
 
-/**
- * Returns the id of the order at `index`. The first id is the smallest int64, and the last id is
- * the largest int64. Other ids are small in the first half and above 2^60 in the second half.
- */
+/** Ids are small in the first half and above 2^60 in the second, between the extremes of int64. */
 function orderId(index: number, count: number): bigint {
   if (index === 0) return INT64_MIN;
   if (index === count - 1) return INT64_MAX;

@@ -1,16 +1,13 @@
-/** A summary of several measurements. */
 export interface Spread {
   readonly median: number;
   readonly min: number;
   readonly max: number;
 }
 
-/** A row in the results table of the benchmark. */
+/** A row of the results: the measurements of the service and of its peer, if any, with units. */
 export interface Result {
   readonly what: string;
-  /** The measurement of the service, with its unit. */
   readonly service: string;
-  /** The measurement of the peer, with its unit; empty if there is no peer. */
   readonly peer: string;
   /** The number to compare with `target`, usually the ratio of the two measurements. */
   readonly ratio: Spread | null;
@@ -19,7 +16,6 @@ export interface Result {
   readonly target: { readonly atLeast: number } | { readonly atMost: number } | null;
 }
 
-/** A table of the report other than the results. */
 export interface Table {
   readonly head: readonly string[];
   readonly rows: readonly (readonly string[])[];
@@ -31,7 +27,6 @@ function isMet({ ratio, target }: Result): boolean | null {
   return "atLeast" in target ? ratio.median >= target.atLeast : ratio.median <= target.atMost;
 }
 
-/** Returns the results as a table. */
 export function resultTable(results: readonly Result[]): Table {
   return {
     head: ["What", "Service", "Peer", "Median (min–max)", "By processor time", "Target", "Met"],
@@ -47,7 +42,6 @@ export function resultTable(results: readonly Result[]): Table {
   };
 }
 
-/** Formats a table in Markdown. */
 export function toMarkdown({ head, rows }: Table): string {
   const line = (cells: readonly string[]) => `| ${cells.join(" | ")} |\n`;
   return [head, head.map(() => "---"), ...rows].map(line).join("");
@@ -67,7 +61,6 @@ export function number(value: number): string {
   return digits.toLocaleString("en");
 }
 
-/** Formats the median of some measurements with their unit. */
 export function medianText(figures: readonly number[], unit: string): string {
   return `${number(spreadOf(figures).median)} ${unit}`;
 }

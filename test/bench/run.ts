@@ -12,10 +12,7 @@ import { inventedKeys } from "./sections/invented-keys.ts";
 import { busyList, farList, largeList, memory } from "./sections/lists.ts";
 import { requests } from "./sections/requests.ts";
 
-/**
- * The sections of the benchmark by name. Each section adds rows to the table of results, or a table
- * of its own.
- */
+/** Each section adds rows to the table of results, or a table of its own. */
 const SECTIONS = {
   requests,
   "large-list": largeList,

@@ -7,7 +7,6 @@ import { LAYOUT_VERSION } from "../../src/operator/database/local-store.ts";
 import type { Bundle } from "./bundle.ts";
 import { childProcesses, WorkerProcess } from "./worker-process.ts";
 
-/** The store and the configuration of a Worker. */
 interface ServerOptions {
   /** The folder of the store. */
   readonly store: string;
@@ -16,10 +15,7 @@ interface ServerOptions {
   readonly isTemporary?: boolean;
 }
 
-/**
- * A Worker that Miniflare runs in its own workerd process and serves on its own port. The Worker
- * must export the Durable Object class `RateLimiter`.
- */
+/** A Worker, with the Durable Object class `RateLimiter`, in a workerd process on its own port. */
 export class Server implements AsyncDisposable {
   readonly url: string;
   readonly process: WorkerProcess;
@@ -70,11 +66,7 @@ export class Server implements AsyncDisposable {
     return new Server(miniflare, options, url, new WorkerProcess(started[0] ?? 0));
   }
 
-  /**
-   * Changes an order and then restores it: the list gets a new version but the same content.
-   *
-   * @param id the id of an order that has the field `complete`.
-   */
+  /** Gives the list a new version but the same content. The order must have `complete`. */
   async changeOrderList(id = 2): Promise<void> {
     const database = await this.#miniflare.getD1Database(BINDINGS.orders);
     const change = `UPDATE orders SET complete = NOT complete WHERE id = ${id}`;

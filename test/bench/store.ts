@@ -7,9 +7,7 @@ import { MAX_LIMIT } from "../../src/worker/limit-rules/plans.ts";
 import { writeOrderFile } from "./order-file.ts";
 import { runCommand } from "./bundle.ts";
 
-/** API keys of the benchmark. */
 export interface Keys {
-  /** Keys with limits that the benchmark never exceeds. */
   readonly unlimited: readonly CreatedKey[];
   /** Keys that admit one request a day. */
   readonly scarce: readonly CreatedKey[];
@@ -31,13 +29,7 @@ export function createKeys(): Keys {
   return { unlimited: make(64, MAX_LIMIT), scarce: make(16, 1), free: make(8, null), revoked };
 }
 
-/**
- * Creates a store. The command `orders import` fills the store with orders.
- *
- * @param orders the number of orders.
- * @param orderFile the path of the file for the imported orders.
- * @returns the folder of the store.
- */
+/** Creates a store with this number of orders, which `orders import` reads from `orderFile`. */
 export async function createStore(
   folder: string,
   orders: number,

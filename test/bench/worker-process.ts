@@ -1,15 +1,14 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { setTimeout as wait } from "node:timers/promises";
 
-/** The interval between two readings of the processor time, in milliseconds. */
-const SAMPLE_MS = 50;
-/** A process counts as idle if this many consecutive readings of its processor time are equal. */
+/** A process is idle if this many readings of its processor time, 50 ms apart, are equal. */
 const IDLE_SAMPLES = 6;
+const SAMPLE_MS = 50;
 /** Indexes of fields in `/proc/PID/stat`, counted after the name of the command (proc(5)). */
 const PARENT = 1;
 const USER_TICKS = 11;
 const SYSTEM_TICKS = 12;
-/** The length in milliseconds of a clock tick, the unit in which Linux reports processor time. */
+/** The unit in which Linux reports processor time. */
 const TICK_MS = 10;
 const IDLE_TIMEOUT_MS = 120_000;
 
@@ -34,9 +33,7 @@ export class WorkerProcess {
     return Number(kilobytes) * 1_024;
   }
 
-  /**
-   * Returns the processor time that the process has used so far, in milliseconds, a multiple of 10.
-   */
+  /** Returns the processor time of the process so far in milliseconds, a multiple of 10. */
   processorMs(): number {
     const stat = statOf(this.#pid);
     return (Number(stat[USER_TICKS]) + Number(stat[SYSTEM_TICKS])) * TICK_MS;
@@ -56,7 +53,6 @@ export class WorkerProcess {
   }
 }
 
-/** Returns the ids of this process's children. */
 export function childProcesses(): number[] {
   return readdirSync("/proc")
     .filter((name) => /^\d+$/.test(name))

@@ -15,7 +15,6 @@ import {
 
 const TAG = '"b635bf2f"';
 
-/** Reads a list with a loop. */
 async function loop(orders: OrderList) {
   const received = [];
   let error: unknown = null;
@@ -27,18 +26,16 @@ async function loop(orders: OrderList) {
   return { received, error };
 }
 
-/** Returns a client that does not retry, of a service with these answers. */
+/** Returns a client without retries of a service with these answers. */
 function clientWith(...answers: readonly Answer[]) {
   return clientOf(new ScriptedService(...answers), { retries: 0 });
 }
 
-/** Returns a scripted response with a list of orders and the entity tag `TAG`. */
 function tagged(text: string) {
   const headers = { "Content-Type": "application/json", ETag: TAG };
   return () => new Response(text, { headers });
 }
 
-/** Starts a real HTTP server and returns its URL. */
 async function serve(listener: RequestListener, { isClosed = false } = {}): Promise<string> {
   const server = createServer(listener);
   onTestFinished(() => void server.close());
@@ -54,18 +51,11 @@ test("int64 values arrive with every digit, however the body is divided into par
     '{"id":9007199254740993,"shipDate":"2026-12-01T09:00:00.000Z","tags":[1.5,{"a":null}]}]';
   for (let size = 1; size <= 40; size += 1) {
     const parts = text.match(new RegExp(`.{1,${size}}`, "g")) ?? [];
-    expect(
-      await clientWith(list(...parts))
-        .listOrders()
-        .all(),
-    ).toEqual([
+    const orders = clientWith(list(...parts)).listOrders();
+    const unknown = { tags: [1.5, { a: null }] };
+    expect(await orders.all()).toEqual([
       { id: -(2n ** 63n), petId: 2n ** 63n - 1n, quantity: 0n, complete: false },
-      {
-        id: 9007199254740993n,
-        shipDate: "2026-12-01T09:00:00.000Z",
-        // The client accepts unknown fields.
-        tags: [1.5, { a: null }],
-      },
+      { id: 9007199254740993n, shipDate: "2026-12-01T09:00:00.000Z", ...unknown },
     ]);
   }
 });
@@ -234,13 +224,13 @@ test("a loop over many orders needs no more memory than one over a few", async (
     return process.memoryUsage().heapUsed;
   };
   const orders = `{"id":9000000000000000000,"quantity":12},`.repeat(1_000);
-  const parts = Array.from({ length: 60 }, () => orders);
+  const parts = Array.from({ length: 40 }, () => orders);
   let count = 0;
   let firstBytes = 0;
   for await (const _ of clientWith(list("[", ...parts, '{"id":1}]')).listOrders()) {
     count += 1;
     if (count === 10_000) firstBytes = usedBytes();
-    if (count === 60_000) expect(usedBytes() - firstBytes).toBeLessThan(2_000_000);
+    if (count === 40_000) expect(usedBytes() - firstBytes).toBeLessThan(2_000_000);
   }
-  expect(count).toBe(60_001);
+  expect(count).toBe(40_001);
 });

@@ -20,7 +20,7 @@ function pacerAfter(...announcement: Parameters<typeof announced>): Pacer {
 test("counts a request without a response, because the service may have counted it", () => {
   const pacer = pacerAfter(2);
   pacer.begin();
-  pacer.end(null, 1);
+  pacer.end({ windows: [], retryAfterSeconds: null }, 1);
   expect(pacer.waitMs(2)).toBe(0);
   pacer.begin();
   expect(pacer.waitMs(2)).toBe(Infinity);
@@ -33,6 +33,16 @@ test("a response about an earlier window does not change the current window", ()
   pacer.end(announced(9), MINUTE_MS + 1);
   pacer.end(announced(0, 1), MINUTE_MS + 2);
   expect(pacer.waitMs(MINUTE_MS + 3)).toBe(0);
+});
+
+test("of two responses about a window, the earlier end counts, until the window has ended", () => {
+  const pacer = pacerAfter(0);
+  for (let request = 0; request < 2; request += 1) pacer.begin();
+  pacer.end(announced(0), 900);
+  expect(pacer.waitMs(1_000)).toBe(MINUTE_MS - 1_000);
+  pacer.end(announced(5, 29), MINUTE_MS + 1);
+  pacer.begin();
+  expect(pacer.waitMs(MINUTE_MS + 2)).toBe(0);
 });
 
 test("no request is sent before Retry-After, even if the window has room", () => {

@@ -2,7 +2,6 @@ import { vi } from "vitest";
 import { createClient, type StoreOrdersClient } from "../../src/client/client.ts";
 import type { ClientOptions } from "../../src/client/options.ts";
 
-/** A request that the scripted service received. */
 export interface SentRequest {
   readonly method: string;
   readonly url: string;
@@ -93,7 +92,6 @@ function body(parts: readonly (string | Error)[]): ReadableStream<Uint8Array> {
   );
 }
 
-/** Creates a client that sends its requests to a scripted service. */
 export function clientOf(
   { fetch }: { readonly fetch: typeof globalThis.fetch },
   options: Partial<ClientOptions> = {},
@@ -101,10 +99,7 @@ export function clientOf(
   return createClient({ ...OPTIONS, fetch, ...options });
 }
 
-/**
- * Advances the fake clock until a call of the client has ended, and returns the outcome of the
- * call.
- */
+/** Advances the fake clock until a call of the client has ended, and returns its outcome. */
 export async function settled<T>(call: Promise<T>): Promise<PromiseSettledResult<T>> {
   const all = Promise.allSettled([call]);
   await vi.runAllTimersAsync();

@@ -13,13 +13,9 @@ import { SERVICE, serveWorker } from "../process/worker-server.ts";
 
 const run = promisify(execFile);
 
-/**
- * The folder for the generated client. It is inside the project, so that imports of npm packages
- * resolve to the project's `node_modules`.
- */
+/** Inside the project, so that imports of npm packages resolve to the project's packages. */
 const FOLDER = join(PROJECT_ROOT, "dist", "generated-client");
 const DOCUMENT = join(PROJECT_ROOT, "dist", "site", "openapi.json");
-/** The address of the service in docs/api.md. */
 const ADDRESS = "http://localhost:8787";
 
 const COMPILER_OPTIONS = {
@@ -29,6 +25,7 @@ const COMPILER_OPTIONS = {
   module: "preserve",
   moduleResolution: "bundler",
   strict: true,
+  skipLibCheck: true,
   noEmit: true,
 };
 
@@ -67,14 +64,9 @@ async function generate(): Promise<void> {
     const [, file, content = ""] = /^\/\/ (\S+)\n([^]*)$/.exec(code) ?? [];
     if (file !== undefined) await writeFile(join(FOLDER, file), content);
   }
-  const command =
-    blocks
-      .find(({ fence }) => fence === "sh")
-      ?.code.split("\n")
-      .at(-1) ?? "";
-  const [npx, program = "", ...args] = command
-    .replace(`${ADDRESS}/openapi.json`, DOCUMENT)
-    .split(" ");
+  const shell = blocks.find(({ fence }) => fence === "sh")?.code ?? "";
+  const command = shell.replace(`${ADDRESS}/openapi.json`, DOCUMENT).split("\n").at(-1) ?? "";
+  const [npx, program = "", ...args] = command.split(" ");
   expect(npx).toBe("npx");
   // Runs the program without npx, which would take a second longer.
   const commands = join(import.meta.dirname, "node_modules", ".bin");

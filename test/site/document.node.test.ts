@@ -57,18 +57,13 @@ function anchorsIn(html: string): string[] {
   return [...html.matchAll(/ id="([^"]+)"/g)].map(([, id = ""]) => id);
 }
 
-test.each([
-  ["the document", text],
-  [
-    "a changed document",
-    text
-      .replaceAll('"petId": {', '"animalId": {')
-      .replaceAll("Sunset", "Sundown")
-      .replaceAll('"304": {', '"205": {')
-      .replaceAll('"If-None-Match"', '"If-Match"')
-      .replaceAll("order_not_found", "order_unknown"),
-  ],
-])("shows everything in %s and nothing else", async (_, source) => {
+test("shows everything in a changed document and nothing else", async () => {
+  const source = text
+    .replaceAll('"petId": {', '"animalId": {')
+    .replaceAll("Sunset", "Sundown")
+    .replaceAll('"304": {', '"205": {')
+    .replaceAll('"If-None-Match"', '"If-Match"')
+    .replaceAll("order_not_found", "order_unknown");
   const html = await buildPage(source);
   const document = JSON.parse(source);
   const { parameters, headers, responses, schemas } = document.components;

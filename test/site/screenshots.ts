@@ -17,12 +17,6 @@ const PORT = 8_787;
 
 const PHONE = { viewport: { width: 390, height: 844 }, deviceScaleFactor: 2, isMobile: true };
 
-interface Picture {
-  readonly name: string;
-  readonly options: BrowserContextOptions;
-  readonly prepare: (page: Page) => Promise<void>;
-}
-
 const path = findChromium();
 if (path === undefined)
   throw new Error("There is no Chromium here. Install it, or set CHROMIUM_PATH.");
@@ -46,40 +40,34 @@ const list = async (page: Page) => {
   await page.locator("#orders").waitFor();
 };
 
-const PICTURES: readonly Picture[] = [
-  {
-    name: "reference-first-call.png",
-    options: { colorScheme: "light" },
-    prepare: async () => {},
-  },
-  {
-    name: "reference-console.png",
-    options: { colorScheme: "dark" },
-    prepare: async (page) => {
-      await list(page);
-      await page.getByRole("button", { name: "Cancel order 1002" }).click();
-      await page.getByRole("dialog").getByRole("button", { name: "Cancel order" }).click();
-      await page.locator("tr.cancelled").waitFor();
-      await page.locator("#try").evaluate((section) => section.scrollIntoView());
-    },
-  },
-  { name: "reference-phone.png", options: PHONE, prepare: list },
-];
+async function take(
+  name: string,
+  options: BrowserContextOptions,
+  prepare: (page: Page) => Promise<void>,
+): Promise<void> {
+  const context = await browser.newContext({
+    viewport: { width: 1280, height: 900 },
+    reducedMotion: "reduce",
+    ...options,
+  });
+  const page = await context.newPage();
+  await page.goto(`http://localhost:${PORT}`);
+  await prepare(page);
+  await page.screenshot({ path: join(DOCS, name) });
+  await context.close();
+  console.log(`docs/${name}`);
+}
 
 try {
-  for (const { name, options, prepare } of PICTURES) {
-    const context = await browser.newContext({
-      viewport: { width: 1280, height: 900 },
-      reducedMotion: "reduce",
-      ...options,
-    });
-    const page = await context.newPage();
-    await page.goto(`http://localhost:${PORT}`);
-    await prepare(page);
-    await page.screenshot({ path: join(DOCS, name) });
-    await context.close();
-    console.log(`docs/${name}`);
-  }
+  await take("reference-first-call.png", { colorScheme: "light" }, async () => {});
+  await take("reference-console.png", { colorScheme: "dark" }, async (page) => {
+    await list(page);
+    await page.getByRole("button", { name: "Cancel order 1002" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Cancel order" }).click();
+    await page.locator("tr.cancelled").waitFor();
+    await page.locator("#try").evaluate((section) => section.scrollIntoView());
+  });
+  await take("reference-phone.png", PHONE, list);
 } finally {
   await browser.close();
   const ended = once(service, "exit");

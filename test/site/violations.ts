@@ -9,15 +9,17 @@ const AXE = createRequire(import.meta.url).resolve("axe-core/axe.min.js");
  * Lists the violations of WCAG 2.2, level AA, that axe finds in a page.
  *
  * @param rules the rules to check; by default all rules.
+ * @param exclude a selector of elements that are not checked.
  */
 export async function violations(
   page: Page,
   rules: readonly string[] = ["wcag2a", "wcag2aa", "wcag21aa", "wcag22aa"],
+  exclude: readonly string[] = [],
 ): Promise<string[]> {
   await page.evaluate(await readFile(AXE, "utf8"));
   const options: RunOptions = { runOnly: [...rules], resultTypes: ["violations"] };
   const results = (await page.evaluate(
-    `axe.run(document, ${JSON.stringify(options)})`,
+    `axe.run(${JSON.stringify({ exclude })}, ${JSON.stringify(options)})`,
   )) as AxeResults;
   return results.violations.flatMap(({ id, nodes }) =>
     nodes.map(({ target, failureSummary }) => `${id} ${target.join(" ")}: ${failureSummary}`),

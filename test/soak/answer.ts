@@ -5,24 +5,18 @@ import {
   type WindowQuota,
 } from "../../src/client/rate-limit-headers.ts";
 
-/** A response, with the times of the request and the response in Unix milliseconds. */
+/** A response, with Unix times in milliseconds. `code` is `null` if it is not an error. */
 export interface Answer {
   readonly sentMs: number;
   readonly receivedMs: number;
   readonly status: number;
-  /** The `code` in the error body; `null` if the response is not an error. */
   readonly code: string | null;
   readonly minute: WindowQuota;
   readonly day: WindowQuota;
-  /** `Retry-After` in seconds; `null` if the response has no such header. */
   readonly retryAfterSeconds: number | null;
 }
 
-/**
- * Reads a response and compares it with the OpenAPI document.
- *
- * @returns the response, or a description of the fault if the response is not as documented.
- */
+/** Reads a response. Returns a description of the fault if it is not as documented. */
 export async function readAnswer(
   response: Response,
   method: string,
@@ -49,10 +43,7 @@ export async function readAnswer(
   return { sentMs, receivedMs, status, code, minute, day, retryAfterSeconds };
 }
 
-/**
- * Derives the code of a refusal of HEAD, which has no body. During a ban, both windows have no
- * requests left and end at the same time.
- */
+/** Derives the code of a refusal of HEAD: in a ban, both windows are empty and end together. */
 function codeOfHead(status: number, minute: WindowQuota, day: WindowQuota): string | null {
   if (status !== 429) return null;
   const isEmpty = minute.remaining === 0 && day.remaining === 0;

@@ -45,16 +45,13 @@ const ROLES: readonly Role[] = [
   { name: "dropping connections", ...hostile, clients: 2, play: dropping },
 ];
 
-/** The number of clients that guess keys, each from its own address. */
 const GUESSERS = 6;
 const ORDERS = 1_000;
-/** Every tenth order in the soak's store has shipped. */
 const SHIPPED_EVERY = 10;
 
 /** The keys in the soak's store, each with the role of its clients. */
 export type Cast = readonly { readonly role: Role; readonly created: CreatedKey }[];
 
-/** Creates a store with the orders and with the keys of all roles. */
 export async function prepareStore(folder: string): Promise<Cast> {
   const cast = ROLES.flatMap((role) =>
     Array.from({ length: role.keys }, () => {
@@ -77,7 +74,6 @@ export async function prepareStore(folder: string): Promise<Cast> {
   return cast;
 }
 
-/** Runs all clients until the end of the soak. */
 export async function playAll(world: World, cast: Cast): Promise<void> {
   const playing = cast.flatMap(({ role, created }) => {
     const name = `${role.name}, ${role.plan}, ${created.record.id}`;

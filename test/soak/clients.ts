@@ -6,7 +6,6 @@ import type { Ask, World } from "./world.ts";
 /** The wait after a request without a valid response, in milliseconds. */
 const RECONNECT_MS = 300;
 
-/** An API key, and the record of all requests with this key. */
 export interface Holder {
   readonly key: string;
   readonly subject: Subject;
@@ -23,10 +22,7 @@ function anyAsk({ draw }: World, key: string): Ask {
   return chance < 0.95 ? { key, method: "POST" } : { key, path: "/v1/none" };
 }
 
-/**
- * Sends requests and waits exactly for `Retry-After`. A client that does not share its key must
- * then be admitted; a refusal goes into `world.wrong`.
- */
+/** Waits exactly for `Retry-After`. A client that does not share its key must then be admitted. */
 export async function patient(
   world: World,
   { key, subject }: Holder,
@@ -52,10 +48,7 @@ export async function patient(
   }
 }
 
-/**
- * Sends requests and ignores `Retry-After`. Waits 0.1 seconds after the first refusal, and doubles
- * the wait after each further refusal, up to 5 seconds.
- */
+/** Ignores `Retry-After`: waits 0.1 seconds after a refusal, then twice as long, up to 5 s. */
 export async function backingOff(world: World, { key, subject }: Holder): Promise<void> {
   let waitMs = 0;
   for (let sent = 0; world.goesOn(sent); sent++) {
@@ -79,9 +72,8 @@ export async function hammering(
 }
 
 /**
- * Sends requests with invented keys, malformed keys and no key, from one address. The service keeps
- * the address's budget of failed authentications in memory, so a kill of the service resets the
- * budget. After each kill, a new `Subject` records the requests.
+ * Sends invented keys, malformed keys and no key, from one address. A kill of the service resets the
+ * address's budget, which is in memory, so a new `Subject` then records the requests.
  */
 export async function guessing(world: World, address: string): Promise<void> {
   let { kills } = world.service;

@@ -5,15 +5,10 @@ const WINDOWS = [
   ["day", 86_400_000],
 ] as const;
 
-/**
- * Each response announces when the minute and day windows of its subject end. Two responses belong
- * to the same window if these ends differ by at most this many milliseconds. The ends of two
- * successive windows are at least a minute apart.
- */
+/** Two responses announce the same window if its ends differ by at most this many milliseconds. */
 const SAME_WINDOW_MS = 20_000;
 
 interface Sent {
-  /** When the request was sent, in Unix milliseconds. */
   readonly sentMs: number;
   readonly answer: Answer | null;
 }
@@ -21,7 +16,6 @@ interface Sent {
 /** A key or a client address. The service counts the requests of one subject together. */
 export class Subject {
   readonly name: string;
-  /** Whether the clients of this subject behave well, so that the service must not ban them. */
   readonly isWellBehaved: boolean;
   readonly requests: Sent[] = [];
 
@@ -30,11 +24,7 @@ export class Subject {
     this.isWellBehaved = isWellBehaved;
   }
 
-  /**
-   * Records a request and its response.
-   *
-   * @param answer `null` if no valid response arrived; the service may have counted the request.
-   */
+  /** Without a valid response (`null`), the service may still have counted the request. */
   record(sentMs: number, answer: Answer | null): void {
     this.requests.push({ sentMs, answer });
   }
@@ -83,10 +73,7 @@ function isAdmitted({ status, code }: Answer): boolean {
   return status !== 429 && status !== 503 && code !== "internal_error";
 }
 
-/**
- * Estimates the end of a window in Unix milliseconds. The error is at most one second of rounding
- * plus half the duration of the request.
- */
+/** Estimates the end of a window, to a second of rounding plus half the request's duration. */
 function endOf(answer: Answer, name: "minute" | "day"): number {
   return (answer.sentMs + answer.receivedMs) / 2 + answer[name].resetSeconds * 1_000;
 }

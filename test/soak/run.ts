@@ -1,4 +1,5 @@
-import { mkdtemp, rm } from "node:fs/promises";
+import { rmSync } from "node:fs";
+import { mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { InvalidArgumentError } from "commander";
@@ -20,6 +21,7 @@ interface SoakOptions {
 
 async function soak({ minutes, seed }: SoakOptions): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), "store-orders-soak-"));
+  process.once("exit", () => rmSync(folder, { recursive: true, force: true }));
   const store = join(folder, "store");
   const cast = await prepareStore(store);
   const service = new Service(await bundleWorker("service", PROJECT_ROOT, folder), store);
@@ -30,7 +32,6 @@ async function soak({ minutes, seed }: SoakOptions): Promise<void> {
     report(world, minutes, judgeOrders(world, await listedIds(service, cast)));
   } finally {
     await service.kill();
-    await rm(folder, { recursive: true, force: true });
   }
 }
 

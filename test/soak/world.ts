@@ -8,16 +8,13 @@ const TIMEOUT_MS = 10_000;
 /** The maximum number of requests of one client. */
 const MAX_REQUESTS = 20_000;
 
-/** A request that a client sends. */
 export interface Ask {
   readonly method?: "GET" | "HEAD" | "DELETE" | "POST";
   readonly path?: string;
   readonly key?: string;
-  /** The IP address of the client. */
   readonly address?: string;
 }
 
-/** The state that all clients of a soak share. */
 export class World {
   readonly service: Service;
   readonly endMs: number;
@@ -26,13 +23,12 @@ export class World {
   /** Descriptions of responses that are not as documented, and of wrong refusals. */
   readonly wrong: string[] = [];
   readonly statuses = new Map<number, number>();
-  /** The number of 204 responses for each order, by the path of the order. */
+  /** The number of 204 responses by the path of the order. */
   readonly cancelled = new Map<string, number>();
-  /** The number of requests without a response, mostly because the service was killed. */
+  /** Requests without a response, mostly because the service was killed. */
   lost = 0;
-  /** The number of requests whose client disconnected before the response. */
+  /** Requests whose client disconnected before the response. */
   dropped = 0;
-  /** The number of requests that were sent. */
   requests = 0;
 
   constructor(service: Service, endMs: number, seed: number) {
@@ -58,11 +54,7 @@ export class World {
     await new Promise((resolve) => setTimeout(resolve, boundedMs));
   }
 
-  /**
-   * Sends a request and records it for a subject.
-   *
-   * @returns the response; `null` if none arrived or the response is not as documented.
-   */
+  /** Sends a request and records it; `null` if no response arrives that is as documented. */
   async send(subject: Subject, ask: Ask): Promise<Answer | null> {
     const { method = "GET", path = "/v1/store/orders", key, address = "192.0.2.1" } = ask;
     const url = await this.service.url;

@@ -1,8 +1,7 @@
 import { description } from "../../openapi/description.ts";
 import { type Contact, info, openApiDocument } from "../../openapi/document.ts";
 import { paths } from "../../openapi/operations.ts";
-import { ERROR_ANSWERS } from "../../openapi/responses.ts";
-import { ERROR_STATUS } from "../../worker/errors.ts";
+import { codesOf, ERROR_ANSWERS } from "../../openapi/responses.ts";
 
 /** Returns the OpenAPI document, the API catalog (RFC 9727) and the text for language models. */
 export function machineReadableFiles(
@@ -34,10 +33,10 @@ function llmsText(origin: string, contact?: Contact): string {
           `### ${method.toUpperCase()} ${origin}/v1${path}\n\n${operation.description}`,
       ),
   );
-  const errors = Object.values(ERROR_ANSWERS).map(
-    ({ codes, description: meaning }) =>
-      `- ${ERROR_STATUS[codes[0]]} (${codes.map((code) => `\`${code}\``).join(", ")}): ${meaning}`,
-  );
+  const errors = Object.values(ERROR_ANSWERS).map((answer) => {
+    const { codes, status } = codesOf(answer);
+    return `- ${status} (${codes.map((code) => `\`${code}\``).join(", ")}): ${answer.description}`;
+  });
   return `# ${info.title}
 
 > ${info.summary}

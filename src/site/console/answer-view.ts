@@ -71,7 +71,6 @@ export class AnswerView {
     this.#summary.replaceChildren(made("p", text, "meaning"));
   }
 
-  /** Shows that a request failed without a response. */
   showFailure(error: unknown): void {
     const reason = error instanceof Error ? error.message : String(error);
     this.hide();

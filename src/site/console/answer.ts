@@ -1,7 +1,6 @@
 /** The console reads only this much of a body, because a list can have a million orders. */
 const MAX_BODY_CHARACTERS = 200_000;
 
-/** A response of the service, with its request. */
 export interface Answer {
   readonly request: ApiRequest;
   readonly status: number;
@@ -9,7 +8,7 @@ export interface Answer {
   readonly headers: Headers;
   /** The body as text, in which integers above 2^53 are exact. */
   readonly body: string;
-  /** Whether `body` is only the beginning of the response's body. */
+  /** Whether `body` is only the beginning. */
   readonly isCut: boolean;
   /** Unix time in milliseconds at which the headers arrived. */
   readonly receivedMs: number;
@@ -23,12 +22,7 @@ export interface ApiRequest {
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/**
- * Sends a request and reads the response.
- *
- * @param key an API key; empty for a request without an `Authorization` header.
- * @throws {TypeError} if the service sends no response.
- */
+/** Sends a request, without an `Authorization` header if the API key is empty. */
 export async function send(
   key: string,
   { method, path, headers: own }: Omit<ApiRequest, "headers"> & Partial<ApiRequest>,
@@ -86,13 +80,11 @@ function quoted(text: string): string {
 
 async function readBody(response: Response): Promise<{ body: string; isCut: boolean }> {
   let body = "";
-  if (response.body === null) return { body, isCut: false };
-  for await (const text of response.body.pipeThrough(new TextDecoderStream())) {
+  for await (const text of response.body?.pipeThrough(new TextDecoderStream()) ?? []) {
     body += text;
-    // Returning from the loop cancels the rest of the response.
-    if (body.length > MAX_BODY_CHARACTERS) {
-      return { body: body.slice(0, MAX_BODY_CHARACTERS), isCut: true };
-    }
+    // Leaving the loop cancels the rest of the response.
+    if (body.length > MAX_BODY_CHARACTERS) break;
   }
-  return { body, isCut: false };
+  const isCut = body.length > MAX_BODY_CHARACTERS;
+  return { body: body.slice(0, MAX_BODY_CHARACTERS), isCut };
 }

@@ -12,7 +12,6 @@ export function inside(parent: ParentNode, selector: string): HTMLElement {
   return found;
 }
 
-/** Creates an element with text. */
 export function made<K extends keyof HTMLElementTagNameMap>(
   name: K,
   text = "",

@@ -17,10 +17,7 @@ export class Meters {
   readonly #subject = element("meters-subject", HTMLElement);
   #windows: readonly WindowQuota[] = [];
   #receivedMs = 0;
-  /**
-   * True if the latest response refused a banned key. Its headers then show 0 requests left in both
-   * windows until the ban ends.
-   */
+  /** During a ban, the headers show 0 requests left in both windows until the ban ends. */
   #isBan = false;
 
   show(answer: Answer): void {
@@ -29,9 +26,8 @@ export class Meters {
     this.#windows = windows;
     this.#receivedMs = answer.receivedMs;
     this.#isBan = codeOf(answer) === "api_key_banned";
-    // A 401 reports the limits of the client's address. A 429 can report the limits of the address
-    // or of the key, and has the same `code` for both. So only a 401 shows the note about the
-    // address.
+    // A 429 has the same `code` for the limits of the address and of the key, so only a 401 shows
+    // the note about the address.
     this.#subject.textContent =
       answer.status === 401
         ? "This is the budget of your address for requests without a valid key."

@@ -11,7 +11,12 @@ const LIST = "/v1/store/orders";
 const orderIdField = element("order-id", HTMLInputElement);
 const results = element("results", HTMLElement);
 const confirmCancel = element("confirm", HTMLDialogElement);
+const confirmedId = element("confirm-id", HTMLElement);
 const confirmBan = element("confirm-ban", HTMLDialogElement);
+const triggerLimit = element("trigger-limit", HTMLButtonElement);
+const triggerBan = element("trigger-ban", HTMLButtonElement);
+const copyBody = element("copy-body", HTMLButtonElement);
+const copyCurl = element("copy-curl", HTMLButtonElement);
 
 const keys = new KeyFields();
 const meters = new Meters();
@@ -65,7 +70,7 @@ function bringIntoView(): void {
 }
 
 function askToCancel(orderId: string): void {
-  element("confirm-id", HTMLElement).textContent = orderId;
+  confirmedId.textContent = orderId;
   open(confirmCancel);
 }
 
@@ -122,36 +127,27 @@ element("cancel", HTMLFormElement).addEventListener("submit", (event) => {
 });
 
 confirmCancel.addEventListener("close", () => {
-  if (confirmCancel.returnValue === "go") {
-    void cancel(element("confirm-id", HTMLElement).textContent);
-  }
+  if (confirmCancel.returnValue === "go") void cancel(confirmedId.textContent);
 });
 
-for (const [id, isBan] of [
-  ["trigger-limit", false],
-  ["trigger-ban", true],
-] as const) {
-  const button = element(id, HTMLButtonElement);
-  button.addEventListener("click", () => {
-    if (running !== null) running.abort();
-    else if (isBan) open(confirmBan);
-    else void trigger(button, false);
-  });
-}
+triggerLimit.addEventListener("click", () => {
+  if (running === null) void trigger(triggerLimit, false);
+  else running.abort();
+});
+
+triggerBan.addEventListener("click", () => {
+  if (running === null) open(confirmBan);
+  else running.abort();
+});
 
 confirmBan.addEventListener("close", () => {
-  if (confirmBan.returnValue === "go") {
-    void trigger(element("trigger-ban", HTMLButtonElement), true);
-  }
+  if (confirmBan.returnValue === "go") void trigger(triggerBan, true);
 });
 
-element("copy-body", HTMLButtonElement).addEventListener("click", ({ currentTarget }) => {
-  void copyText(currentTarget as HTMLButtonElement, answerView.body);
-});
+copyBody.addEventListener("click", () => void copyText(copyBody, answerView.body));
 
-element("copy-curl", HTMLButtonElement).addEventListener("click", ({ currentTarget }) => {
-  if (answerView.request === null) return;
-  void copyText(currentTarget as HTMLButtonElement, curlLine(answerView.request));
+copyCurl.addEventListener("click", () => {
+  if (answerView.request !== null) void copyText(copyCurl, curlLine(answerView.request));
 });
 
 enliven((sample) => keys.filled(sample));

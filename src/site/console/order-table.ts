@@ -2,7 +2,6 @@ import { parse } from "lossless-json";
 import { type Answer, codeOf } from "./answer.ts";
 import { element, inside, made } from "./element.ts";
 
-/** The largest number of rows in the table of orders. */
 const MAX_ROWS = 100;
 
 /** The text that replaces the button that cancels an order, by the result of its cancellation. */
@@ -21,7 +20,6 @@ export class OrderTable {
     .slice(0, -1)
     .map(({ textContent }) => textContent);
 
-  /** @param cancel is called with the id of the order whose button was pressed. */
   constructor(cancel: (orderId: string) => void) {
     this.#rows.addEventListener("click", ({ target }) => {
       const id = target instanceof HTMLButtonElement ? target.dataset["orderId"] : undefined;

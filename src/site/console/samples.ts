@@ -1,12 +1,8 @@
 import { inside } from "./element.ts";
 
-/** The placeholder for a key in the samples. */
 const NO_KEY = "YOUR_API_KEY";
 
-/**
- * The key fields of the page, which all hold the same API key. The fields and the samples show the
- * key only while "Show" is on.
- */
+/** The key fields, which all hold the same API key. They show it only while "Show" is on. */
 export class KeyFields {
   readonly #fields = [...document.querySelectorAll<HTMLInputElement>("[data-key-field]")];
   readonly #buttons = [...document.querySelectorAll<HTMLButtonElement>("[data-show]")];
@@ -43,11 +39,7 @@ export class KeyFields {
   }
 }
 
-/**
- * Puts the page's address into the samples, and adds the listeners of their buttons and tabs.
- *
- * @param filled puts the reader's key into a sample that is copied.
- */
+/** Puts the page's address into the samples, and makes their buttons and tabs work. */
 export function enliven(filled: (sample: string) => string): void {
   fill("[data-origin]", location.origin);
   for (const button of document.querySelectorAll<HTMLButtonElement>("button[data-copy]")) {
@@ -63,10 +55,7 @@ function fill(selector: string, text: string): void {
   for (const target of document.querySelectorAll(selector)) target.textContent = text;
 }
 
-/**
- * Selects the same language in all samples, and scrolls so that the chosen tab does not move on the
- * screen.
- */
+/** Selects the language in all samples. Scrolls, so that the chosen tab stays where it is. */
 function followLanguage(chosen: HTMLInputElement): void {
   if (!chosen.name.endsWith("-language")) return;
   const before = chosen.getBoundingClientRect().top;
@@ -78,9 +67,6 @@ function followLanguage(chosen: HTMLInputElement): void {
   scrollBy({ top: chosen.getBoundingClientRect().top - before, behavior: "instant" });
 }
 
-/** How long a button shows "Copied", in milliseconds. */
-const THANKS_MS = 1_500;
-
 /** Copies a text to the clipboard, and shows the result on the button that was pressed. */
 export async function copyText(button: HTMLButtonElement, text: string): Promise<void> {
   const label = (button.dataset["label"] ??= button.textContent);
@@ -91,5 +77,5 @@ export async function copyText(button: HTMLButtonElement, text: string): Promise
     // On pages that were loaded over plain HTTP, browsers block the clipboard, except on localhost.
     button.textContent = "Not copied: select it";
   }
-  setTimeout(() => (button.textContent = label), THANKS_MS);
+  setTimeout(() => (button.textContent = label), 1_500);
 }

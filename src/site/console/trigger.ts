@@ -1,15 +1,12 @@
+import { sleep } from "../../client/abort.ts";
 import { type Answer, codeOf } from "./answer.ts";
 
-/**
- * The number of simultaneous requests of `provoke`. Browsers open at most six HTTP/1.1 connections
- * to a host.
- */
+/** Browsers open at most this many HTTP/1.1 connections to a host. */
 const PARALLEL = 6;
 
 interface Provocation {
   /** Sends a request with `If-None-Match: *`, so that every admitted request receives a 304. */
   readonly request: (signal: AbortSignal) => Promise<Answer>;
-  /** Reports the progress in a sentence. */
   readonly say: (text: string) => void;
   readonly signal: AbortSignal;
 }
@@ -26,17 +23,15 @@ export function provokeLimit(provocation: Provocation): Promise<Answer> {
 
 /**
  * Gets a key banned: sends requests until the first refusal, waits for `graceMs`, and then sends
- * requests whose refusals count as strikes (docs/limits.md, Bans).
- *
- * @param graceMs the time after the first refusal in which refusals do not count as strikes.
- * @returns the response that ended the attempt: the ban, or an unexpected response.
+ * requests whose refusals count as strikes (docs/limits.md, Bans). Returns the response that ended
+ * the attempt: the ban, or an unexpected response.
  */
 export async function provokeBan(provocation: Provocation, graceMs: number): Promise<Answer> {
   const { say, signal } = provocation;
   const refused = await provokeLimit(provocation);
   if (codeOf(refused) !== "rate_limit_exceeded") return refused;
   say(`Refused. Refusals are free for ${graceMs / 1_000} seconds, so the page waits.`);
-  await pause(graceMs, signal);
+  await sleep(graceMs, signal);
   let strikes = 0;
   return sendUntil(provocation, (answer) => {
     if (codeOf(answer) !== "rate_limit_exceeded") return true;
@@ -63,14 +58,4 @@ async function sendUntil(
   } finally {
     others.abort();
   }
-}
-
-function pause(ms: number, signal: AbortSignal): Promise<void> {
-  const { promise, resolve, reject } = Promise.withResolvers<void>();
-  const timer = setTimeout(resolve, ms);
-  signal.addEventListener("abort", () => {
-    clearTimeout(timer);
-    reject(signal.reason as Error);
-  });
-  return promise;
 }

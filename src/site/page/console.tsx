@@ -2,10 +2,7 @@ import type { Child } from "hono/jsx";
 import type { Field } from "../../openapi/read-document.ts";
 import { bans } from "./limits.tsx";
 
-/**
- * The console, with which readers send requests. It needs the script of the page. Its table of
- * orders has a column for each field.
- */
+/** The console, with which readers send requests. Its table of orders has a column per field. */
 export function ConsoleSection({ fields }: { readonly fields: readonly Field[] }) {
   return (
     <section id="try" class="console" aria-labelledby="try-title">
@@ -129,16 +126,9 @@ export function ConsoleSection({ fields }: { readonly fields: readonly Field[] }
   );
 }
 
-interface ConfirmationProps {
-  readonly id: string;
-  readonly title: Child;
-  readonly text: string;
-  readonly keep: string;
-  readonly go: string;
-}
-
 /** A dialog that asks before a step. Its return value is `keep` or `go`. */
-function Confirmation({ id, title, text, keep, go }: ConfirmationProps) {
+function Confirmation(props: { id: string; title: Child; text: string; keep: string; go: string }) {
+  const { id, title, text, keep, go } = props;
   return (
     <dialog id={id} aria-labelledby={`${id}-title`}>
       <form method="dialog">
@@ -157,7 +147,7 @@ function Confirmation({ id, title, text, keep, go }: ConfirmationProps) {
   );
 }
 
-/** A field for the API key. The script of the page keeps the same key in all these fields. */
+/** A field for the API key. The script keeps the same key in all these fields. */
 export function KeyField({ id }: { readonly id: string }) {
   return (
     <div class="field">

@@ -7,14 +7,12 @@ import { type Sample, SYNTAX } from "./samples.ts";
 interface SectionProps {
   readonly id: string;
   readonly title: string;
-  /** The content above the title. */
   readonly above?: Child;
-  /** The content beside the text. */
   readonly aside?: Child;
   readonly children: Child;
 }
 
-/** A section of the page with its title. */
+/** A section of the page, with content above its title, and content beside its text. */
 export function Section({ id, title, above, aside, children }: SectionProps) {
   const text = (
     <>
@@ -41,12 +39,11 @@ export function Inline({ text }: { readonly text: string }) {
 interface CodeProps {
   readonly code: string;
   readonly syntax: ShjLanguage;
-  /** The name of the code sample for assistive technology. */
   readonly label: string;
   readonly copy?: boolean;
 }
 
-/** Highlighted code. */
+/** Highlighted code. Assistive technology reads the `label`. */
 export async function Code({ code, syntax, label, copy = false }: CodeProps) {
   return (
     <div class="code">
@@ -63,13 +60,12 @@ export async function Code({ code, syntax, label, copy = false }: CodeProps) {
 }
 
 interface TabsProps {
-  /** The name of the group of radio buttons, unique in the page. */
   readonly name: string;
   readonly label: string;
   readonly tabs: readonly { readonly title: string; readonly content: Child }[];
 }
 
-/** Tabs that work without a script. Each tab is a radio button, followed by its content. */
+/** Tabs that work without a script: radio buttons of one name, each followed by its content. */
 export function Tabs({ name, label, tabs }: TabsProps) {
   return (
     <div class="tabs" role="group" aria-label={label}>
@@ -90,7 +86,6 @@ interface SamplesProps extends Omit<TabsProps, "tabs"> {
   readonly samples: readonly Sample[];
 }
 
-/** The samples of one request, with a tab for each language. */
 export function Samples({ name, label, samples }: SamplesProps) {
   return (
     <Tabs

@@ -8,14 +8,9 @@ import type { Reference } from "./reference.ts";
 /** The default configuration of bans. All times are in milliseconds. */
 export const { bans } = parseConfig({});
 
-interface LimitsSectionProps {
-  /** An SVG in which `{graceSeconds}` and other names are replaced. */
-  readonly picture: string;
-  readonly errors: Reference["errors"];
-}
-
-/** The section that explains limits, waits and bans, with a picture. */
-export function LimitsSection({ picture, errors }: LimitsSectionProps) {
+/** The section about limits, waits and bans. The `picture` is an SVG with names for the times. */
+export function LimitsSection(props: { picture: string; errors: Reference["errors"] }) {
+  const { picture, errors } = props;
   const graceSeconds = bans.graceMs / 1_000;
   const banSeconds = bans.firstBanMs / 1_000;
   const filled = picture

@@ -8,13 +8,11 @@ interface OperationSectionProps {
   readonly basePath: string;
   readonly operation: Operation;
   readonly samples: readonly Sample[];
-  /** The content above the parameters. */
   readonly notes: Child;
-  /** The content below the parameters, such as the fields of the response body. */
   readonly children?: Child;
 }
 
-/** The section of an operation: its description, parameters and responses, beside code samples. */
+/** The section of an operation. The `notes` are above its parameters, the `children` below. */
 export function OperationSection(props: OperationSectionProps) {
   const { basePath, operation, samples, notes, children } = props;
   const { operationId: id, method, path, summary, description, parameters, answers } = operation;
@@ -71,7 +69,7 @@ export function OperationSection(props: OperationSectionProps) {
   );
 }
 
-/** A list of the parameters of a request, or of the fields of a response body. */
+/** The parameters of a request, or the fields of a response body. */
 export function Fields(props: { readonly prefix: string; readonly fields: readonly Field[] }) {
   const { prefix, fields } = props;
   return (
@@ -121,7 +119,6 @@ function Meaning({ answer }: { readonly answer: Answer }) {
   );
 }
 
-/** A link to an error in the table of errors. */
 export function CodeLink({ code }: { readonly code: string | undefined }) {
   return (
     <a href={`#${code}`}>
@@ -130,7 +127,6 @@ export function CodeLink({ code }: { readonly code: string | undefined }) {
   );
 }
 
-/** The status of a response with its reason phrase. */
 function Status({ answer }: { readonly answer: Answer }) {
   return (
     <span class={`status s${Math.floor(answer.status / 100)}`}>
@@ -139,7 +135,6 @@ function Status({ answer }: { readonly answer: Answer }) {
   );
 }
 
-/** The table of all response headers. */
 export function HeaderTable({ headers }: Pick<Reference, "headers">) {
   return (
     <table class="reference-table">
@@ -168,7 +163,6 @@ export function HeaderTable({ headers }: Pick<Reference, "headers">) {
   );
 }
 
-/** The table of all errors. The code of an error is the anchor of its row. */
 export function ErrorTable({ errors }: Pick<Reference, "errors">) {
   return (
     <table class="reference-table errors">

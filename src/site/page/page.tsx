@@ -25,13 +25,11 @@ const NAVIGATION = [
   ["errors", "Errors"],
 ] as const;
 
-/** The sentence for callers of a service with near reads. */
 const NEAR_READS =
   "A list may be a second or two old, but it is complete, shows the store at one moment, and never contains an order that the same key has cancelled.";
 
 const INSTALL = `npm install ./${CLIENT}-1.0.0.tgz`;
 
-/** The properties that all sections of the page share. */
 interface PageProps {
   readonly facts: PageFacts;
   readonly reference: Reference;
@@ -40,11 +38,7 @@ interface PageProps {
   readonly listing: readonly Sample[];
 }
 
-/**
- * Writes the reference page as HTML.
- *
- * @throws {Error} if the OpenAPI document has an operation that the page does not show.
- */
+/** Renders the reference page. Throws if the document has an operation that it does not show. */
 export async function renderPage(facts: PageFacts): Promise<string> {
   const reference = readReference(facts.document);
   const { operations, basePath, origin } = reference;

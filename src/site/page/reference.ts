@@ -46,7 +46,6 @@ export function readReference(text: string) {
     DocumentedAnswer,
   ]) => ({
     status: Number(status),
-    /** The reason phrase of the status. */
     reason: STATUS_CODES[status] ?? "",
     description,
     headers: headers

@@ -7,20 +7,17 @@ export const KEY = "YOUR_API_KEY";
 /** The placeholder in samples that the page replaces by the address of the service. */
 export const ORIGIN = "SERVICE_ORIGIN";
 
-/** The name of the TypeScript client's package. */
 export const CLIENT = "store-orders-client";
 
-/** The highlighter's name of each language. The highlighter does not know C#. */
+/** The highlighter's names of languages. All others, such as C#, are highlighted like Java. */
 export const SYNTAX: Readonly<Record<string, ShjLanguage>> = {
   curl: "bash",
   TypeScript: "ts",
   JavaScript: "js",
   Python: "py",
   Go: "go",
-  "C#": "java",
 };
 
-/** A piece of code in one language. */
 export interface Sample {
   readonly language: string;
   readonly code: string;
@@ -121,9 +118,7 @@ const client = createClient({
 interface GoParts {
   readonly imports: readonly string[];
   readonly declaration: string;
-  /** The method and the URL of the request. */
   readonly request: string;
-  /** The status that the response must have. */
   readonly status: string;
   /** The lines that use the response and its body `text`. */
   readonly use: string;

@@ -1,26 +1,18 @@
 import type { RateLimiter } from "../../../src/worker/limiter/durable-object.ts";
 
-/** Callbacks for each use of the service's bindings. */
 export interface Observer {
-  /** Called before each call of a Durable Object. */
   beforeObjectCall(): Promise<void> | void;
-  /** Called before each query of a database. A batch of statements is one query. */
+  /** A batch of statements is one query. */
   beforeQuery(database: "ORDERS" | "KEYS"): Promise<void> | void;
-  /** Called after each SQL statement. `meta` is what D1 reports about the statement. */
   afterStatement(meta: D1Meta): void;
 }
 
 /** Wraps the bindings of the service so that each use of a binding calls `observer`. */
 export function observedBindings(env: Cloudflare.Env, observer: Observer): Cloudflare.Env {
-  const observedDatabase = (name: "ORDERS" | "KEYS") =>
-    new ObservedDatabase(env[name], {
-      beforeQuery: () => observer.beforeQuery(name),
-      afterStatement: (meta) => observer.afterStatement(meta),
-    }) as unknown as D1Database;
   return {
     ...env,
-    ORDERS: observedDatabase("ORDERS"),
-    KEYS: observedDatabase("KEYS"),
+    ORDERS: observedDatabase(env, "ORDERS", observer),
+    KEYS: observedDatabase(env, "KEYS", observer),
     RATE_LIMITER: observedObjects(env.RATE_LIMITER, observer),
   };
 }
@@ -46,72 +38,37 @@ function observedObjects(
 
 type Method = (...args: unknown[]) => Promise<unknown>;
 
-/** The callbacks for one database. */
-interface DatabaseObserver extends Pick<Observer, "afterStatement"> {
-  beforeQuery(): Promise<void> | void;
-}
-
-/**
- * A D1 database that calls an observer for each query. All methods of `ObservedStatement` use D1's
- * `all`, because only `all` always returns the metadata.
- */
-class ObservedDatabase {
-  readonly #source: Pick<D1Database, "prepare" | "batch">;
-  readonly #observer: DatabaseObserver;
-
-  constructor(source: D1Database, observer: DatabaseObserver) {
-    this.#source = source;
-    this.#observer = observer;
-  }
-
-  /** Queries in a session are observed like all others. */
-  withSession(): this {
-    return this;
-  }
-
-  prepare(query: string): ObservedStatement {
-    return new ObservedStatement(this.#source.prepare(query), this.#observer);
-  }
-
-  async batch(statements: readonly ObservedStatement[]): Promise<D1Result[]> {
-    await this.#observer.beforeQuery();
-    const results = await this.#source.batch(statements.map(({ statement }) => statement));
-    for (const { meta } of results) this.#observer.afterStatement(meta);
-    return results;
-  }
-}
-
-class ObservedStatement {
-  readonly statement: D1PreparedStatement;
-  readonly #observer: DatabaseObserver;
-
-  constructor(statement: D1PreparedStatement, observer: DatabaseObserver) {
-    this.statement = statement;
-    this.#observer = observer;
-  }
-
-  bind(...values: unknown[]): ObservedStatement {
-    return new ObservedStatement(this.statement.bind(...values), this.#observer);
-  }
-
-  async all(): Promise<D1Result<Record<string, unknown>>> {
-    await this.#observer.beforeQuery();
-    const result = await this.statement.all();
-    this.#observer.afterStatement(result.meta);
-    return result;
-  }
-
-  run(): Promise<D1Result> {
-    return this.all();
-  }
-
-  async first(): Promise<Record<string, unknown> | null> {
-    const { results } = await this.all();
-    return results[0] ?? null;
-  }
-
-  async raw(): Promise<unknown[][]> {
-    const { results } = await this.all();
-    return results.map((row) => Object.values(row));
-  }
+/** Observes queries in sessions too. Uses only D1's `all`, which always returns metadata. */
+function observedDatabase(
+  env: Cloudflare.Env,
+  name: "ORDERS" | "KEYS",
+  observer: Observer,
+): D1Database {
+  const observedStatement = (statement: D1PreparedStatement): object => {
+    const all = async () => {
+      await observer.beforeQuery(name);
+      const result = await statement.all();
+      observer.afterStatement(result.meta);
+      return result;
+    };
+    return {
+      statement,
+      bind: (...values: unknown[]) => observedStatement(statement.bind(...values)),
+      all,
+      run: all,
+      first: async () => (await all()).results[0] ?? null,
+      raw: async () => (await all()).results.map((row) => Object.values(row)),
+    };
+  };
+  const database = {
+    withSession: () => database as unknown,
+    prepare: (query: string) => observedStatement(env[name].prepare(query)),
+    batch: async (statements: readonly { readonly statement: D1PreparedStatement }[]) => {
+      await observer.beforeQuery(name);
+      const results = await env[name].batch(statements.map(({ statement }) => statement));
+      for (const { meta } of results) observer.afterStatement(meta);
+      return results;
+    },
+  };
+  return database as unknown as D1Database;
 }

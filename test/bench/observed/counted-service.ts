@@ -4,9 +4,8 @@ import { observedBindings } from "./bindings.ts";
 
 const NONE = {
   ...NO_OPERATIONS,
-  /** Data points written to Analytics Engine. */
   dataPoints: 0,
-  /** The length of all lines that the service logs, in characters. */
+  /** The length of all log lines, in characters. */
   logBytes: 0,
 };
 

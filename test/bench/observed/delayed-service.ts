@@ -14,10 +14,7 @@ export interface Delays {
 
 let delays: Delays = { object: 0, orders: 0, keys: 0, replica: 0 };
 
-/**
- * The results of the replica by query. The replica repeats them, as if it did not follow the primary
- * database, until its delay is set to 0.
- */
+/** The replica repeats these results, as if it lagged behind, until its delay is set to 0. */
 const replicaResults = new Map<string, D1Result>();
 
 const observer = {

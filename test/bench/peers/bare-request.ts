@@ -16,11 +16,7 @@ const ORDER_JSON_SQL = `'{"id":' || id
 const LIST_SQL = `SELECT '[' || group_concat(json, ',') || ']' AS json
   FROM (SELECT ${ORDER_JSON_SQL} AS json FROM orders WHERE status <> 'cancelled' ORDER BY id)`;
 
-/**
- * A Worker that reads the list with one D1 statement. At the same time, the Worker calls a Durable
- * Object, which writes one row. The body of the response is the same as the service's. The Worker
- * has no API keys, rate limits, extra headers or error handling.
- */
+/** A Worker that returns the list from one D1 statement, while a Durable Object writes a row. */
 export default {
   async fetch(_request: Request, env: Env): Promise<Response> {
     const [, row] = await Promise.all([

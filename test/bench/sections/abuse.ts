@@ -8,16 +8,12 @@ import { number, type Result, spreadOf } from "../report.ts";
 import type { Server } from "../server.ts";
 import type { Keys } from "../store.ts";
 
-/** The origin that `CORS_ORIGINS` lists. */
 const ALLOWED_ORIGIN = "https://app.example";
 /** More requests than a Free key may send in a minute. */
 const MORE_THAN_A_MINUTE = 100;
 const HEX = 16;
 
-/**
- * The number of requests in each kind of traffic. A drip sends one request a second, beyond the
- * limit per minute. It lasts less than a minute, because the next minute would admit requests.
- */
+/** The number of requests. A drip, one a second, ends before the next minute admits requests. */
 const REQUESTS = { flood: 2_000, drip: 50 };
 const BYTES_OF_GB = 1_000_000_000;
 const DRIP_MS = 1_000;
@@ -25,10 +21,7 @@ const MOST_DOLLARS = 0.05;
 /** The vars of production that change the number of billed operations. */
 const VARS = { REQUEST_LOG: "all", CORS_ORIGINS: ALLOWED_ORIGIN };
 
-/**
- * Measures the price of abusive traffic: requests without a valid key, and requests beyond the
- * limits of a key.
- */
+/** Measures the price of requests without a valid key, and beyond the limits of a key. */
 export async function abuse(bench: Bench): Promise<Result[]> {
   const orders = bench.orders / 10;
   await using server = await bench.serve({
@@ -74,9 +67,8 @@ type RequestAt = (index: number) => Request;
 /** A kind of traffic that an attacker can send to cause costs. */
 interface Abuse {
   readonly traffic: string;
-  /** How the requests are sent. `flood`: as fast as possible. `drip`: one request a second. */
+  /** `flood`: as fast as possible. `drip`: one request a second. */
   readonly kind: "flood" | "drip";
-  /** Prepares the service at `url`. Returns a function that creates each request by its index. */
   readonly prepare: (url: string, keys: Keys) => Promise<RequestAt> | RequestAt;
 }
 
@@ -113,7 +105,6 @@ const ABUSE: readonly Abuse[] = [
   },
 ];
 
-/** Creates a request with these headers. */
 type Make = (url: string, headers: Record<string, string>, keys: Keys, index: number) => Request;
 
 function flood(traffic: string, make: Make): Abuse {
@@ -124,7 +115,7 @@ function flood(traffic: string, make: Make): Abuse {
   };
 }
 
-/** Adds the header with the client's address to each request, in a different /64 network each. */
+/** Sends each request from an address in another /64 network. */
 function networks(make: Make): Make {
   const site = Math.floor(Math.random() * HEX ** 4).toString(HEX);
   return (url, headers, keys, index) => {
@@ -157,12 +148,7 @@ function exhausted(key: number): Abuse["prepare"] {
   };
 }
 
-/**
- * Returns the price in dollars of operations. Cloudflare bills rows, not queries.
- *
- * @param withTelemetry whether to include log lines and data points. Cloudflare does not bill data
- *   points yet.
- */
+/** Returns the price of operations. Cloudflare bills rows, not queries, and no data points yet. */
 function dollarsOf(counted: Operations, withTelemetry: boolean): number {
   const { objectCalls, objectRowsWritten, rowsRead, rowsWritten, dataPoints, logGb } = PRICES;
   const dollars =

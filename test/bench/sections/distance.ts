@@ -11,7 +11,7 @@ export const FAR_MS = 150;
 
 export const NEAR: Delays = { object: 0, orders: 0, keys: 0, replica: 0 };
 
-/** The delay of a Durable Object and a replica in the region of the Worker, in milliseconds. */
+/** The delay in the region of the Worker, in milliseconds. */
 const REGIONAL_MS = 10;
 
 /** The columns of the table: how far the parts of the service are from the Worker. */
@@ -32,24 +32,21 @@ const ORDERS = 100;
 
 interface Kind {
   readonly request: string;
-  /** The HTTP status that the measured response must have. */
   readonly status: number;
   /** Sends the requests that must precede the measured request, then returns that request. */
   readonly make: (unused: Unused, url: string) => Promise<Request> | Request;
 }
 
-/** API keys that the service's isolate has not cached yet, and ids of orders in the list. */
+/** Keys that the service's isolate has not cached yet, and ids of orders in the list. */
 interface Unused {
   readonly unlimited: () => string;
-  /** A key that admits one request a day. */
   readonly scarce: () => string;
   readonly orderId: () => number;
 }
 
 /**
- * Measures the duration of each kind of request while a round trip to some parts of the service
- * takes 150 ms. The duration shows how many of these round trips the request makes one after
- * another.
+ * Measures each kind of request while a round trip to some parts of the service takes 150 ms, which
+ * shows how many of these round trips the request makes one after another.
  */
 export async function distance(bench: Bench): Promise<Table> {
   const rows = KINDS.map(({ request }) => [request]);

@@ -6,7 +6,6 @@ import { medianText, type Result, spreadOf } from "../report.ts";
 
 const COUNTED_REQUESTS = 3_000;
 
-/** Kinds of traffic: with how many keys, and on how many connections. */
 const TRAFFIC = [
   { keys: 1, connections: CONNECTIONS },
   { keys: 1, connections: 1 },
@@ -16,10 +15,7 @@ const TRAFFIC = [
 /** As many connections as one busy key has. */
 const BUSY = 256;
 
-/**
- * Measures admitted lists of ten orders: the rows written and the calls of the Durable Object per
- * admission, and the rate compared with the baseline commit's rate.
- */
+/** Measures the rows written and the object's calls for an admission, and compares the rates. */
 export async function hotKey(bench: Bench): Promise<Result[]> {
   const results = [
     await countedPerAdmission(bench, "objectRowsWritten", CONNECTIONS),

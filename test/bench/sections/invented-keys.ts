@@ -7,9 +7,9 @@ import { listRequest, type Request, sendEvery, sendOne } from "../load.ts";
 import { medianText, type Result } from "../report.ts";
 
 const INVENTED_KEYS = 1_000;
-/** The time between two requests of the flood of invented keys: 5 ms are 200 requests a second. */
+/** 200 requests a second. */
 const INVENTED_EVERY_MS = 5;
-/** The pause of the client with a valid key after each response, in milliseconds. */
+/** The pause of the client with a valid key after each response. */
 const PAUSE_MS = 5;
 
 /** Returns requests with invented keys, from an address that has not been used in this `turn`. */
@@ -19,10 +19,7 @@ function invented(url: string, turn: number): (index: number) => Request {
   return (index) => listRequest(url, keys[index] ?? "", headers);
 }
 
-/**
- * Sends 1,000 invented keys from one address, and measures how much slower the responses to a
- * client with a valid key become.
- */
+/** Measures how much slower a well-behaved client becomes beside 1,000 invented keys. */
 export async function inventedKeys(bench: Bench): Promise<Result[]> {
   await using server = await bench.serve();
   const { url } = server;
@@ -47,11 +44,7 @@ export async function inventedKeys(bench: Bench): Promise<Result[]> {
   return [result];
 }
 
-/**
- * Repeats a request until `work` is done.
- *
- * @returns the 95th percentile of the response times in milliseconds.
- */
+/** Repeats a request until `work` is done. Returns the 95th percentile of its times in ms. */
 async function p95Beside(work: Promise<unknown>, request: Request): Promise<number> {
   let isDone = false;
   const stop = () => {

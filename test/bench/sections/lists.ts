@@ -12,27 +12,19 @@ const STRIDE = 7_919;
 /** A change toggles the field `complete`, which every order with this distance has. */
 const ORDERS_BETWEEN_CHANGES = 100;
 const CANCEL_EVERY_MS = 100;
-/**
- * Lists that end within this time of a measurement's start are not counted, because the
- * simultaneous start of all readers distorts the rate of these lists.
- */
+/** Lists that end this early are not counted: the simultaneous start distorts their rate. */
 const WARM_UP_MS = 2_000;
 const MEBIBYTE = 2 ** 20;
 const FAR: Delays = { ...NEAR, orders: FAR_MS };
 
-/**
- * Compares the times of a list of a million orders, cold, unchanged and after one order has
- * changed, with those of the baseline commit, and its bytes with the imported order file.
- */
+/** Compares a list of a million orders with the baseline's, and its bytes with the import. */
 export async function largeList(bench: Bench): Promise<Result[]> {
   const { orders } = bench;
   await using today = await bench.serve({ orders });
   await using baseline = await bench.serve({ version: "baseline", orders });
 
   bench.say("comparing the answer with what was imported");
-  const expected: Buffer[] = [];
-  for await (const piece of expectedList(bench.orderFile(orders))) expected.push(piece);
-  const expectedBytes = Buffer.concat(expected);
+  const expectedBytes = await expectedList(bench.orderFile(orders));
   const cold = await send(listOf(bench, today), 200);
   await today.process.idle();
   const unchanged = await send(listOf(bench, today), 200);
@@ -83,10 +75,7 @@ export async function largeList(bench: Bench): Promise<Result[]> {
   ];
 }
 
-/**
- * Compares the rate of complete lists while ten orders a second are cancelled with the baseline
- * commit's rate.
- */
+/** Compares the rate of complete lists while ten orders a second are cancelled. */
 export async function busyList(bench: Bench): Promise<Result[]> {
   const load = { orders: bench.orders / 10, readers: 8, countedMs: 8_000 };
   const serve = (version: Version) => bench.serve({ version, orders: load.orders });
@@ -114,10 +103,7 @@ export async function busyList(bench: Bench): Promise<Result[]> {
   ];
 }
 
-/**
- * Measures the largest list in fresh isolates whose orders database is near and far away, and
- * counts the lists that are cut off while ten orders a second are cancelled.
- */
+/** Measures cold lists, near and far, and counts those that are cut off by cancellations. */
 export async function farList(bench: Bench): Promise<Table> {
   const rows: string[][] = [];
   for (const version of ["today", "baseline"] as const) {
@@ -146,10 +132,7 @@ export async function farList(bench: Bench): Promise<Table> {
   return { head, rows };
 }
 
-/**
- * Compares the peak memory of a process that has sent a long list with one that has sent a short
- * list, and with the baseline commit's peak. Every process is new and begins with an empty cache.
- */
+/** Compares the peak memory of new processes that have sent a long list or a short one. */
 export async function memory(bench: Bench): Promise<Result[]> {
   const [few, many] = [bench.orders / 10, bench.orders];
   bench.say("memory, in a new process each");
@@ -188,10 +171,7 @@ function listOf(bench: Bench, { url }: Server): Request {
   return listRequest(url, bench.keys.unlimited[0]?.key ?? "");
 }
 
-/**
- * Serves the largest store. A cancellation has already loaded the key, started the limiter's
- * Durable Object and opened the database.
- */
+/** Serves the largest store, after a cancellation has used its key, object and database. */
 async function serveAwake(bench: Bench, version: Version, delays: Delays): Promise<Server> {
   const { orders } = bench;
   const server = await bench.serve({ worker: "observed/delayed-service", version, orders });
@@ -216,7 +196,6 @@ interface CancellingLoad {
   readonly countedMs: number;
 }
 
-/** The numbers of complete and of incomplete lists. */
 interface Counts {
   complete: number;
   cutOff: number;
@@ -225,7 +204,6 @@ interface Counts {
 /** Returns a function that reads lists while ten orders a second are cancelled. */
 function listsWhileCancelling(bench: Bench, server: Server, load: CancellingLoad) {
   const list = listOf(bench, server);
-  /** The ids from 1 to this number are ids of orders. */
   const cancellable = Math.floor(load.orders / 2) - 1;
   let cancelled = 0;
   const cancellation = (): Request => {

@@ -4,17 +4,14 @@ import { compareRates } from "../compare.ts";
 import { listRequest, provokeBan, type Request, send } from "../load.ts";
 import type { Result } from "../report.ts";
 
-/** A kind of request, and the bare Worker to compare the service with. */
+/** A kind of request, and a minimal Worker without keys and limits to compare the service with. */
 interface Kind {
   readonly what: string;
   readonly atLeast: number;
-  /** A minimal Worker without keys, limits and error handling. */
   readonly peer: Worker;
   readonly vars: Readonly<Record<string, string>>;
-  /** The HTTP status that every response of the service must have. */
   readonly status: number;
   readonly key: string;
-  /** Prepares the service for the request that the comparison repeats. */
   readonly prepare: (request: Request) => Promise<unknown>;
 }
 

@@ -4,13 +4,14 @@ import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promis
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { promisify } from "node:util";
-import { afterAll, beforeAll, expect, test } from "vitest";
-import packageJson from "../../package.json" with { type: "json" };
-import { openLocalStore } from "../../src/operator/database/local.ts";
-import { loadSampleStore } from "../../src/operator/start/sample-store.ts";
-import type { Server } from "../bench/server.ts";
-import { StoreFolder } from "../operator/store-folder.ts";
-import { SERVICE, serveWorker } from "../process/worker-server.ts";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import packageJson from "../package.json" with { type: "json" };
+import { openLocalStore } from "../src/operator/database/local.ts";
+import { loadSampleStore } from "../src/operator/start/sample-store.ts";
+import type { Server } from "./bench/server.ts";
+import { StoreFolder } from "./operator/store-folder.ts";
+import { SERVICE, serveWorker } from "./process/worker-server.ts";
+import { textOf } from "./site/page-text.ts";
 
 const run = promisify(execFile);
 
@@ -40,20 +41,28 @@ const GENERATED_CLIENT_FILE = /^\/\/ [\w.-]+\.ts\n/;
 /** The URL of the service in the samples of the documents. */
 const DOCUMENTED_URL = "http://localhost:8787";
 
+/** PATH without the folders that npm adds, so that `node` is this machine's Node. */
+const PATH = (process.env["PATH"] ?? "")
+  .split(delimiter)
+  .filter((entry) => !entry.includes("node_modules"))
+  .join(delimiter);
+
 const samples = readSamples();
+const page = await readFile("dist/site/index.html", "utf8");
 const store = new StoreFolder();
+const keys: Record<string, string> = {};
 let service: Server;
-let key: string;
 let folder: string;
 let compiler: { readonly stdout: string };
 
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), "store-orders-package-"));
+  folder = await mkdtemp(join(tmpdir(), "store-orders-samples-"));
   // The samples use the orders and keys that a first `npm start` creates.
   await store.make();
   await using databases = await openLocalStore(store.path);
-  const keys = await loadSampleStore(databases, "test", new Date());
-  key = keys.find(({ plan }) => plan === "free")?.secret ?? "";
+  for (const { plan, secret } of await loadSampleStore(databases, "test", new Date())) {
+    keys[plan] = secret;
+  }
   await store.ordersJson(["export", join(folder, "orders.ndjson")]);
   service = await serveWorker(SERVICE, store.path);
 
@@ -69,7 +78,11 @@ beforeAll(async () => {
   await run("sh", ["-c", `${install} ${types} ${flags}`], { cwd: folder });
 
   await mkdir(join(folder, "src"));
-  for (const { file, code } of samples) {
+  const pasted = ["First call", "Cancel an order"].map((label, index) => ({
+    file: `pasted-${index + 1}.ts`,
+    code: sampleOnPage(label, "TypeScript"),
+  }));
+  for (const { file, code } of [...samples, ...pasted]) {
     await writeFile(join(folder, "src", file), code.replaceAll(DOCUMENTED_URL, service.url));
   }
   const config = { compilerOptions: COMPILER_OPTIONS, include: ["src"] };
@@ -80,7 +93,7 @@ beforeAll(async () => {
 }, 120_000);
 
 afterAll(async () => {
-  await service[Symbol.asyncDispose]();
+  await service?.[Symbol.asyncDispose]();
   store.remove();
   await rm(folder, { recursive: true, force: true });
 });
@@ -116,7 +129,7 @@ test("the package contains only the client, its licence and its documentation", 
   ]);
 });
 
-test("a fresh project with every sample of the documents type-checks under --strict", async () => {
+test("a fresh project with every sample type-checks under --strict", async () => {
   expect(samples.map(({ title }) => title)).toContain("src/client/README.md, sample 1");
   expect(compiler.stdout).toBe("");
 });
@@ -125,19 +138,85 @@ test.each([
   ["the pinned Node", process.execPath],
   ["this machine's Node", "node"],
 ])("every sample prints what its comments say on %s", async (_, node) => {
-  // Places the orders again that the samples on the other Node have cancelled.
-  await store.ordersJson(["import", join(folder, "orders.ndjson")]);
-  // Without the folders that npm adds to PATH, `node` is this machine's Node.
-  const path = (process.env["PATH"] ?? "").split(delimiter);
-  const machines = path.filter((entry) => !entry.includes("node_modules")).join(delimiter);
-  const env = { ...process.env, PATH: machines, STORE_KEY: key };
+  await placeSampleOrders();
   for (const { title, file, code } of samples) {
     const program = join(folder, "out", file.replace(/ts$/, "js"));
-    const { stdout, stderr } = await run(node, [program], { cwd: folder, env });
+    const { stdout, stderr } = await execute(node, [program]);
     expect(stderr, title).toBe("");
     for (const promise of promisesIn(code)) expect(stdout, title).toMatch(promise);
   }
 });
+
+/** For each language, how to run a sample that is pasted into a shell or into a file. */
+const PASTED: Readonly<Record<string, { command: string; args?: string[]; file?: string }>> = {
+  curl: { command: "sh", args: ["-c"] },
+  TypeScript: { command: process.execPath, file: "pasted.ts" },
+  JavaScript: { command: process.execPath, file: "pasted.mjs" },
+  Python: { command: "python3", file: "pasted.py" },
+  Go: { command: "go", args: ["run"], file: "pasted.go" },
+};
+const missing: string[] = [];
+for (const command of ["python3", "go"]) {
+  const { status } = await execute("sh", ["-c", `command -v ${command}`]);
+  if (status === 0) continue;
+  console.error(`\n!!! No ${command} on this machine: its samples on the page are SKIPPED.\n`);
+  missing.push(command);
+}
+
+test("the page has the first call in five languages", () => {
+  const languages = page.matchAll(/name="first-language" value="([^"]+)"/g);
+  expect([...languages].map(([, language]) => language)).toEqual(Object.keys(PASTED));
+});
+
+describe.each(Object.entries(PASTED))("a sample of the page in %s", (language, how) => {
+  const { command, args = [], file } = how;
+  const paste = async (label: string) => {
+    const code = sampleOnPage(label, language).replaceAll(DOCUMENTED_URL, service.url);
+    if (file !== undefined) await writeFile(join(folder, file), code);
+    return execute(command, [...args, file ?? code]);
+  };
+
+  test.skipIf(missing.includes(command))("lists every digit, and cancels once", async () => {
+    await placeSampleOrders();
+    const { status, stdout, stderr } = await paste("First call");
+    expect({ status, stderr: language === "curl" ? "" : stderr }).toEqual({
+      status: 0,
+      stderr: "",
+    });
+    expect(stdout).toContain("-9223372036854775808");
+    expect(stdout).toContain("9223372036854775807");
+    expect(sampleOnPage("List all orders", language)).toBe(sampleOnPage("First call", language));
+
+    const first = await paste("Cancel an order");
+    expect(first).toMatchObject({ status: 0, stdout: expect.stringMatching(/204|cancelled/) });
+    const again = await paste("Cancel an order");
+    expect(again.stdout + again.stderr).toMatch(/order_not_found/);
+    if (language !== "curl") expect(again.status).not.toBe(0);
+  });
+});
+
+/** Places the orders again that samples have cancelled. */
+function placeSampleOrders(): Promise<unknown> {
+  return store.ordersJson(["import", join(folder, "orders.ndjson")]);
+}
+
+async function execute(command: string, args: readonly string[]) {
+  const env = { ...process.env, PATH, STORE_KEY: keys["free"] };
+  try {
+    return { status: 0, ...(await run(command, args, { cwd: folder, env })) };
+  } catch (error) {
+    const { code, stdout, stderr } = error as { code: number; stdout: string; stderr: string };
+    return { status: code, stdout, stderr };
+  }
+}
+
+/** Returns a sample as the page copies it after the reader has pasted a key. */
+function sampleOnPage(label: string, language: string): string {
+  const pattern = new RegExp(`aria-label="${label} \\(${language}\\)"><code>(.*?)</code>`, "s");
+  const html = pattern.exec(page)?.[1];
+  if (html === undefined) throw new Error(`The page has no sample ${label} (${language}).`);
+  return textOf(html).replaceAll("YOUR_API_KEY", keys["business"] ?? "");
+}
 
 /** Reads the samples in all documents, except the files of generated clients. */
 function readSamples() {

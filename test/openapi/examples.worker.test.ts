@@ -1,0 +1,126 @@
+import { beforeEach, expect, test } from "vitest";
+import { openApiDocument } from "../../src/openapi/document.ts";
+import { readDocument } from "../../src/openapi/read-document.ts";
+import { createApiKey } from "../support/api-key-fixture.ts";
+import { failingDatabase } from "../support/database-double.ts";
+import { advanceClock, stopClock } from "../support/clock.ts";
+import { placeOrder } from "../support/order-fixture.ts";
+import { type RequestOptions, type Send, startService } from "../support/service.ts";
+
+const { operations, components } = readDocument(JSON.parse(openApiDocument()));
+const exampleOf = (header: string) => String(components.headers[header]?.example);
+
+const EXAMPLES = operations
+  .flatMap(({ method, path, parameters, responses }) =>
+    Object.entries(responses).flatMap(([status, { headers, content }]) => {
+      const { example, examples = { "": { value: example } } } =
+        content?.["application/json"] ?? {};
+      return Object.entries(examples).map(([code, { value }]) => ({
+        name: `${method} ${status} ${code}`.trim(),
+        method,
+        path: `/v1${path.replace("{orderId}", String(parameters[0]?.example))}`,
+        status: Number(status),
+        /** The code of an error; empty for a successful response. */
+        code,
+        headers: Object.entries(headers).map(([name, header]) => [name, String(header.example)]),
+        body: value as any,
+      }));
+    }),
+  )
+  // Both operations have the same error responses, so each is provoked once.
+  .filter(
+    ({ status, body }, index, all) =>
+      all.findIndex(
+        (one) => JSON.stringify([one.status, one.body]) === JSON.stringify([status, body]),
+      ) === index,
+  );
+
+type Example = (typeof EXAMPLES)[number];
+
+/** The headers that depend on earlier requests of the key. Only the first example shows them. */
+const QUOTA = /^(?:X-RateLimit-.*|RateLimit.*|Link)$/;
+
+const VARS = {
+  V1_DEPRECATED_AT: new Date(1_000 * Number(exampleOf("Deprecation").slice(1))).toJSON(),
+  V1_SUNSET_AT: new Date(exampleOf("Sunset")).toJSON(),
+};
+
+function serviceThatFails(message: string): Send {
+  return startService(VARS, { ORDERS: failingDatabase(() => Promise.reject(new Error(message))) });
+}
+
+beforeEach(async () => {
+  stopClock();
+  for (const { id, petId, quantity, ...others } of EXAMPLES[0]?.body ?? []) {
+    const integers = petId && { petId: BigInt(petId), quantity: BigInt(quantity) };
+    await placeOrder(BigInt(id), { ...others, ...integers });
+  }
+});
+
+/** Makes the service answer as in an example. Takes ids, paths and methods from the example. */
+async function provoke({ method, path, status, code, body }: Example): Promise<Response> {
+  const credentials = code === "unauthorized" ? {} : await createApiKey();
+  const service = startService(VARS);
+  const send = (changes: RequestOptions & { path?: string } = {}, to = service) => {
+    const headers = { "X-Request-Id": exampleOf("X-Request-Id"), ...changes.headers };
+    return to(changes.path ?? path, { method, ...credentials, ...changes, headers });
+  };
+  const found = (pattern: RegExp) => pattern.exec(body.message)?.[0] ?? "";
+  const ofOrder = () => ({ path: path.replace(/\d+$/, found(/\d+/)) });
+  switch (code || status) {
+    case 200:
+    case 204:
+    case "unauthorized":
+      return send();
+    case 304:
+      return send({ headers: { "If-None-Match": "*" } });
+    case "order_not_found":
+      return send(ofOrder());
+    case "not_found":
+      return send({ path: found(/(?<=").*(?=")/) });
+    case "method_not_allowed":
+      return send({ method: found(/^\w+/) });
+    case "order_already_shipped":
+      await placeOrder(BigInt(found(/\d+/)), { status: "shipped" });
+      return send(ofOrder());
+    case "rate_limit_exceeded":
+    case "api_key_banned":
+      for (let sent = 0; sent < 200; sent++) {
+        const response = await send();
+        if ((await response.clone().text()).includes(code)) return response;
+        // Refusals in the ten seconds after the first one do not count towards a ban.
+        if (response.status === 429) advanceClock(250);
+      }
+      throw new Error(`The service never answers ${code}.`);
+    case "internal_error":
+      return send({}, serviceThatFails("no such table: orders: SQLITE_ERROR"));
+    case "service_unavailable":
+      return send({}, serviceThatFails("D1_ERROR: Network connection lost."));
+    default:
+      throw new Error(`No test provokes ${code || status}.`);
+  }
+}
+
+/** Replaces what differs between two equal answers: the list's version and the time. */
+function comparable(headers: readonly (readonly string[])[], body: any) {
+  const wait = / (?<seconds>\d+) seconds?\b/.exec(body?.message ?? "");
+  return {
+    headers: headers.map(([name = "", value = ""]) => {
+      if (name === "ETag" || name === "X-RateLimit-Reset") return [name, value.replace(/\w/g, "0")];
+      return [name, value === wait?.groups?.["seconds"] ? "wait" : value];
+    }),
+    body: wait === null ? body : { ...body, message: body.message.replace(wait[0], " wait") },
+  };
+}
+
+test.each(EXAMPLES)("the example of $name is what the service answers", async (example) => {
+  const response = await provoke(example);
+  const text = await response.text();
+  const isFirst = example === EXAMPLES[0];
+  const shown = example.headers.filter(([name = ""]) => isFirst || !QUOTA.test(name));
+  const sent = shown.map(([name = ""]) => [name, response.headers.get(name) ?? ""]);
+  expect(response.status).toBe(example.status);
+  expect(comparable(sent, text === "" ? undefined : JSON.parse(text))).toStrictEqual(
+    comparable(shown, example.body),
+  );
+});
