@@ -168,7 +168,9 @@ test("the page has the first call in five languages", () => {
   expect([...languages].map(([, language]) => language)).toEqual(Object.keys(PASTED));
 });
 
-describe.each(Object.entries(PASTED))("a sample of the page in %s", (language, how) => {
+const runnable = Object.entries(PASTED).filter(([, { command }]) => !missing.includes(command));
+
+describe.each(runnable)("a sample of the page in %s", (language, how) => {
   const { command, args = [], file } = how;
   const paste = async (label: string) => {
     const code = sampleOnPage(label, language).replaceAll(DOCUMENTED_URL, service.url);
@@ -176,7 +178,7 @@ describe.each(Object.entries(PASTED))("a sample of the page in %s", (language, h
     return execute(command, [...args, file ?? code]);
   };
 
-  test.skipIf(missing.includes(command))("lists every digit, and cancels once", async () => {
+  test("lists every digit, and cancels once", async () => {
     await placeSampleOrders();
     const { status, stdout, stderr } = await paste("First call");
     expect({ status, stderr: language === "curl" ? "" : stderr }).toEqual({
