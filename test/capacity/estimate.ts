@@ -55,7 +55,7 @@ const GB = 1e9;
 const MONTH_DAYS = 365 / 12;
 const MONTH_SECONDS = MONTH_DAYS * 86_400;
 const PLAN_DOLLARS = 5;
-/** Of a key on a day with requests. */
+/** The reports of usage by one key on a day with requests. */
 const REPORTS_A_DAY = 5;
 /** Cloudflare bills this memory for an active Durable Object. */
 const OBJECT_GB = 0.128;

@@ -35,7 +35,7 @@ export interface Call {
 export interface Answer {
   readonly status: number;
   readonly headers: Headers;
-  /** Of a list of orders, an array with as many of its first orders as were read. */
+  /** The body; if it is a long list, a JSON array of the first orders. */
   readonly body: string;
   /** The `code` of an error response; `null` if there is none. */
   readonly code: string | null;

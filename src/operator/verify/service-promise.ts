@@ -86,7 +86,7 @@ export interface VerifyOptions {
 /** A service that is being verified. */
 export type Trial = VerifyOptions &
   Required<Pick<VerifyOptions, "headers" | "send" | "clock" | "signal">> & {
-    /** What earlier tests received: the beginning of the list, and the simultaneous responses. */
+    /** Responses that later tests use again: the beginning of the list, and the crowd's responses. */
     readonly seen: { list?: Answer; crowd: readonly Answer[] };
   };
 

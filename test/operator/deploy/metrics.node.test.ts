@@ -55,7 +55,7 @@ const traffic = (hoursAgo: number, plan: string, status: number, requests: numbe
 });
 const near = { quota_window: "minute", least_left: 0 };
 
-/** What each query must return for `DAY`. */
+/** The expected result of each query for `DAY`. */
 const ANSWERS: Record<QuestionName, object[]> = {
   health: [{ requests: 322, errors: 3, degraded: 4 }],
   authenticated: [{ requests: 121, refused: 12, p95_ms: 10 }],

@@ -1,14 +1,14 @@
 import type { Send } from "../../../src/operator/verify/service-promise.ts";
 
 /**
- * What a sabotaged service does: the promise that `verify` must report as broken, and a function that
+ * Sabotaged services: for each, the promise that `verify` must report as broken, and a function that
  * changes requests or responses.
  */
 type Sabotages = Readonly<Record<string, readonly [breaks: RegExp, (send: Send) => Send]>>;
 
 interface ReceivedAnswer {
   readonly path: string;
-  /** Of the request. */
+  /** The request's `Authorization` header. */
   readonly authorization: string | null;
   status: number;
   readonly headers: Headers;

@@ -77,7 +77,7 @@ export interface Reader {
   readonly tag: number | null;
   /** The number of pieces after which the client stops; `null` if it reads the whole list. */
   readonly stopsAfter: number | null;
-  /** Whether the client then disconnects or reads nothing. */
+  /** After these pieces, the client disconnects (`leave`) or reads nothing more (`stall`). */
   readonly stops: "leave" | "stall";
   /** How long the client waits before each piece. */
   readonly pauseMs: number;
