@@ -64,7 +64,7 @@ export class NotModifiedError extends StoreOrdersError {
   readonly code = "not_modified";
 }
 
-/** Thrown if the service cannot be reached, or if the connection ends before a response arrives. */
+/** Thrown if the service cannot be reached, or if the connection ends before the response. */
 export class NetworkError extends StoreOrdersError {
   override readonly name = "NetworkError";
   readonly code = "network_error";

@@ -35,9 +35,10 @@ class Deadline {
   }
 
   /** Returns the result of `work`; throws if the timeout or an abort comes first. */
-  async within<T>(work: () => Promise<T>): Promise<T> {
+  async within<T>(work: () => Promise<T>, details?: AnswerDetails): Promise<T> {
     const timeout = setTimeout(() => {
-      this.#controller.abort(new TimeoutError(`Nothing arrived within ${this.#timeoutMs} ms.`));
+      const message = `Nothing arrived within ${this.#timeoutMs} ms.`;
+      this.#controller.abort(new TimeoutError(message, details));
     }, this.#timeoutMs);
     return orAbort(this.signal, work).finally(() => clearTimeout(timeout));
   }
@@ -81,7 +82,7 @@ export class Answer implements AnswerDetails {
   async error(): Promise<ApiError | NotModifiedError | UnexpectedAnswerError> {
     if (this.status === 304)
       return new NotModifiedError("The list has not changed: keep the one you have.", this);
-    const text = await this.#deadline.within(() => this.#response.text());
+    const text = await this.#deadline.within(() => this.#response.text(), this);
     const { code, message } = parseErrorBody(text);
     const known = API_ERROR_CODES.find((candidate) => candidate === code);
     if (known !== undefined) return new ApiError(known, String(message), this);
@@ -129,22 +130,29 @@ export async function send(
     settings.onResponse({ method, url, status, headers, elapsedMs: performance.now() - startMs });
     const answer = new Answer(response, deadline);
     if (status === expectedStatus) return answer;
-    throw await overNetwork(call, () => answer.error());
+    throw await overNetwork(call, () => answer.error(), answer);
   } catch (error) {
     deadline.abort();
     throw error;
   }
 }
 
-/** Runs `work` and turns an error of `fetch` into a NetworkError. */
-async function overNetwork<T>({ signal, settings }: Call, work: () => Promise<T>): Promise<T> {
+/** Runs `work`, and turns an error of `fetch`, or of the body of `answer`, into a NetworkError. */
+async function overNetwork<T>(
+  { signal, settings }: Call,
+  work: () => Promise<T>,
+  answer?: Answer,
+): Promise<T> {
   try {
     return await work();
   } catch (error) {
     if (error instanceof StoreOrdersError || signal?.aborted) throw error;
     const { host, origin } = new URL(settings.baseUrl);
-    const message = `No response from ${host}: ${reasonOf(error)}.${corsAdvice(origin)}`;
-    throw new NetworkError(message, undefined, { cause: error });
+    const message =
+      answer === undefined
+        ? `No response from ${host}: ${reasonOf(error)}.${corsAdvice(origin)}`
+        : `No complete response from ${host}: ${reasonOf(error)}.`;
+    throw new NetworkError(message, answer, { cause: error });
   }
 }
 

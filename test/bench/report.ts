@@ -10,10 +10,10 @@ export interface Result {
   readonly service: string;
   readonly peer: string;
   /** The number to compare with `target`, usually the ratio of the two measurements. */
-  readonly ratio: Spread | null;
+  readonly ratio: Spread;
   /** The ratio of the service's and the peer's processor time, which other work hardly affects. */
   readonly processorRatio?: Spread;
-  readonly target: { readonly atLeast: number } | { readonly atMost: number } | null;
+  readonly target: { readonly atLeast: number } | { readonly atMost: number };
 }
 
 export interface Table {
@@ -21,9 +21,7 @@ export interface Table {
   readonly rows: readonly (readonly string[])[];
 }
 
-/** Returns whether the result meets its target; `null` if it has no target or no ratio. */
-function isMet({ ratio, target }: Result): boolean | null {
-  if (ratio === null || target === null) return null;
+function isMet({ ratio, target }: Result): boolean {
   return "atLeast" in target ? ratio.median >= target.atLeast : ratio.median <= target.atMost;
 }
 
@@ -35,9 +33,9 @@ export function resultTable(results: readonly Result[]): Table {
       result.service,
       result.peer,
       spreadText(result.ratio),
-      spreadText(result.processorRatio ?? null),
+      result.processorRatio === undefined ? "" : spreadText(result.processorRatio),
       targetText(result),
-      { true: "yes", false: "**no**", null: "" }[`${isMet(result)}`],
+      isMet(result) ? "yes" : "**no**",
     ]),
   };
 }
@@ -65,13 +63,10 @@ export function medianText(figures: readonly number[], unit: string): string {
   return `${number(spreadOf(figures).median)} ${unit}`;
 }
 
-function spreadText(spread: Spread | null): string {
-  if (spread === null) return "";
-  const { median, min, max } = spread;
+function spreadText({ median, min, max }: Spread): string {
   return min === max ? number(median) : `${number(median)} (${number(min)}–${number(max)})`;
 }
 
 function targetText({ target }: Result): string {
-  if (target === null) return "";
   return "atLeast" in target ? `≥ ${number(target.atLeast)}` : `≤ ${number(target.atMost)}`;
 }

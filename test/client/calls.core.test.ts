@@ -27,6 +27,13 @@ function refused(seconds: number) {
   return failed(429, "rate_limit_exceeded", { "Retry-After": String(seconds) });
 }
 
+/** Refuses a request with a body that is lost (`error`) or never ends. */
+function refusedInPart(seconds: number, error?: Error) {
+  const headers = { "Retry-After": String(seconds) };
+  const start = (body: ReadableStreamDefaultController) => error && body.error(error);
+  return () => new Response(new ReadableStream({ start }), { status: 429, headers });
+}
+
 /** Returns no response, whatever happens. */
 function ignoresSignal(): Promise<Response> {
   return new Promise(() => undefined);
@@ -103,13 +110,22 @@ describe("cancelOrder", () => {
 describe("a retry", () => {
   test.each([0, 0.5, 0.999_999])("never comes before Retry-After (jitter %d)", async (random) => {
     vi.spyOn(Math, "random").mockReturnValue(random);
-    const service = new ScriptedService(refused(31), refused(1), cancelled);
-    expect(await settled(clientOf(service).cancelOrder(1n))).toMatchObject({ value: "cancelled" });
-    const [first = 0, second = 0] = service.gapsMs;
-    expect(first).toBeGreaterThanOrEqual(31_000);
-    expect(first).toBeLessThanOrEqual(31_250);
-    expect(second).toBeGreaterThanOrEqual(1_000);
-    expect(second).toBeLessThanOrEqual(1_500);
+    const lost = refusedInPart(1, new TypeError("terminated"));
+    const stuck = refusedInPart(2);
+    const service = new ScriptedService(refused(31), lost, stuck, cancelled);
+    const errors: Retry["error"][] = [];
+    const onRetry = ({ error }: Retry) => errors.push(error);
+    const client = clientOf(service, { timeoutMs: 100, onRetry });
+    expect(await settled(client.cancelOrder(1n))).toMatchObject({ value: "cancelled" });
+    const codes = ["rate_limit_exceeded", "network_error", "timeout"];
+    expect(errors).toMatchObject(codes.map((code) => ({ code, status: 429 })));
+    expect(errors[1]?.message).toBe("No complete response from orders.example: terminated.");
+    const limits = [31_250, 1_500, 100 + 3_000];
+    expect(service.gapsMs).toHaveLength(limits.length);
+    for (const [index, least] of [31_000, 1_000, 100 + 2_000].entries()) {
+      expect(service.gapsMs[index]).toBeGreaterThanOrEqual(least);
+      expect(service.gapsMs[index]).toBeLessThanOrEqual(limits[index]!);
+    }
   });
 
   test("never comes before Retry-After, even if a timer fires early", async () => {

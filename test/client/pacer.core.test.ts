@@ -17,15 +17,6 @@ function pacerAfter(...announcement: Parameters<typeof announced>): Pacer {
   return pacer;
 }
 
-test("counts a request without a response, because the service may have counted it", () => {
-  const pacer = pacerAfter(2);
-  pacer.begin();
-  pacer.end({ windows: [], retryAfterSeconds: null }, 1);
-  expect(pacer.waitMs(2)).toBe(0);
-  pacer.begin();
-  expect(pacer.waitMs(2)).toBe(Infinity);
-});
-
 test("a response about an earlier window does not change the current window", () => {
   const pacer = pacerAfter(5);
   pacer.begin();

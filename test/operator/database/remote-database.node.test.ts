@@ -157,8 +157,11 @@ describe("a transient failure", () => {
     expect(asked()).toBe(2);
   });
 
-  it("of a write that may have happened is reported and not followed by a retry", async () => {
-    const asked = failWith(lost);
+  it.each([
+    ["the connection is lost", lost],
+    ["Cloudflare is unavailable", new ApiError(503, 10_000, "Service unavailable")],
+  ])("of a write that may have happened is not followed by a retry: %s", async (_, error) => {
+    const asked = failWith(error);
     await expect(write()).rejects.toThrow("check before you repeat it");
     expect(asked()).toBe(1);
     expect(orderIds()).toEqual(["7"]);

@@ -109,10 +109,11 @@ test("if the Durable Object cannot record a cancellation, it is answered and log
   expect(events(log())).toStrictEqual(["cancellation_not_recorded"]);
   await vi.advanceTimersByTimeAsync(9_999);
   expect(await idsOf(await other(LIST, { key }))).toStrictEqual([1, 2]);
+  expect(await idsOf(await service(LIST, { key }))).toStrictEqual([1]);
   await vi.advanceTimersByTimeAsync(1);
   vi.useRealTimers();
   await settle();
-  expect(script.calls).toBe(4);
+  expect(script.calls).toBe(5);
   expect(await idsOf(await other(LIST, { key }))).toStrictEqual([1]);
 });
 
