@@ -7,7 +7,6 @@ import { changeQueries } from "../../../src/operator/key-store/key-changes.ts";
 import { findApiKey } from "../../../src/operator/key-store/key-details.ts";
 import { keyBans, keyUsage } from "../../../src/schema/keys.ts";
 import type { QuotaPolicy } from "../../../src/worker/limit-rules/decision.ts";
-import { events, type LogLine, readLog } from "../faults/log-lines.ts";
 import { createApiKey } from "../../support/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../../support/clock.ts";
 import {
@@ -19,6 +18,7 @@ import {
   tapDatabase,
   withEnvironment,
 } from "../../support/limiter.ts";
+import { eventLines, events } from "../../support/written-lines.ts";
 
 // limiter.simulation.test.ts shows exactness, group commit, counts, reports and log in any schedule.
 // These tests show what needs the real storage, alarms and SQL.
@@ -31,13 +31,11 @@ const POLICY: QuotaPolicy = {
   resets: 0,
 };
 
-let log: () => LogLine[];
 let keyId: string;
 let name: string;
 let noonMs: number;
 
 beforeEach(async () => {
-  log = readLog();
   const startMs = stopClock();
   noonMs = Math.ceil(startMs / DAY_MS) * DAY_MS + DAY_MS / 2;
   advanceClock(noonMs - startMs);
@@ -87,7 +85,7 @@ test("refusals and strikes write nothing; a ban writes one row and an alarm, and
   const until = new Date(beganMs + 60_000).toISOString();
   await requests(11);
   expect((await storage()).rowsWritten).toBe(rowsWritten + 2);
-  expect(log()).toMatchObject([{ event: "banned", keyId, number: 1, until }]);
+  expect(eventLines()).toMatchObject([{ event: "banned", keyId, number: 1, until }]);
   const [beganAt, endsAt] = [new Date(beganMs), new Date(beganMs + 60_000)];
   const first = { keyId, number: 1, beganAt, endsAt, liftedAt: null };
   await expect.poll(bans).toStrictEqual([first]);
@@ -105,9 +103,9 @@ test("a ban takes effect without waiting for the database", async () => {
   await withEnvironment(name, { KEYS: { prepare: () => statement, batch: () => held } });
   await ban();
   const dueMs = Date.now() + 60_000;
-  expect(events(log())).toStrictEqual(["banned"]);
+  expect(events()).toStrictEqual(["banned"]);
   fail(new Error("Network connection lost."));
-  await expect.poll(() => events(log())).toStrictEqual(["banned", "keys_database_unavailable"]);
+  await expect.poll(events).toStrictEqual(["banned", "keys_database_unavailable"]);
   await evictLimiter(name);
   expect((await storage()).alarmMs).toBe(dueMs);
   await comeToAlarm();
@@ -129,7 +127,7 @@ test("a ban that begins during the report of an earlier ban is kept if its own r
   advanceClock(60_000);
   await ban();
   report.isHeld = false;
-  await expect.poll(() => events(log())).toContain("keys_database_unavailable");
+  await expect.poll(events).toContain("keys_database_unavailable");
   await expect.poll(bans).toMatchObject([{ number: 1 }]);
   await comeToAlarm();
   expect(await bans()).toMatchObject([{ number: 1 }, { number: 2 }]);
@@ -140,7 +138,7 @@ describe("a reset", () => {
     const line = await tapDatabase(name);
     line.isCut = true;
     await ban();
-    await expect.poll(() => events(log())).toContain("keys_database_unavailable");
+    await expect.poll(events).toContain("keys_database_unavailable");
     advanceClock(5_000);
     await reset();
     const liftedAt = new Date(Date.now());
@@ -219,7 +217,7 @@ describe("a report of usage", () => {
     await env.KEYS.exec("ALTER TABLE key_usage RENAME TO later");
     await request();
     await comeToAlarm();
-    expect(events(log())).toStrictEqual(["report_failed"]);
+    expect(events()).toStrictEqual(["report_failed"]);
     await env.KEYS.exec("ALTER TABLE later RENAME TO key_usage");
     const failedMs = Date.now();
     await comeToAlarm();
