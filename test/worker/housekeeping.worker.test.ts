@@ -1,20 +1,15 @@
 import { createScheduledController } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { beforeEach, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { parseConfig } from "../../src/worker/config.ts";
 import { keepHouse } from "../../src/worker/housekeeping.ts";
 import service from "../../src/worker/index.ts";
 import { unreachableDatabase } from "../support/database-double.ts";
-import { type LogLine, readLog } from "./faults/log-lines.ts";
+import { eventLines } from "../support/written-lines.ts";
 
 const NOW = new Date("2026-11-22T08:23:00Z");
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
-
-let log: () => LogLine[];
-beforeEach(() => {
-  log = readLog();
-});
 
 /** Runs statements, in which `ms:N` is the Unix time in milliseconds N hours before `NOW`. */
 async function run(database: D1Database, ...statements: readonly string[]): Promise<void> {
@@ -56,7 +51,7 @@ describe("housekeeping", () => {
     await run(env.ORDERS, addParts("left", 3, 25), addParts("late", 3, 25), oneOfThem);
     await keep();
     expect(await parts()).toEqual(["late"]);
-    expect(log()).toEqual([{ ...NOTHING, importParts: 3, isComplete: true }]);
+    expect(eventLines()).toEqual([{ ...NOTHING, importParts: 3, isComplete: true }]);
   });
 
   test("removes former states that a list of the last day cannot need", async () => {
@@ -107,7 +102,7 @@ describe("housekeeping", () => {
     await keep({ CANCELLED_ORDER_DAYS: "1" });
     expect([await parts(), await cancelled()]).toEqual([[], []]);
     await keep({ CANCELLED_ORDER_DAYS: "1" });
-    expect(log()).toEqual([
+    expect(eventLines()).toEqual([
       { ...NOTHING, importParts: 100, cancelledOrders: 50_000, isComplete: false },
       { ...NOTHING, importParts: 1, cancelledOrders: 1, isComplete: true },
     ]);
@@ -118,7 +113,7 @@ describe("housekeeping", () => {
     const vars = { DATABASE_TIMEOUT_MS: "200" };
     await expect(keep(vars, { ORDERS: unreachableDatabase() })).rejects.toThrow("did not answer");
     expect(await read(env.KEYS, "SELECT day FROM key_usage")).toEqual([]);
-    expect(log()).toMatchObject([
+    expect(eventLines()).toMatchObject([
       { event: "housekeeping_failed", chore: "importParts" },
       { event: "housekeeping_failed", chore: "orderChanges" },
       { event: "housekeeping", usageRows: 1, isComplete: false },

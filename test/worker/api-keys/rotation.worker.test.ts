@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { beforeEach, expect, test, vi } from "vitest";
+import { beforeEach, expect, test } from "vitest";
 import { expectError, quotaOf } from "../../support/answer.ts";
 import { createApiKey, rotate, updateApiKey } from "../../support/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../../support/clock.ts";
@@ -19,10 +19,7 @@ async function expectUnauthorized(response: Response, message: string): Promise<
   expect(await expectError(response, 401, "unauthorized")).toContain(message);
 }
 
-beforeEach(() => {
-  vi.spyOn(console, "warn").mockReturnValue();
-  stopClock();
-});
+beforeEach(() => void stopClock());
 
 test("during the grace, the former key and the new key share one budget, and every change applies to both", async () => {
   const { id, key: former } = await createApiKey();
@@ -90,36 +87,22 @@ test.each([
   ["with the second one, if its own grace is longer", 24 * HOUR_MS, HOUR_MS],
   ["at the end of its own grace, if that is shorter", HOUR_MS, 24 * HOUR_MS],
 ])(
-  "the first secret of a key that is rotated twice expires %s",
+  "the first secret of a key that is rotated twice expires %s, and the next rotation forgets it",
   async (_, graceMs, lastGraceMs) => {
     const { id, key: first } = await createApiKey();
-    const other = await createApiKey();
+    const { id: otherId, key: other } = await createApiKey();
     const second = await rotate(id, graceMs);
+    await rotate(otherId, HOUR_MS);
     const third = await rotate(id, lastGraceMs);
-    await rotate(other.id, 2 * HOUR_MS);
-    const remaining: number[] = [];
-    for (const key of [first, second, third]) {
-      remaining.push(quotaOf(await send(LIST, { key })).remaining);
-    }
-    expect(remaining).toStrictEqual([59, 58, 57]);
+    for (const key of [first, second, third]) expect((await send(LIST, { key })).status).toBe(200);
     advanceClock(HOUR_MS);
     await expectUnauthorized(await send(LIST, { key: first }), REPLACED);
     if (lastGraceMs > HOUR_MS) expect((await send(LIST, { key: second })).status).toBe(200);
     else await expectUnauthorized(await send(LIST, { key: second }), REPLACED);
     expect((await send(LIST, { key: third })).status).toBe(200);
+    await rotate(id, HOUR_MS);
+    await expectUnauthorized(await startService()(LIST, { key: first }), "unknown");
     // The rotation of one key does not affect another.
-    expect((await send(LIST, { key: other.key })).status).toBe(200);
+    await expectUnauthorized(await send(LIST, { key: other }), REPLACED);
   },
 );
-
-test("a rotation forgets the key's secrets that have already expired, and no other key's", async () => {
-  const { id, key: first } = await createApiKey();
-  const { id: otherId, key: other } = await createApiKey();
-  for (const one of [id, otherId]) await rotate(one, HOUR_MS);
-  advanceClock(HOUR_MS);
-  await rotate(id, HOUR_MS);
-  await expectUnauthorized(await send(LIST, { key: first }), "unknown");
-  await expectUnauthorized(await send(LIST, { key: other }), REPLACED);
-  const { results } = await env.KEYS.prepare("SELECT * FROM former_key_hashes").all();
-  expect(results).toHaveLength(2);
-});

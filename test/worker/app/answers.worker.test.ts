@@ -6,7 +6,7 @@ import { createApiKey, createEnterpriseKey } from "../../support/api-key-fixture
 import { advanceClock, stopClock } from "../../support/clock.ts";
 import { placeOrder } from "../../support/order-fixture.ts";
 import { send, sendThroughRuntime, startService } from "../../support/service.ts";
-import { readLog } from "../faults/log-lines.ts";
+import { eventLines } from "../../support/written-lines.ts";
 
 const LIST = "/v1/store/orders";
 const REFERENCE = '</openapi.json>; rel="service-desc", </>; rel="service-doc"';
@@ -108,14 +108,13 @@ test("429 states when the full window ends, and when the ban ends", async () => 
 });
 
 test("500 states the request id and is logged with the same id", async () => {
-  const log = readLog();
   const { key } = await createApiKey();
   await env.ORDERS.exec("DROP TABLE orders");
   const nowMs = stopClock();
   const response = await send(LIST, { key, headers: REQUEST_ID });
   expect(headersOf(response)).toStrictEqual(freshHeaders(nowMs, "internal_error"));
   expect(await expectError(response, 500, "internal_error")).toContain("test-1");
-  expect(log()).toMatchObject([{ event: "internal_error", requestId: "test-1" }]);
+  expect(eventLines()).toMatchObject([{ event: "internal_error", requestId: "test-1" }]);
 });
 
 test("every response announces the end of this API version, if it is configured", async () => {

@@ -9,7 +9,6 @@ import { admit, limiterStorage } from "../../support/limiter.ts";
 import { placeOrder } from "../../support/order-fixture.ts";
 import { expectError, quotaOf } from "../../support/answer.ts";
 import { send, startService } from "../../support/service.ts";
-import { requestLines } from "../../support/written-lines.ts";
 import {
   faultyDatabases,
   faultyLimiters,
@@ -18,7 +17,7 @@ import {
   PASS,
   stopDeadlines,
 } from "../faults/faults.ts";
-import { readLog } from "../faults/log-lines.ts";
+import { eventLines, requestLines } from "../../support/written-lines.ts";
 
 const HEALTH = "/healthz";
 const ALL_OK = { orders: "ok", keys: "ok", limiter: "ok" };
@@ -77,7 +76,6 @@ describe("GET /healthz", () => {
     "returns 503 while %s does not respond",
     async (part) => {
       stopClock();
-      const log = readLog();
       const { limiters, script: limiterScript } = faultyLimiters();
       const databases = faultyDatabases(part === "orders" ? "ORDERS" : "KEYS");
       const isLimiter = part === "limiter";
@@ -94,7 +92,7 @@ describe("GET /healthz", () => {
       }
       expect(script.calls).toBe(1);
       const error = "D1_ERROR: Network connection lost.";
-      expect(log()).toMatchObject([{ event: "health_probe_failed", part, error }]);
+      expect(eventLines()).toMatchObject([{ event: "health_probe_failed", part, error }]);
       script.always(PASS);
       advanceClock(1);
       expect((await service(HEALTH)).status).toBe(200);
@@ -106,7 +104,6 @@ describe("GET /healthz", () => {
   );
 
   test("returns 503 if the Durable Object does not respond in time", async () => {
-    readLog();
     const { limiters, script } = faultyLimiters();
     script.next(HANG).onHang = stopDeadlines(PROBE_TIMEOUT_MS);
     const response = await startService({}, { RATE_LIMITER: limiters })(HEALTH);
@@ -115,7 +112,6 @@ describe("GET /healthz", () => {
 
   test("queries a database that other requests do not query, and takes the place of no probe", async () => {
     stopClock();
-    readLog();
     const expire = stopDeadlines(PROBE_TIMEOUT_MS);
     const { key } = await createApiKey();
     await placeOrder(7n);
@@ -145,10 +141,9 @@ describe("GET /healthz", () => {
   });
 
   test("returns 503 if a database lacks its tables", async () => {
-    const log = readLog();
     await env.ORDERS.exec("ALTER TABLE order_list RENAME TO moved");
     const response = await send(HEALTH);
     expect(await response.json()).toStrictEqual({ ...ALL_OK, orders: "unavailable" });
-    expect(log()).toMatchObject([{ event: "health_probe_failed", part: "orders" }]);
+    expect(eventLines()).toMatchObject([{ event: "health_probe_failed", part: "orders" }]);
   });
 });

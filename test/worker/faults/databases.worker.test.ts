@@ -5,9 +5,8 @@ import { createApiKey, createEnterpriseKey } from "../../support/api-key-fixture
 import { advanceClock, stopClock } from "../../support/clock.ts";
 import { cutIntoSegments, placeManyOrders, storedOrder } from "../../support/order-fixture.ts";
 import { type Send, startService } from "../../support/service.ts";
-import { requestLines } from "../../support/written-lines.ts";
 import { fail, faultyDatabases, HANG, LOST, loseTheAnswer, PASS, stopDeadlines } from "./faults.ts";
-import { events, type LogLine, readLog } from "./log-lines.ts";
+import { eventLines, events, requestLines } from "../../support/written-lines.ts";
 
 const LIST = "/v1/store/orders";
 const ORDER = `${LIST}/7`;
@@ -28,11 +27,9 @@ const TIMEOUT_MS = 29_998;
 let expire: () => void;
 let line: ReturnType<typeof faultyDatabases>;
 let service: Send;
-let log: () => LogLine[];
 let key: string;
 
 beforeEach(async () => {
-  log = readLog();
   expire = stopDeadlines(TIMEOUT_MS);
   ({ key } = await createApiKey());
   await placeManyOrders(ORDERS);
@@ -73,11 +70,13 @@ describe.each(FAULTS)("while the databases %s", (name, outcome) => {
     await expectUnavailable(await service(ORDER, { key, method: "DELETE" }));
     expect(line.script.calls).toBe(1);
     expect(await storedOrder(7n)).toMatchObject({ status: "pending", cancelledAt: null });
-    expect(log()).toMatchObject([{ event: "orders_database_unavailable", requestId }]);
+    expect(eventLines()).toMatchObject([{ event: "orders_database_unavailable", requestId }]);
     line.script.always(PASS);
     advanceClock(10_000);
     expect((await service(ORDER, { key, method: "DELETE" })).status).toBe(204);
-    expect(log().slice(1)).toMatchObject([{ event: "orders_database_available", failures: 4 }]);
+    expect(eventLines().slice(1)).toMatchObject([
+      { event: "orders_database_available", failures: 4 },
+    ]);
   });
 
   test("a remembered key is valid for 25 seconds, and then receives 503, never 401", async () => {
@@ -123,7 +122,7 @@ describe.each(FAULTS)("while the databases %s", (name, outcome) => {
     const degraded = requestLines().map((request) => request.degraded);
     expect(degraded).toStrictEqual(["orders", null, null, "keys", null, null]);
     const outages = ["orders_database_unavailable", "keys_database_unavailable"];
-    expect(events(log())).toStrictEqual(outages);
+    expect(events()).toStrictEqual(outages);
   });
 });
 
@@ -136,10 +135,10 @@ test("an outage of the keys database ends with a successful look-up of a key, no
   await service(LIST, { key: unknown });
   advanceClock(20_000);
   expect((await service(LIST, { key })).status).toBe(200);
-  expect(events(log())).toStrictEqual(["keys_database_unavailable"]);
+  expect(events()).toStrictEqual(["keys_database_unavailable"]);
   line.script.always(PASS);
   await expectError(await service(LIST, { key: unknown }), 401, "unauthorized");
-  expect(events(log()).slice(1)).toStrictEqual(["keys_database_available"]);
+  expect(events().slice(1)).toStrictEqual(["keys_database_available"]);
 });
 
 const path = { GET: LIST, DELETE: ORDER };
@@ -179,7 +178,7 @@ test("a request over the limit receives 429 although the database does not respo
   for (let n = 0; n < 3; n++) {
     await expectError(await service(LIST, limited), 429, "rate_limit_exceeded");
   }
-  expect(log()).toStrictEqual([]);
+  expect(eventLines()).toStrictEqual([]);
 });
 
 describe("a list of several queries", () => {
@@ -191,7 +190,7 @@ describe("a list of several queries", () => {
   test("is complete although later queries fail temporarily", async () => {
     line.script.next(PASS, LOST, BUSY, PASS, LOST, LOST, PASS, BUSY);
     expect(await (await service(LIST, { key })).json()).toHaveLength(ORDERS);
-    expect(log()).toStrictEqual([]);
+    expect(eventLines()).toStrictEqual([]);
   });
 
   test("is cut off as invalid JSON if a query gets no response, and is complete when requested again", async () => {
@@ -208,7 +207,7 @@ describe("a list of several queries", () => {
     expect(response.status).toBe(200);
     expect(text).toMatch(/^\[\{"id":1\},.*[^\]]$/);
     const requestId = response.headers.get("X-Request-Id");
-    expect(log()).toMatchObject([{ event: "order_list_broken", requestId }]);
+    expect(eventLines()).toMatchObject([{ event: "order_list_broken", requestId }]);
     line.script.next();
     advanceClock(PAUSE_MS);
     expect(await (await service(LIST, { key })).json()).toHaveLength(ORDERS);

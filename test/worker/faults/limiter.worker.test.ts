@@ -6,7 +6,6 @@ import { advanceClock, stopClock } from "../../support/clock.ts";
 import { evictLimiter, limiterNamed, limiterStorage } from "../../support/limiter.ts";
 import { placeOrder, storedOrder } from "../../support/order-fixture.ts";
 import { type Send, startService } from "../../support/service.ts";
-import { requestLines } from "../../support/written-lines.ts";
 import {
   fail,
   faultyLimiters,
@@ -16,7 +15,7 @@ import {
   PASS,
   stopDeadlines,
 } from "./faults.ts";
-import { events, type LogLine, readLog } from "./log-lines.ts";
+import { eventLines, events, requestLines } from "../../support/written-lines.ts";
 
 const LIST = "/v1/store/orders";
 const DAY_MS = 86_400_000;
@@ -35,12 +34,10 @@ const TIMEOUT_MS = 29_999;
 
 let line: ReturnType<typeof faultyLimiters>;
 let service: Send;
-let log: () => LogLine[];
 let id: string;
 let key: string;
 
 beforeEach(async () => {
-  log = readLog();
   line = faultyLimiters();
   line.script.onHang = stopDeadlines(TIMEOUT_MS);
   const vars = { LIMITER_TIMEOUT_MS: String(TIMEOUT_MS) };
@@ -79,8 +76,8 @@ test.each<[string, Outcome[], calls: number, counted: number, usesFallback: bool
   // Every call uses a new stub, because a stub that has thrown may be permanently broken.
   expect(line.places).toHaveLength(calls);
   expect((await stored())?.minute?.count ?? 0).toBe(counted);
-  expect(events(log())).toStrictEqual(usesFallback ? ["fallback_limiter_on"] : []);
-  for (const entry of log()) expect(entry["keyId"]).toBe(id);
+  expect(events()).toStrictEqual(usesFallback ? ["fallback_limiter_on"] : []);
+  for (const entry of eventLines()) expect(entry["keyId"]).toBe(id);
 
   // After a failed call, the object is not called for a second. The objects of other keys are.
   expect(await remaining()).toBe(1);
@@ -111,7 +108,7 @@ test.each<[string, Outcome[]]>([
     expect(await storedOrder(1n)).toMatchObject({ status: "pending" });
     expect(line.script.calls).toBe(outcomes.length);
     expect(await stored()).toBeNull();
-    expect(events(log())).toStrictEqual(["limiter_overloaded"]);
+    expect(events()).toStrictEqual(["limiter_overloaded"]);
     expect(requestLines().at(-1)).toMatchObject({ degraded: "limiter" });
     expect(await remaining()).toBe(2);
   },
@@ -132,15 +129,15 @@ test.each([
       expect(response.headers.get("Retry-After")).toBe("50");
       await expectError(response, 429, "rate_limit_exceeded");
     }
-    expect([...new Set(events(log()))]).toStrictEqual(["refusals_unreported"]);
+    expect([...new Set(events())]).toStrictEqual(["refusals_unreported"]);
     await service(LIST, await createEnterpriseKey(3, 10));
-    const [began] = events(log()).slice(-1);
+    const [began] = events().slice(-1);
     expect(began).toMatch(/fallback_limiter_on|limiter_overloaded/);
     advanceClock(20_000);
     expect((await request()).status).toBe(429);
     line.script.always(PASS);
     advanceClock(30_000);
-    expect(events(log()).at(-1)).not.toMatch(/_off|not_overloaded/);
+    expect(events().at(-1)).not.toMatch(/_off|not_overloaded/);
     expect(await remaining()).toBe(2);
     expect(await stored()).toMatchObject({ minute: { count: 1 }, day: { count: 4 }, ban: null });
   },

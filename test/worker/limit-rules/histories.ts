@@ -39,7 +39,7 @@ export const anyLimits: fc.Arbitrary<Limits> = fc.record({
 /** Generates ban policies with few strikes to a ban, and durations up to the default ones. */
 export const anyBanPolicy: fc.Arbitrary<BanPolicy> = fc.record({
   mode: fc.oneof(
-    { weight: 6, arbitrary: fc.constant("on" as const) },
+    { weight: 2, arbitrary: fc.constant("on" as const) },
     fc.constantFrom(...BAN_MODES),
   ),
   graceMs: fc.constantFrom(10_000, 1_000),

@@ -7,8 +7,6 @@ import { changeQueries } from "../../../src/operator/key-store/key-changes.ts";
 import { findApiKey } from "../../../src/operator/key-store/key-details.ts";
 import { keyBans, keyUsage } from "../../../src/schema/keys.ts";
 import type { QuotaPolicy } from "../../../src/worker/limit-rules/decision.ts";
-import { RateLimiter } from "../../../src/worker/limiter/durable-object.ts";
-import { events, type LogLine, readLog } from "../faults/log-lines.ts";
 import { createApiKey } from "../../support/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../../support/clock.ts";
 import {
@@ -20,8 +18,9 @@ import {
   tapDatabase,
   withEnvironment,
 } from "../../support/limiter.ts";
+import { eventLines, events } from "../../support/written-lines.ts";
 
-// limiter.simulation.test.ts shows exactness, group commit, counts and reports in any schedule.
+// limiter.simulation.test.ts shows exactness, group commit, counts, reports and log in any schedule.
 // These tests show what needs the real storage, alarms and SQL.
 
 const HOUR_MS = 3_600_000;
@@ -32,13 +31,11 @@ const POLICY: QuotaPolicy = {
   resets: 0,
 };
 
-let log: () => LogLine[];
 let keyId: string;
 let name: string;
 let noonMs: number;
 
 beforeEach(async () => {
-  log = readLog();
   const startMs = stopClock();
   noonMs = Math.ceil(startMs / DAY_MS) * DAY_MS + DAY_MS / 2;
   advanceClock(noonMs - startMs);
@@ -88,7 +85,7 @@ test("refusals and strikes write nothing; a ban writes one row and an alarm, and
   const until = new Date(beganMs + 60_000).toISOString();
   await requests(11);
   expect((await storage()).rowsWritten).toBe(rowsWritten + 2);
-  expect(log()).toMatchObject([{ event: "banned", keyId, number: 1, until }]);
+  expect(eventLines()).toMatchObject([{ event: "banned", keyId, number: 1, until }]);
   const [beganAt, endsAt] = [new Date(beganMs), new Date(beganMs + 60_000)];
   const first = { keyId, number: 1, beganAt, endsAt, liftedAt: null };
   await expect.poll(bans).toStrictEqual([first]);
@@ -106,9 +103,9 @@ test("a ban takes effect without waiting for the database", async () => {
   await withEnvironment(name, { KEYS: { prepare: () => statement, batch: () => held } });
   await ban();
   const dueMs = Date.now() + 60_000;
-  expect(events(log())).toStrictEqual(["banned"]);
+  expect(events()).toStrictEqual(["banned"]);
   fail(new Error("Network connection lost."));
-  await expect.poll(() => events(log())).toStrictEqual(["banned", "keys_database_unavailable"]);
+  await expect.poll(events).toStrictEqual(["banned", "keys_database_unavailable"]);
   await evictLimiter(name);
   expect((await storage()).alarmMs).toBe(dueMs);
   await comeToAlarm();
@@ -130,7 +127,7 @@ test("a ban that begins during the report of an earlier ban is kept if its own r
   advanceClock(60_000);
   await ban();
   report.isHeld = false;
-  await expect.poll(() => events(log())).toContain("keys_database_unavailable");
+  await expect.poll(events).toContain("keys_database_unavailable");
   await expect.poll(bans).toMatchObject([{ number: 1 }]);
   await comeToAlarm();
   expect(await bans()).toMatchObject([{ number: 1 }, { number: 2 }]);
@@ -141,7 +138,7 @@ describe("a reset", () => {
     const line = await tapDatabase(name);
     line.isCut = true;
     await ban();
-    await expect.poll(() => events(log())).toContain("keys_database_unavailable");
+    await expect.poll(events).toContain("keys_database_unavailable");
     advanceClock(5_000);
     await reset();
     const liftedAt = new Date(Date.now());
@@ -160,38 +157,7 @@ describe("a reset", () => {
     const expected = [{ number: 1, beganAt, liftedAt: isLifted ? beganAt : null }];
     await expect.poll(bans).toMatchObject(expected);
   });
-
-  test("of the windows keeps the usage, and is logged", async () => {
-    await requests(4);
-    const afterReset = { ...POLICY, revision: 1, resets: 1 };
-    expect([await request(afterReset), await request(afterReset)]).toStrictEqual([true, true]);
-    expect(log()).toStrictEqual([{ event: "limiter_reset", keyId }]);
-    await comeToAlarm();
-    expect(await usage()).toMatchObject([{ admitted: 5, refused: 1, peakMinute: 3 }]);
-  });
 });
-
-test.for([
-  ["log", ["would_ban"]],
-  ["off", []],
-] as const)(
-  "with BAN_MODE=%s, no key is banned and no ban is stored in the database",
-  async ([mode, expected]) => {
-    const answers = await runInDurableObject(limiter(), async (_, state) => {
-      const other = new RateLimiter(state, { ...env, BAN_MODE: mode } as Cloudflare.Env);
-      const wait = null;
-      await other.admit(POLICY, [], 0, "first", { requests: 4, wait });
-      advanceClock(20_000);
-      return other.admit(POLICY, [], 0, "second", { requests: 100, wait });
-    });
-    expect(answers.some(({ banned }) => banned)).toBe(false);
-    expect(events(log())).toStrictEqual(expected);
-    await evictLimiter(name);
-    await comeToAlarm();
-    expect(await bans()).toStrictEqual([]);
-    expect(await usage()).toMatchObject([{ admitted: 3, bans: 0 }]);
-  },
-);
 
 describe("a report of usage", () => {
   test("contains a key's counts of a day; a later one adds to them, also after a restart", async () => {
@@ -251,7 +217,7 @@ describe("a report of usage", () => {
     await env.KEYS.exec("ALTER TABLE key_usage RENAME TO later");
     await request();
     await comeToAlarm();
-    expect(events(log())).toStrictEqual(["report_failed"]);
+    expect(events()).toStrictEqual(["report_failed"]);
     await env.KEYS.exec("ALTER TABLE later RENAME TO key_usage");
     const failedMs = Date.now();
     await comeToAlarm();
@@ -291,17 +257,14 @@ describe("a report of usage", () => {
 
 describe("the alarm", () => {
   test("deletes the storage when all windows and the day have ended, also after an eviction or if it runs twice", async () => {
-    for (const isEvicted of [false, true]) {
-      const startMs = Date.now();
-      await request();
-      await comeToAlarm();
-      expect(await storage()).toMatchObject({ keys: ["record"], alarmMs: startMs + DAY_MS });
-      if (isEvicted) await evictLimiter(name);
-      await comeToAlarm();
-      for (let run = 0; run < 2; run++) {
-        expect(await storage()).toMatchObject({ keys: [], alarmMs: null });
-        await runInDurableObject(limiter(), (object) => object.alarm());
-      }
+    await request();
+    await comeToAlarm();
+    expect(await storage()).toMatchObject({ keys: ["record"], alarmMs: noonMs + DAY_MS });
+    await evictLimiter(name);
+    await comeToAlarm();
+    for (let run = 0; run < 2; run++) {
+      expect(await storage()).toMatchObject({ keys: [], alarmMs: null });
+      await runInDurableObject(limiter(), (object) => object.alarm());
     }
   });
 

@@ -149,7 +149,14 @@ async function checkEnd(world: World, end: { told: number; asked: number }): Pro
   const admitted = inObject.filter(({ decision }) => decision.admitted).length;
   const refused = inObject.length - admitted + world.reportedRefusals;
   const strikes = inObject.reduce((all, ruling) => all + ruling.strikes, 0);
-  const bans = inObject.filter(({ hasBanned }) => hasBanned).length;
+  const newBans = inObject.flatMap(({ newBan }) => newBan ?? []);
+  const bans = newBans.filter(({ loggedOnly }) => !loggedOnly).length;
+  const resets = inObject.filter(({ isReset }) => isReset).length;
+  const logged = { banned: bans, would_ban: newBans.length - bans, limiter_reset: resets };
+  for (const [event, times] of Object.entries(logged)) {
+    const found = world.object.events.filter((one) => one === event).length;
+    if (found !== times) expect({ [event]: found }).toEqual({ [event]: times });
+  }
   const counted = [admitted, refused, strikes, bans, bans];
   const reported = [0, 0, 0, 0, world.reportedBans.size];
   for (const day of world.reported.values()) day.forEach((total, n) => (reported[n]! += total));

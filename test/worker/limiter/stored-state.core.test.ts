@@ -1,6 +1,6 @@
 import { beforeEach, expect, test, vi } from "vitest";
 import { readState } from "../../../src/worker/limiter/stored-state.ts";
-import { type LogLine, readLog } from "../faults/log-lines.ts";
+import { eventLines, startListening } from "../../support/written-lines.ts";
 
 // decision.simulation.test.ts shows that a restart loses only the wait.
 
@@ -13,10 +13,9 @@ const stored = {
   ban: { untilMs: 60_000, number: 1 },
 };
 
-let log: () => LogLine[];
 beforeEach(() => {
   vi.restoreAllMocks();
-  log = readLog();
+  startListening();
 });
 
 test("a stored state is read even if it has fields of a later version", () => {
@@ -56,8 +55,8 @@ test.for([
     const whole = { ...others, limiter: { ...stored, wait: null } };
     expect(readState({ ...stored, ...others })).toStrictEqual(whole);
     expect(readState({ ...stored, keyId })).toMatchObject({ unreportedBans: [] });
-    expect(log()).toStrictEqual([]);
+    expect(eventLines()).toStrictEqual([]);
     expect(readState({ ...stored, ...others, ...bad })).toStrictEqual({ ...whole, ...read });
-    expect(log()).toStrictEqual([{ event: "limiter_state_unreadable", keyId, part }]);
+    expect(eventLines()).toStrictEqual([{ event: "limiter_state_unreadable", keyId, part }]);
   },
 );

@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { afterEach, beforeEach, vi } from "vitest";
-import * as config from "../../../src/worker/config.ts";
+import { parseConfig } from "../../../src/worker/config.ts";
 import type { BanPolicy } from "../../../src/worker/limit-rules/bans.ts";
 import * as rules from "../../../src/worker/limit-rules/decision.ts";
 import type { Decision, QuotaPolicy } from "../../../src/worker/limit-rules/decision.ts";
@@ -69,10 +69,10 @@ interface Exchange extends Verdict {
 }
 
 /** A decision that the rules made for the Durable Object. */
-interface Ruling extends Pick<rules.Decided, "decision" | "strikes"> {
+interface Ruling extends Pick<rules.Decided, "decision" | "strikes" | "newBan"> {
   readonly policy: QuotaPolicy;
   readonly nowMs: number;
-  readonly hasBanned: boolean;
+  readonly isReset: boolean;
 }
 
 /** The attempts of one call so far. */
@@ -142,7 +142,7 @@ export class World {
   longestRetryMs = 0;
   /** The world's time until which each refusal that reached an isolate lasts. */
   readonly delivered: { isolate: number; untilMs: number }[] = [];
-  readonly #bans: BanPolicy;
+  readonly #vars: object;
   /** By the nonce of a call, like `#decidedMs`. */
   readonly #attempts = new Map<string, Attempts>();
   readonly #decidedMs = new Map<string, number>();
@@ -154,10 +154,18 @@ export class World {
 
   constructor(policy: QuotaPolicy, bans: BanPolicy, skewsMs: readonly number[]) {
     this.newest = policy;
-    this.#bans = bans;
+    this.#vars = {
+      BAN_MODE: bans.mode,
+      BAN_GRACE_SECONDS: bans.graceMs / 1_000,
+      BAN_STRIKE_WINDOW_SECONDS: bans.strikeWindowMs / 1_000,
+      BAN_MIN_STRIKES: bans.minStrikes,
+      BAN_MAX_STRIKES: bans.maxStrikes,
+      BAN_FIRST_SECONDS: bans.firstBanMs / 1_000,
+      BAN_LONGEST_SECONDS: bans.longestBanMs / 1_000,
+      BAN_FORGET_SECONDS: bans.forgetAfterMs / 1_000,
+      LIMITER_TIMEOUT_MS: TIMEOUT_MS,
+    };
     vi.spyOn(rules, "decide").mockImplementation((...args) => this.#decide(...args));
-    const vars = config.parseConfig({ LIMITER_TIMEOUT_MS: TIMEOUT_MS });
-    vi.spyOn(config, "parseConfig").mockReturnValue({ ...vars, bans });
     this.isolates = skewsMs.map((skewMs, index) => this.#newIsolate(index, 0, skewMs, policy));
     this.#life = this.#start();
   }
@@ -271,12 +279,11 @@ export class World {
   }
 
   #decide(...args: Parameters<typeof rules.decide>): rules.Decided {
-    const [, policy, , nowMs] = args;
+    const [before, policy, , nowMs] = args;
     const decided = originalDecide(...args);
     if (running.getStore() === this.object) {
-      const { decision, strikes, newBan } = decided;
-      const hasBanned = newBan !== null && !newBan.loggedOnly;
-      this.rulings.push({ policy, nowMs, decision, strikes, hasBanned });
+      const isReset = before !== null && policy.resets > before.resets;
+      this.rulings.push({ ...decided, policy, nowMs, isReset });
     }
     return decided;
   }
@@ -306,7 +313,7 @@ export class World {
       index,
       life,
       part: { skewMs, events: [] },
-      limiter: new Limiter({ bans: this.#bans, limiterTimeoutMs: TIMEOUT_MS }),
+      limiter: new Limiter(parseConfig(this.#vars)),
       policy,
       failures: 0,
       last: null,
@@ -461,7 +468,7 @@ export class World {
       prepare: (sql: string) => ({ bind: (...values: unknown[]) => ({ sql, values }) }),
       batch: (statements: readonly Statement[]) => this.#report(statements),
     };
-    const start = () => new RateLimiter(ctx as never, { KEYS } as never);
+    const start = () => new RateLimiter(ctx as never, { ...this.#vars, KEYS } as never);
     return Object.assign(life, { limiter: running.run(this.object, start) });
   }
 

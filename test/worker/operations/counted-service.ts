@@ -1,35 +1,26 @@
-import {
-  createExecutionContext,
-  runDurableObjectAlarm,
-  runInDurableObject,
-  waitOnExecutionContext,
-} from "cloudflare:test";
+import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { createApp } from "../../../src/worker/app.ts";
-import { NO_OPERATIONS, type Operations } from "./operations.ts";
-import { parseConfig } from "../../../src/worker/config.ts";
 import { observedBindings } from "../../bench/observed/bindings.ts";
 import { limiterNamed } from "../../support/limiter.ts";
+import { type RequestOptions, type Send, settle, startService } from "../../support/service.ts";
+import { NO_OPERATIONS, type Operations } from "./operations.ts";
 
-interface SentRequest {
-  readonly method?: string;
+interface SentRequest extends RequestOptions {
   /** The path after `/v1/store/orders`. */
   readonly path?: string;
-  readonly headers?: Readonly<Record<string, string>>;
 }
 
 /** Runs the service in one isolate, and counts all operations that Cloudflare bills. */
 export class CountedService {
-  readonly #sender: Readonly<Record<string, string>>;
+  readonly #sender: RequestOptions;
+  readonly #vars: Record<string, string>;
   readonly #bindings: Cloudflare.Env;
   #counted: { -readonly [Name in keyof Operations]: number } = { ...NO_OPERATIONS };
-  readonly #vars: Readonly<Record<string, string>>;
-  #app: ReturnType<typeof createApp>;
+  #isolate: Send;
 
-  constructor({ key, vars = {} }: { key?: string; vars?: Readonly<Record<string, string>> } = {}) {
+  constructor(sender: RequestOptions = {}, vars: Record<string, string> = {}) {
+    this.#sender = sender;
     this.#vars = vars;
-    this.#app = this.#newApp();
-    this.#sender = key === undefined ? {} : { Authorization: `Bearer ${key}` };
     this.#bindings = observedBindings(env, {
       beforeObjectCall: () => void (this.#counted.objectCalls += 1),
       beforeQuery: () => void (this.#counted.queries += 1),
@@ -38,27 +29,22 @@ export class CountedService {
         this.#counted.rowsWritten += meta.rows_written;
       },
     });
+    this.#isolate = startService(vars, this.#bindings);
   }
 
   /** Replaces the isolate with a new one whose memory is empty. */
   forget(): void {
-    this.#app = this.#newApp();
-  }
-
-  #newApp() {
-    return createApp(parseConfig({ ...env, ...this.#vars }));
+    this.#isolate = startService(this.#vars, this.#bindings);
   }
 
   /** Sends a request, and also waits for the background work after the response. */
-  async send({ method = "GET", path = "", headers = {} }: SentRequest = {}) {
-    const request = new Request(`https://store.example/v1/store/orders${path}`, {
-      method,
-      headers: { ...this.#sender, ...headers },
+  async send({ path = "", ...options }: SentRequest = {}) {
+    const response = await this.#isolate(`/v1/store/orders${path}`, {
+      ...this.#sender,
+      ...options,
     });
-    const context = createExecutionContext();
-    const response = await this.#app.fetch(request, this.#bindings, context);
     const { byteLength: bytes } = await response.arrayBuffer();
-    await waitOnExecutionContext(context);
+    await settle();
     return { etag: response.headers.get("ETag") ?? "", bytes };
   }
 

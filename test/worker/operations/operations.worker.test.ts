@@ -24,7 +24,7 @@ const sum = (...parts: Partial<Operations>[]) =>
 async function warmService({ perMinute = 1_000, vars = {} } = {}) {
   const { key, id } = await createEnterpriseKey(perMinute, 1_000);
   await placeManyOrders(ORDERS);
-  const service = new CountedService({ key, vars });
+  const service = new CountedService({ key }, vars);
   const { etag } = await service.send();
   await service.watchObject(`key:${id}`);
   await service.send();

@@ -5,9 +5,8 @@ import { advanceClock, stopClock } from "../../support/clock.ts";
 import { failingLimiters } from "../../support/limiter.ts";
 import { placeManyOrders } from "../../support/order-fixture.ts";
 import { settle, startService } from "../../support/service.ts";
-import { requestLines } from "../../support/written-lines.ts";
 import { faultyLimiters, LOST, PASS } from "../faults/faults.ts";
-import { events, readLog } from "../faults/log-lines.ts";
+import { eventLines, events, requestLines } from "../../support/written-lines.ts";
 
 const LIST = "/v1/store/orders";
 const VARS = { LIST_READS: "nearest" };
@@ -68,15 +67,13 @@ test("by default, lists come from the primary database, without sessions", async
   await placeManyOrders(2);
   replicaFault = "A session was used.";
   const { key } = await createApiKey();
-  const log = readLog();
   expect(await idsOf(await startService({}, bindings)(LIST, { key }))).toStrictEqual([1, 2]);
-  expect(log()).toStrictEqual([]);
+  expect(eventLines()).toStrictEqual([]);
 });
 
 test("while the fallback limiter decides, lists come from the primary database", async () => {
   await placeManyOrders(2);
   const { key } = await createApiKey();
-  readLog();
   const limiters = failingLimiters(() => Promise.reject(new Error("unreachable")));
   const service = startService(VARS, { ...bindings, RATE_LIMITER: limiters });
   expect((await service(LIST, { key })).status).toBe(200);
@@ -86,19 +83,17 @@ test("while the fallback limiter decides, lists come from the primary database",
 test("if the replica lacks a table, the primary database answers, and that is logged once", async () => {
   await placeManyOrders(2);
   const { key } = await createApiKey();
-  const log = readLog();
   replicaFault = "D1_ERROR: no such table: order_list: SQLITE_ERROR";
   const service = startService(VARS, bindings);
   for (let n = 0; n < 3; n += 1) {
     expect(await idsOf(await service(LIST, { key }))).toStrictEqual([1, 2]);
   }
-  expect(events(log())).toStrictEqual(["list_replica_failed"]);
+  expect(events()).toStrictEqual(["list_replica_failed"]);
 });
 
 test("if the Durable Object cannot record a cancellation, it is answered and logged, and recorded later", async () => {
   await placeManyOrders(2);
   const { key } = await createApiKey();
-  const log = readLog();
   const { limiters, script } = faultyLimiters();
   const service = startService(VARS, { ...bindings, RATE_LIMITER: limiters });
   const other = startService(VARS, bindings);
@@ -106,7 +101,7 @@ test("if the Durable Object cannot record a cancellation, it is answered and log
   vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
   script.next(PASS, LOST, LOST);
   expect((await service(`${LIST}/2`, { method: "DELETE", key })).status).toBe(204);
-  expect(events(log())).toStrictEqual(["cancellation_not_recorded"]);
+  expect(events()).toStrictEqual(["cancellation_not_recorded"]);
   await vi.advanceTimersByTimeAsync(9_999);
   expect(await idsOf(await other(LIST, { key }))).toStrictEqual([1, 2]);
   expect(await idsOf(await service(LIST, { key }))).toStrictEqual([1]);

@@ -4,18 +4,16 @@ import { COLUMNS } from "../../../src/operator/metrics/questions.ts";
 import { createApiKey } from "../../support/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../../support/clock.ts";
 import { startService } from "../../support/service.ts";
-import { listenTo, requestLines } from "../../support/written-lines.ts";
+import { eventLines, requestLines } from "../../support/written-lines.ts";
 import { faultyDatabases, LOST } from "../faults/faults.ts";
 
 const LIST = "/v1/store/orders";
 
-let events: () => string[];
 let id: string;
 let key: string;
 
 beforeEach(async () => {
   stopClock();
-  events = listenTo("warn");
   ({ id, key } = await createApiKey());
 });
 
@@ -74,7 +72,7 @@ test("a data set that cannot be written to does not fail requests, and is logged
   await service(LIST, { key });
   // A data point is written although the request is not logged.
   expect([points.length, requestLines().length]).toStrictEqual([1, 0]);
-  expect(events().map((line) => JSON.parse(line))).toMatchObject([
+  expect(eventLines()).toMatchObject([
     {
       event: "telemetry_failing",
       requestId: first.headers.get("X-Request-Id"),

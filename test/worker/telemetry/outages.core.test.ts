@@ -1,13 +1,12 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { Outage } from "../../../src/worker/outage.ts";
-import { listenTo } from "../../support/written-lines.ts";
+import { eventLines, startListening } from "../../support/written-lines.ts";
 
 beforeEach(() => void vi.useFakeTimers({ toFake: ["Date"] }));
 afterEach(() => void vi.useRealTimers());
 
 test("an outage is logged once when it begins, and once after ten seconds without failures", () => {
-  const lines = listenTo("warn");
-  const log = () => lines().map((line) => JSON.parse(line) as unknown);
+  startListening();
   const outage = new Outage({ began: "failing", ended: "working" });
   const pass = (ms: number) => void vi.setSystemTime(Date.now() + ms);
   const began = { event: "failing", requestId: "a" };
@@ -18,16 +17,16 @@ test("an outage is logged once when it begins, and once after ten seconds withou
     outage.answered();
     outage.failed({ requestId: "b" });
   }
-  expect(log()).toStrictEqual([began]);
+  expect(eventLines()).toStrictEqual([began]);
   pass(-1); // The clock is set back, so the length of the quiet time is unknown.
   outage.answered();
   pass(10_001);
   outage.answered();
   outage.answered();
   const ended = { event: "working", failures: 4, seconds: 30 };
-  expect(log()).toStrictEqual([began, ended]);
+  expect(eventLines()).toStrictEqual([began, ended]);
   outage.failed({ requestId: "a" });
   pass(10_000);
   outage.answered();
-  expect(log().slice(2)).toStrictEqual([began, { ...ended, failures: 1, seconds: 0 }]);
+  expect(eventLines().slice(2)).toStrictEqual([began, { ...ended, failures: 1, seconds: 0 }]);
 });
