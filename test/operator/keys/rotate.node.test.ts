@@ -1,7 +1,8 @@
 import { eq } from "drizzle-orm";
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 import { hashSecret, isSecret } from "../../../src/worker/api-keys/secret.ts";
-import { findApiKey, toKeyJson } from "../../../src/operator/key-store/key-details.ts";
+import { changeKey } from "../../../src/operator/key-store/change-key.ts";
+import * as keyDetails from "../../../src/operator/key-store/key-details.ts";
 import { formerKeyHashes } from "../../../src/schema/keys.ts";
 import { formatTime } from "../../../src/operator/terminal-text.ts";
 import { KeysCommand } from "./keys-command.ts";
@@ -23,7 +24,7 @@ function stopClock(): void {
 /** Returns the current hash of a key, and the former hashes with the times when they expire. */
 async function hashes(id: string) {
   const { orm } = await keys.database();
-  const key = await findApiKey(orm, id);
+  const key = await keyDetails.findApiKey(orm, id);
   const former = await orm.select().from(formerKeyHashes).where(eq(formerKeyHashes.keyId, id));
   return { own: key?.hash, former: former.map(({ hash, endsAt }) => ({ hash, endsAt })) };
 }
@@ -36,7 +37,7 @@ describe("keys rotate", () => {
     expect(secret).toSatisfy(isSecret);
     const formerKeyEndsAt = inHours(1.5).toISOString();
     const lastFour = secret.slice(-4);
-    expect(rotated).toEqual({ ...toKeyJson(key, NOW), lastFour, formerKeyEndsAt });
+    expect(rotated).toEqual({ ...keyDetails.toKeyJson(key, NOW), lastFour, formerKeyEndsAt });
     expect(await hashes(key.id)).toEqual({
       own: hashSecret(secret),
       former: [{ hash: hashSecret(former), endsAt: inHours(1.5) }],
@@ -64,6 +65,22 @@ describe("keys rotate", () => {
     const list = await keys.text("list", "--name", "People");
     expect(list).toContain("former key until (UTC)");
     expect(list).toContain(formatTime(inHours(7 * 24)).replace(" UTC", ""));
+  });
+
+  it("prints the secret that it stored, if another operator changed the key meanwhile", async () => {
+    const { key: former, record: key } = await keys.add();
+    const database = await keys.database();
+    vi.spyOn(keyDetails, "findApiKey").mockImplementationOnce(async (orm, id) => {
+      const read = await keyDetails.findApiKey(orm, id);
+      await changeKey(database, id, "update", (current) => ({ ...current, name: "Renamed" }));
+      return read;
+    });
+    const { key: secret, name } = await keys.json("rotate", key.id);
+    expect(name).toBe("Renamed");
+    expect(await hashes(key.id)).toMatchObject({
+      own: hashSecret(secret),
+      former: [{ hash: hashSecret(former) }],
+    });
   });
 
   it("does not mention former keys that have expired", async () => {

@@ -100,6 +100,16 @@ describe("keys usage", () => {
     );
   });
 
+  it.each([
+    ["2026-11-22T00:59:59.999Z", "–"],
+    ["2026-11-22T01:00:00.000Z", "0"],
+  ])("at %s shows the unreported day before as %s", async (now, yesterday) => {
+    vi.setSystemTime(now);
+    const rows = await rowsOf("key_small", "--days", "4");
+    vi.setSystemTime(NOW);
+    expect(rows.map(([, admitted]) => admitted)).toEqual(["9", "0", yesterday, "–"]);
+  });
+
   it("prints a row for each day of one key, for 14 days by default", async () => {
     const { stdout } = await usage("key_busy");
     const [, ...rows] = tableCells(stdout);
