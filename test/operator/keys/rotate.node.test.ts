@@ -51,7 +51,10 @@ describe("keys rotate", () => {
   it("prints the new secret once, and when the former keys expire", async () => {
     const { record: key } = await keys.add({ name: "People" });
     stopClock();
-    await keys.text("rotate", key.id, "--grace", "1h");
+    const graces = [1, 2, 3, 4, 7 * 24];
+    for (const hours of graces.slice(0, -1)) {
+      await keys.text("rotate", key.id, "--grace", `${hours}h`);
+    }
     const rotated = await keys.text("rotate", key.id, "--grace", "7d");
     const [secret = ""] = rotated.split("\n");
     expect(secret).toSatisfy(isSecret);
@@ -59,8 +62,9 @@ describe("keys rotate", () => {
     const shown = await keys.text("show", key.id);
     expect(shown).not.toContain(secret);
     for (const output of [rotated, shown]) {
-      expect(output).toContain(`also valid until ${formatTime(inHours(1))}.`);
-      expect(output).toContain(`also valid until ${formatTime(inHours(7 * 24))}.`);
+      expect(output.match(/(?<=also valid until ).*(?=\.\n)/g)).toEqual(
+        graces.map((hours) => formatTime(inHours(hours))),
+      );
     }
     const list = await keys.text("list", "--name", "People");
     expect(list).toContain("former key until (UTC)");
@@ -89,7 +93,7 @@ describe("keys rotate", () => {
     });
   });
 
-  it("does not mention former keys that have expired", async () => {
+  it("does not mention former keys that have expired or are revoked", async () => {
     const { record: key } = await keys.add();
     await keys.text("rotate", key.id, "--grace", "7d");
     const rotated = await keys.text("rotate", key.id, "--grace", "0");
@@ -97,6 +101,9 @@ describe("keys rotate", () => {
     for (const output of [rotated, await keys.text("show", key.id)]) {
       expect(output).not.toMatch(/former key (is|until)/i);
     }
+    const { record: revoked } = await keys.add();
+    await keys.text("rotate", revoked.id);
+    expect(await keys.text("revoke", revoked.id)).not.toContain("former key");
   });
 
   it.each([
