@@ -16,10 +16,15 @@ beforeAll(async () => {
 afterEach(() => void vi.restoreAllMocks());
 afterAll(() => keys.close());
 
-function findByInput(input: string, ...args: string[]) {
-  const stdin = Readable.from([input]) as typeof process.stdin;
+/** Passes each character or text of `input` as a part of standard input. */
+function findByInput(input: Iterable<string>, ...args: string[]) {
+  const stdin = Readable.from(input[Symbol.iterator]()) as typeof process.stdin;
   vi.spyOn(process, "stdin", "get").mockReturnValue(stdin);
   return keys.run("find", ...args);
+}
+
+function* endless(): Generator<string, never> {
+  for (;;) yield "x".repeat(1_000_000);
 }
 
 async function idsByInput(input: string): Promise<string[]> {
@@ -51,7 +56,7 @@ describe("keys find, with a key on standard input", () => {
     ["nothing", () => ""],
     ["a mistyped key", () => `${zoo.key.slice(0, -1)}${zoo.key.endsWith("a") ? "b" : "a"}`],
     ["two keys", () => `${zoo.key}\n${older.key}`],
-    ["endless input", () => "x".repeat(1_000_000)],
+    ["endless input", endless],
   ])("refuses %s", async (_, input) => {
     const { status, stdout, stderr } = await findByInput(input());
     expect({ status, stdout }).toEqual({ status: 1, stdout: "" });

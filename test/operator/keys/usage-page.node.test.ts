@@ -108,6 +108,8 @@ describe.skipIf(chromium === undefined)("keys usage --html in a browser", () => 
     );
     expect(enterprise).toHaveLength(14);
     expect(enterprise[13]!.height / enterprise[6]!.height).toBeCloseTo(2, 1);
+    const labels = panel(page, "Requests admitted").locator(".label");
+    expect(await labels.allTextContents()).toStrictEqual(["Nov 9", "Nov 13", "Nov 17", "Nov 21"]);
     const lefts = enterprise.map(({ x }) => x);
     expect(lefts).toStrictEqual(lefts.toSorted((one, other) => one - other));
     const bans = await bars(page, "Bans that began");
