@@ -45,6 +45,7 @@ describe("wrong usage", () => {
     [["start", "--prot", "9000"], "unknown option '--prot'\n(Did you mean --port?)"],
     [create("--name", " "), "1 to 100 characters"],
     [create("--name", "a\nb"), "control characters"],
+    [create("--name", "a\u2028b"), "control characters"],
     [create("--name", "x".repeat(101)), "1 to 100 characters"],
     [create("--expires", "2027-02-30"), "2027-01-31"],
     [create("--expires", "2027-01-31T12:00:00"), "2027-01-31"],

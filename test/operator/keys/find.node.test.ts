@@ -18,7 +18,7 @@ afterAll(() => keys.close());
 
 /** Passes each character or text of `input` as a part of standard input. */
 function findByInput(input: Iterable<string>, ...args: string[]) {
-  const stdin = Readable.from(input[Symbol.iterator]()) as typeof process.stdin;
+  const stdin = Readable.from(Iterator.from(input)) as typeof process.stdin;
   vi.spyOn(process, "stdin", "get").mockReturnValue(stdin);
   return keys.run("find", ...args);
 }
