@@ -50,6 +50,12 @@ describe("npm start on a new store", () => {
     const { demoKeys } = service;
     expect(Object.keys(demoKeys)).toEqual(["free", "pro", "business", "enterprise"]);
     expect(Object.values(demoKeys).every(isSecret)).toBe(true);
+    const changes = await store.keysJson("audit");
+    expect(changes.map(({ action, details }: any) => `${action} ${details.name.to}`)).toEqual(
+      Object.keys(demoKeys)
+        .toReversed()
+        .map((plan) => `create Demo ${plan}`),
+    );
     const answers = await Promise.all(Object.values(demoKeys).map((key) => service.list(key)));
     expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200]);
     const perMinute = answers.map(({ headers }) => headers.get("X-RateLimit-Limit"));
