@@ -98,12 +98,6 @@ describe("the last four characters", () => {
     expect(list).not.toContain("sord_");
   });
 
-  it("are updated by a rotation, for an older key too", async () => {
-    const { key, lastFour } = await keys.json("rotate", older.record.id);
-    expect(lastFour).toBe(key.slice(-4));
-    expect(await keys.json("find", lastFour)).toMatchObject([{ id: older.record.id }]);
-  });
-
   it("cannot be more than four, because the database refuses more", async () => {
     const database = await keys.database();
     const write = { sql: "UPDATE api_keys SET last_four = ?", params: [zoo.key.slice(-5)] };
