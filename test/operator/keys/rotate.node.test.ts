@@ -1,7 +1,7 @@
 import { eq } from "drizzle-orm";
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 import { hashSecret, isSecret } from "../../../src/worker/api-keys/secret.ts";
-import { findApiKey, toKeyJson } from "../../../src/operator/key-store/key-details.ts";
+import * as keyDetails from "../../../src/operator/key-store/key-details.ts";
 import { formerKeyHashes } from "../../../src/schema/keys.ts";
 import { formatTime } from "../../../src/operator/terminal-text.ts";
 import { KeysCommand } from "./keys-command.ts";
@@ -10,6 +10,7 @@ const HOUR_MS = 3_600_000;
 const NOW = new Date("2030-01-01T12:00:00.000Z");
 const inHours = (hours: number) => new Date(NOW.getTime() + hours * HOUR_MS);
 
+const { findApiKey, toKeyJson } = keyDetails;
 const keys = new KeysCommand();
 
 beforeAll(() => void vi.stubEnv("COLUMNS", "200"));
@@ -74,6 +75,23 @@ describe("keys rotate", () => {
     for (const output of [rotated, await keys.text("show", key.id)]) {
       expect(output).not.toMatch(/former key (is|until)/i);
     }
+  });
+
+  it("prints the secret that is stored, also if two operators rotate a key at the same time", async () => {
+    const { record: key } = await keys.add();
+    const bothHaveRead = Promise.withResolvers<void>();
+    const read = vi.spyOn(keyDetails, "findApiKey").mockImplementation(async (...args) => {
+      const found = await findApiKey(...args);
+      if (read.mock.calls.length === 2) bothHaveRead.resolve();
+      await bothHaveRead.promise;
+      return found;
+    });
+    const rotate = () => keys.json("rotate", key.id);
+    const rotated: { key: string }[] = await Promise.all([rotate(), rotate()]);
+    const { own, former } = await hashes(key.id);
+    const stored = [own, ...former.map(({ hash }) => hash)];
+    expect(stored).toHaveLength(3);
+    expect(stored).toEqual(expect.arrayContaining(rotated.map((one) => hashSecret(one.key))));
   });
 
   it.each([

@@ -98,6 +98,10 @@ describe("keys usage", () => {
     expect(cellsOf(await readFile(page, "utf8")).slice(0, 3)).toEqual(
       expected.map((admitted, index) => [dayText(2 - index), admitted]),
     );
+    vi.setSystemTime(`${dayText(0)}T00:59:59.999Z`);
+    const [, yesterday] = await rowsOf("key_small", "--days", "3");
+    expect(yesterday?.[1]).toBe("–");
+    vi.setSystemTime(NOW);
   });
 
   it("prints a row for each day of one key, for 14 days by default", async () => {
