@@ -432,7 +432,7 @@ function createWith(database: string, row: string): readonly string[] {
   return CREATE;
 }
 
-/** The refusals, and how to provoke each: returns the arguments of the deployment. */
+/** Each refusal, with a function that causes it and returns `deploy`'s arguments. */
 const REFUSALS: readonly (readonly [string | RegExp, () => readonly string[]])[] = [
   [`database ${ORDERS} holds data`, () => createWith(ORDERS, "orders (id) VALUES (1)")],
   [
