@@ -18,9 +18,8 @@ process.env["NODE_COMPILE_CACHE"] ??= join(import.meta.dirname, "node_modules/.c
 // - NAME.node.test.ts starts processes or runs commands.
 export default defineConfig({
   test: {
-    // Many tests mostly wait for processes or timers. A fourth worker costs more time for loading
-    // modules than it saves.
-    maxWorkers: 3,
+    // Keeps transformed modules in node_modules: for other workers, and for the next run.
+    experimental: { fsModuleCache: true },
     projects: [
       {
         // Lets tests in Node run the real Durable Object on a simulated storage.
@@ -34,6 +33,10 @@ export default defineConfig({
         },
         test: {
           name: "core",
+          // Each further worker loads all modules again. Projects with different numbers of workers
+          // must run one after another.
+          maxWorkers: 2,
+          sequence: { groupOrder: 0 },
           // Test files share a process and its modules: starting the process and importing the
           // modules takes longer than most test files.
           isolate: false,
@@ -58,6 +61,8 @@ export default defineConfig({
         ],
         test: {
           name: "worker",
+          maxWorkers: 2,
+          sequence: { groupOrder: 2 },
           // Test files share a few workerd processes, because starting one for each file took most of
           // the test run's time.
           isolate: false,
@@ -69,6 +74,9 @@ export default defineConfig({
       {
         test: {
           name: "node",
+          // These tests mostly wait for processes and timers.
+          maxWorkers: 3,
+          sequence: { groupOrder: 1 },
           // As in `core`. Most files import the same commands and libraries, which takes a second.
           isolate: false,
           setupFiles: "test/support/every-file-in-node.ts",

@@ -18,9 +18,9 @@ type Announcement = Omit<Limits, "answeredAt">;
 
 /** When the rate limits admit the last of several requests, which may need successive windows. */
 interface Forecast {
-  /** The wait in milliseconds until the last of the needed windows admits requests. */
+  /** The wait in milliseconds until the last of these windows admits requests. */
   readonly waitMs: number;
-  /** The number of requests that are sent in the last of the needed windows. */
+  /** The number of requests that are sent in the last of these windows. */
   readonly lastRequests: number;
 }
 

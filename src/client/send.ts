@@ -13,7 +13,7 @@ import type { ResponseInfo, Settings } from "./options.ts";
 import type { Gate } from "./pacer.ts";
 import { readRetryAfterSeconds } from "./rate-limit-headers.ts";
 
-/** The settings of one call's requests. If `isPaced`, they wait until the limits admit them. */
+/** The settings of one call's requests. If `isPaced`, requests wait until the limits admit them. */
 export interface Call {
   readonly settings: Settings;
   readonly gate: Gate;

@@ -234,7 +234,7 @@ export function errorMessage(error: unknown): string {
   const fault = FILE_ERRORS[code];
   if (fault === undefined || path === undefined) return error.message;
   // Shows the final name of a file that a command writes under a temporary name.
-  return `${path.replace(/\.\d+\.tmp$/, "")} ${fault}`;
+  return `${path.replace(/\.[^.]+\.tmp$/, "")} ${fault}`;
 }
 
 function reportWriteError(error: NodeJS.ErrnoException): void {

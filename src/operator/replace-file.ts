@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { realpath, rename, rm, stat } from "node:fs/promises";
 import { dirname } from "node:path";
 
@@ -16,7 +17,7 @@ export async function replaceFile<T>(
   const isFolder = (await stat(folder).catch(() => undefined))?.isDirectory();
   if (isFolder !== true) throw new Error(`there is no folder ${folder}: check the path`);
   const target = existing === undefined ? file : await realpath(file);
-  const temporary = `${target}.${process.pid}.tmp`;
+  const temporary = `${target}.${randomUUID()}.tmp`;
   try {
     const result = await write(temporary);
     await rename(temporary, target);

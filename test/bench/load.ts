@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from "node:http";
 import { setTimeout as wait } from "node:timers/promises";
 import { Pool, request } from "undici";
-import type { Operations } from "./observed/counted-service.ts";
+import type { Operations } from "../worker/operations/operations.ts";
 import type { Server } from "./server.ts";
 
 export const CONNECTIONS = 32;
@@ -9,7 +9,7 @@ const BAN_TIMEOUT_MS = 30_000;
 
 export interface Request {
   readonly url: string;
-  readonly method?: "GET" | "DELETE" | "OPTIONS" | "PUT";
+  readonly method?: "GET" | "DELETE";
   readonly headers?: Readonly<Record<string, string>>;
 }
 
@@ -69,35 +69,27 @@ export interface Load {
   readonly connections?: number;
 }
 
-/** Sends each request as soon as a connection is free. Counts the responses by HTTP status. */
-export async function sendLoad(load: Load) {
+/**
+ * Sends each request as soon as a connection is free, and returns the requests per second. Throws if
+ * a status is not `expectedStatus`.
+ */
+export async function requestRate(load: Load, expectedStatus: number): Promise<number> {
   const { requestAt, count, connections = CONNECTIONS } = load;
   // Opens new connections for each load, because Workers close idle connections.
-  const pool = new Pool(new URL(requestAt(0).url).origin, { connections });
-  const statuses = new Map<number, number>();
+  const { url } = requestAt(0);
+  const pool = new Pool(new URL(url).origin, { connections });
   let next = 0;
   const sendUntilNoneIsLeft = async () => {
     while (next < count) {
       const status = await sendOne(pool, requestAt(next++));
-      statuses.set(status, (statuses.get(status) ?? 0) + 1);
+      if (status !== expectedStatus) throw new Error(`${url}: ${status}, not ${expectedStatus}.`);
     }
   };
   const startMs = performance.now();
   await Promise.all(Array.from({ length: connections }, sendUntilNoneIsLeft));
   const seconds = (performance.now() - startMs) / 1_000;
   await pool.destroy();
-  return { perSecond: count / seconds, statuses };
-}
-
-/** Returns the requests per second of a load. Throws if a status is not `expectedStatus`. */
-export async function requestRate(load: Load, expectedStatus: number): Promise<number> {
-  const { perSecond, statuses } = await sendLoad(load);
-  for (const [status, answers] of statuses) {
-    if (status === expectedStatus) continue;
-    const { url } = load.requestAt(0);
-    throw new Error(`${url}: ${answers} times ${status} instead of ${expectedStatus}.`);
-  }
-  return perSecond;
+  return count / seconds;
 }
 
 /** Sends one request, reads the whole response and returns its HTTP status. */

@@ -5,7 +5,6 @@ import { InvalidArgumentError, Option } from "commander";
 import { createProgram, runProgram } from "../../src/operator/command-line.ts";
 import { Bench } from "./bench.ts";
 import { type Result, resultTable, type Table, toMarkdown } from "./report.ts";
-import { abuse } from "./sections/abuse.ts";
 import { distance } from "./sections/distance.ts";
 import { hotKey } from "./sections/hot-key.ts";
 import { inventedKeys } from "./sections/invented-keys.ts";
@@ -22,7 +21,6 @@ const SECTIONS = {
   "hot-key": hotKey,
   distance,
   "invented-keys": inventedKeys,
-  abuse,
 } as const satisfies Record<string, (bench: Bench) => Promise<Result[] | Table>>;
 
 type Section = keyof typeof SECTIONS;

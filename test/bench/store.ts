@@ -11,22 +11,16 @@ export interface Keys {
   readonly unlimited: readonly CreatedKey[];
   /** Keys that admit one request a day. */
   readonly scarce: readonly CreatedKey[];
-  readonly free: readonly CreatedKey[];
-  readonly revoked: readonly CreatedKey[];
 }
 
 export function createKeys(): Keys {
-  const make = (count: number, perDay: number | null) =>
+  const make = (count: number, perDay: number) =>
     Array.from({ length: count }, () => {
-      const limits = perDay === null ? null : { perMinute: perDay, perDay };
-      const plan = perDay === null ? "free" : "enterprise";
-      return createApiKey({ name: "Benchmark", plan, limits, expiresAt: null }, new Date());
+      const limits = { perMinute: perDay, perDay };
+      const settings = { name: "Benchmark", plan: "enterprise", limits, expiresAt: null } as const;
+      return createApiKey(settings, new Date());
     });
-  const revoked = make(1, null).map(({ key, record }) => ({
-    key,
-    record: { ...record, revokedAt: new Date() },
-  }));
-  return { unlimited: make(64, MAX_LIMIT), scarce: make(16, 1), free: make(8, null), revoked };
+  return { unlimited: make(64, MAX_LIMIT), scarce: make(16, 1) };
 }
 
 /** Creates a store with this number of orders, which `orders import` reads from `orderFile`. */
@@ -41,11 +35,10 @@ export async function createStore(
   const importOrders = ["orders", "import", orderFile, "--persist-to", folder];
   await runCommand(process.execPath, ["src/operator/main.ts", ...importOrders], PROJECT_ROOT);
   await using store = await openLocalStore(folder);
+  const all = [...keys.unlimited, ...keys.scarce];
   await addKeys(
     store.keys,
-    Object.values<readonly CreatedKey[]>({ ...keys })
-      .flat()
-      .map(({ record }) => record),
+    all.map(({ record }) => record),
   );
   return folder;
 }

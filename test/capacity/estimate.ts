@@ -67,7 +67,7 @@ export interface Scale {
 
 const assumed = (name: keyof typeof ASSUMPTIONS): number => ASSUMPTIONS[name][0];
 
-/** Estimates a month; `limits` are the shares of each limit in the busiest hour. Ignores queues. */
+/** Estimates a month; `limits` holds the used share of each limit in the busiest hour. Ignores queues. */
 export function estimate({ keys, orders }: Scale) {
   const keyDays = keys * MONTH_DAYS;
   const withKey = keyDays * assumed("requestsPerKey");

@@ -6,7 +6,6 @@ import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import type { Command } from "commander";
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
-import packageJson from "../../package.json" with { type: "json" };
 import { generateSecret } from "../../src/operator/key-store/secret.ts";
 import { PROGRAMS } from "../../src/operator/programs.ts";
 import { runCommand } from "./deploy/run-command.ts";
@@ -125,11 +124,6 @@ describe("the errors of files", () => {
     expect(stderr).toContain(message);
     expect(stderr).not.toMatch(/ENO|EEX/);
   });
-});
-
-it("--version prints the version", async () => {
-  const stdout = `${packageJson.version}\n`;
-  expect(await run("keys", "--version")).toEqual({ status: 0, stdout, stderr: "" });
 });
 
 describe("a command whose output nobody reads", () => {

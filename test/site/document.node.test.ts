@@ -83,18 +83,6 @@ test("has the command and the files of the generated client in docs/api.md", asy
   for (const { code } of blocks) expect(textOf(elementWith("clients", page))).toContain(code);
 });
 
-test.each([
-  ["X-Request-Id", "every answer"],
-  ["Sunset", "every answer, if set"],
-  ["Retry-After", "429, 503"],
-])("says which answers have the header %s", (name, statuses) => {
-  expect(elementWith(`header.${name}`, page)).toContain(`<td>${statuses}</td>`);
-});
-
-test("shows the methods that the path of an order allows", () => {
-  expect(elementWith("cancelOrder", page)).toMatch(/Allow.* DELETE\n/);
-});
-
 test("refuses a method that it cannot show", async () => {
   await expect(buildPage(text.replace('"delete": {', '"patch": {'))).rejects.toThrow(
     "PATCH cancelOrder",
@@ -120,13 +108,6 @@ test.each(["nearest", "primary"])(
     expect(run.mock.lastCall?.[1]?.env).toMatchObject({ LIST_READS: reads });
   },
 );
-
-test("has the oldest versions beside each sample that needs a recent JavaScript", () => {
-  const samples = [...page.matchAll(/<pre.*?<\/pre>/gs)].map(([sample]) => textOf(sample));
-  const recent = samples.filter((sample) => /\bsource\b.*=>/.test(sample));
-  expect(recent.length).toBeGreaterThan(3);
-  for (const sample of recent) expect(sample).toContain("// Needs Node 22, ");
-});
 
 test("has unique ids, links that lead somewhere, no Markdown and no reference to another text", () => {
   const ids = anchorsIn(page);

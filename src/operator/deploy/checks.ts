@@ -138,7 +138,7 @@ export async function checkLiveWorker(
   }
 }
 
-/** Requires that D1 replicates an existing orders database, and returns how to switch this off. */
+/** Requires that D1 replicates an existing orders database, and returns how to switch that off. */
 export async function checkReplication(
   api: CloudflareApi,
   { databases: { orders } }: Settings,

@@ -76,7 +76,7 @@ export function createVerificationKey(now: Date): CreatedKey {
   return createApiKey({ name: VERIFICATION, plan: "free", limits: null, expiresAt }, now);
 }
 
-/** Returns whether `createVerificationKey` created a key. */
+/** Returns whether `createVerificationKey` created this key. */
 export function isVerificationKey({ name, createdAt, expiresAt }: KeyDetails): boolean {
   return name === VERIFICATION && expiresAt?.getTime() === createdAt.getTime() + VERIFICATION_MS;
 }

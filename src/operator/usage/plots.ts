@@ -16,7 +16,7 @@ export interface Column<Row> {
   readonly color?: string;
 }
 
-/** The largest number of days that have gaps between their bars. */
+/** Above this number of days, bars have no gaps between them. */
 const MAX_DAYS_APART = 60;
 const MAX_LABELS = 4;
 /** The text in place of a figure that was not reported yet. */

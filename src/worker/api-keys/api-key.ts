@@ -20,7 +20,7 @@ export function limitsOf(key: Pick<ApiKey, "plan" | "perMinute" | "perDay">): Li
 
 export const KEY_STATES = ["active", "expired", "revoked"] as const;
 
-/** Returns a key's state at `nowMs` (Unix milliseconds). If both apply, `revoked`. */
+/** Returns a key's state at `nowMs` (Unix milliseconds). A revoked key stays `revoked`. */
 export function keyState(
   { expiresAt, revokedAt }: Pick<ApiKey, "expiresAt" | "revokedAt">,
   nowMs: number,

@@ -27,7 +27,7 @@ export function enforceLimits(limiter: Limiter) {
       waitUntil: (promise) => c.executionCtx.waitUntil(promise),
     });
     c.set("decidedBy", decidedBy);
-    // Only the key's Durable Object knows the cancellations on other isolates.
+    // `Infinity` if unknown: only the key's Durable Object knows cancellations on other isolates.
     c.set(
       "lastCancellation",
       decidedBy === "object" ? (decision?.lastCancellation ?? 0) : Infinity,

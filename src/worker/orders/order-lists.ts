@@ -126,6 +126,7 @@ export class OrderLists {
     return renewed;
   }
 
+  /** Records the newest change that a key has seen. */
   saw(keyId: string, sequence: number): void {
     if (sequence > (this.#seen.get(keyId) ?? 0)) this.#seen.set(keyId, sequence);
   }
@@ -153,7 +154,7 @@ export class OrderLists {
     // If memory lacks the first segment, do not use the manifest in memory: the query then reads
     // that segment too, and the response begins after one round trip.
     const isUsable = held !== null && segmentVersions[0] === held.segments[0]?.version;
-    const read = async (source: StatementSource): Promise<Snapshot> => {
+    const readFrom = async (source: StatementSource): Promise<Snapshot> => {
       const snapshot = await readSnapshot(source, {
         needsManifest: listRequests.length > 0,
         knownVersions: [...commonVersions(listRequests), ...(isUsable ? [held.version] : [])],
@@ -165,7 +166,7 @@ export class OrderLists {
     };
     const isNewEnough = (found: Snapshot) => found.sequence >= atLeast;
     const options = { isPrimaryOnly: atLeast === Infinity };
-    const snapshot = await this.#reader.read(database, read, isNewEnough, options);
+    const snapshot = await this.#reader.read(database, readFrom, isNewEnough, options);
     const { version, sequence, manifest, texts, servedBy } = snapshot;
     if (manifest === null) {
       // An insertion that changes nothing advances the sequence number, but keeps the version.
@@ -178,7 +179,7 @@ export class OrderLists {
     const newest = this.#memory.manifest;
     const isRestored = servedBy.isPrimary && newest === held;
     if (isRestored || newest === null || manifest.sequence > newest.sequence) {
-      this.#memory.renew(manifest);
+      this.#memory.setManifest(manifest);
     }
     for (const [segment, text] of texts) this.#memory.add(segment, text);
     return snapshot;
@@ -201,7 +202,7 @@ export class OrderLists {
     // One piece of JSON is about twice as long as its shorthand.
     const reservation = this.#underWay.reserve(2 * sliceBytes + ownBytes);
     if (reservation === null) throw refusal(request, "order_lists_too_many");
-    const read = async (group: readonly Segment[]) => {
+    const readGroup = async (group: readonly Segment[]) => {
       // A local D1 runs on the Worker's thread. Yield first, so that queued output is flushed and
       // other requests continue.
       await pause(0);
@@ -219,15 +220,16 @@ export class OrderLists {
       return found;
     };
     const textBytes = [...texts.values()].reduce((sum, { length }) => sum + length, 0);
+    const hasRoom = reservation.grow(textBytes);
     const orders = readInOrder(segments, {
-      texts: new Map(reservation.grow(textBytes) ? texts : []),
+      texts: new Map(hasRoom ? texts : []),
       textBytes,
       memory: this.#memory,
       reservation,
       ownBytes,
       sizes: this.#sizes,
       read(group) {
-        const reading = read(group);
+        const reading = readGroup(group);
         // Keep the request alive until the query settles, even if the client disconnects.
         request.waitUntil(reading.catch(() => undefined));
         return reading;

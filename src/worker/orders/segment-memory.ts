@@ -37,8 +37,8 @@ export class SegmentMemory {
     return bytes <= this.#maxBytes;
   }
 
-  /** Sets the newest manifest, and forgets the segments that it lacks. */
-  renew(manifest: Manifest): void {
+  /** Sets the newest manifest, and forgets the segments that are not in it. */
+  setManifest(manifest: Manifest): void {
     const kept = this.#texts;
     this.#manifest = manifest;
     this.#texts = new Map(manifest.segments.map(({ version }) => [version, null]));

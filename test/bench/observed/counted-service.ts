@@ -2,17 +2,8 @@ import service, { RateLimiter as Limiter } from "../../../src/worker/index.ts";
 import { NO_OPERATIONS } from "../../worker/operations/operations.ts";
 import { observedBindings } from "./bindings.ts";
 
-const NONE = {
-  ...NO_OPERATIONS,
-  dataPoints: 0,
-  /** The length of all log lines, in characters. */
-  logBytes: 0,
-};
-
 /** The numbers of operations that Cloudflare bills, since the counts were last read. */
-export type Operations = typeof NONE;
-
-let operations = { ...NONE };
+let operations = { ...NO_OPERATIONS };
 
 const observer = {
   beforeObjectCall() {
@@ -27,30 +18,21 @@ const observer = {
   },
 };
 
-const ANALYTICS = {
-  writeDataPoint() {
-    operations.dataPoints += 1;
-  },
-};
-
-console.log = countLine;
-console.warn = countLine;
-
 /** The service with counted operations. `/operations` returns the counts and sets them to 0. */
 export default {
   fetch(request, env, context) {
     if (new URL(request.url).pathname !== "/operations") {
-      return service.fetch(request, { ...observedBindings(env, observer), ANALYTICS }, context);
+      return service.fetch(request, observedBindings(env, observer), context);
     }
     const counted = operations;
-    operations = { ...NONE };
+    operations = { ...NO_OPERATIONS };
     return Response.json(counted);
   },
 } satisfies ExportedHandler<Cloudflare.Env>;
 
 export class RateLimiter extends Limiter {
   constructor(ctx: DurableObjectState, env: Cloudflare.Env) {
-    super(ctx, { ...observedBindings(env, observer), ANALYTICS });
+    super(ctx, observedBindings(env, observer));
     const { storage } = ctx;
     const countRow = () => void (operations.objectRowsWritten += 1);
     before(storage.kv, "put", countRow);
@@ -80,8 +62,4 @@ function before<Name extends string>(
     count();
     return method(...args);
   };
-}
-
-function countLine(...data: unknown[]): void {
-  operations.logBytes += data.join(" ").length;
 }

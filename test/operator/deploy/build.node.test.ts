@@ -1,13 +1,4 @@
-import {
-  chmodSync,
-  existsSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
@@ -18,7 +9,6 @@ import {
   unstable_readConfig as readConfig,
 } from "wrangler";
 import { parseConfig } from "../../../src/worker/config.ts";
-import { runCommand } from "./run-command.ts";
 
 /** Cloudflare's limit on the size of a compressed bundle on the free plan. */
 const MAX_GZIP_BYTES = 3_000_000;
@@ -115,23 +105,3 @@ it.each([[undefined], ["staging"], ["production"]])(
     });
   },
 );
-
-it.each([
-  ["true", 1, ""],
-  ["", 99, "npm ci\n"],
-])("the script of CI, with CI=%j and without Chromium, ends with %i", async (CI, end, called) => {
-  const programs = { "apt-get": "exit 1", sudo: "exit 1", npm: 'echo "npm $*"; exit 99' };
-  for (const [name, text] of Object.entries(programs)) {
-    writeFileSync(join(folder, name), `#!/bin/sh\n${text}\n`);
-    chmodSync(join(folder, name), 0o755);
-  }
-  // Only these programs, so that no Chromium of this machine is found.
-  for (const name of ["bash", "dirname", "id", "sh"]) {
-    const { stdout } = await runCommand("which", [name], { env: {} });
-    if (!existsSync(join(folder, name))) symlinkSync(stdout.trim(), join(folder, name));
-  }
-  const env = { PATH: folder, CHROMIUM_PATH: "", CI };
-  const { status, stdout, stderr } = await runCommand(".ci/run", [], { env });
-  expect({ status, stdout }).toEqual({ status: end, stdout: called });
-  expect(stderr).toContain("chromium could not be installed");
-});

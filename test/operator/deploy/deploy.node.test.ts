@@ -363,12 +363,16 @@ describe("a trial", () => {
     expect(versions.current).toBe(before);
   });
 
-  it("begins again if the version is not healthy yet, or another version has answered", async () => {
+  it("begins again while the version is not healthy, also after another version has answered", async () => {
     cloudflare.deployService("staging");
     shortenPauses();
-    cloudflare.workers.answer = () => (cloudflare.workers.requests.length > 1 ? HEALTHY : BROKEN);
+    const unhealthy = [BROKEN];
+    cloudflare.workers.answer = () => unhealthy.pop() ?? HEALTHY;
     const cause = new OtherVersionError("GET / is not answered by the version");
-    verify.mockRejectedValueOnce(new Error(cause.message, { cause }));
+    verify.mockImplementationOnce(async () => {
+      unhealthy.push(BROKEN);
+      throw new Error(cause.message, { cause });
+    });
     expect(await deployToStaging("--patience", "60")).toMatchObject({ status: 0 });
     expect(verify).toHaveBeenCalledTimes(3);
   });
@@ -428,7 +432,7 @@ function createWith(database: string, row: string): readonly string[] {
   return CREATE;
 }
 
-/** The refusals, and how to provoke each: returns the arguments of the deployment. */
+/** Each refusal, with a function that causes it and returns `deploy`'s arguments. */
 const REFUSALS: readonly (readonly [string | RegExp, () => readonly string[]])[] = [
   [`database ${ORDERS} holds data`, () => createWith(ORDERS, "orders (id) VALUES (1)")],
   [

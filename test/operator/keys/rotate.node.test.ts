@@ -10,6 +10,7 @@ const HOUR_MS = 3_600_000;
 const NOW = new Date("2030-01-01T12:00:00.000Z");
 const inHours = (hours: number) => new Date(NOW.getTime() + hours * HOUR_MS);
 
+const { findApiKey, toKeyJson } = keyDetails;
 const keys = new KeysCommand();
 
 beforeAll(() => void vi.stubEnv("COLUMNS", "200"));
@@ -23,7 +24,7 @@ function stopClock(): void {
 /** Returns the current hash of a key, and the former hashes with the times when they expire. */
 async function hashes(id: string) {
   const { orm } = await keys.database();
-  const key = await keyDetails.findApiKey(orm, id);
+  const key = await findApiKey(orm, id);
   const former = await orm.select().from(formerKeyHashes).where(eq(formerKeyHashes.keyId, id));
   return { own: key?.hash, former: former.map(({ hash, endsAt }) => ({ hash, endsAt })) };
 }
@@ -39,7 +40,7 @@ describe("keys rotate", () => {
     expect(secret).toSatisfy(isSecret);
     const formerKeyEndsAt = inHours(1.5).toISOString();
     const lastFour = secret.slice(-4);
-    expect(rotated).toEqual({ ...keyDetails.toKeyJson(key, NOW), lastFour, formerKeyEndsAt });
+    expect(rotated).toEqual({ ...toKeyJson(key, NOW), lastFour, formerKeyEndsAt });
     expect(await hashes(key.id)).toEqual({
       own: hashSecret(secret),
       former: [{ hash: hashSecret(former), endsAt: inHours(1.5) }],
@@ -74,7 +75,6 @@ describe("keys rotate", () => {
   it("prints the secret that it stored, if others change the key meanwhile, twice", async () => {
     const { key: former, record: key } = await keys.add();
     const { orm } = await keys.database();
-    const { findApiKey } = keyDetails;
     const overtaken: typeof findApiKey = async (...args) => {
       const read = await findApiKey(...args);
       await orm

@@ -95,6 +95,13 @@ describe("an export during which orders change", () => {
   });
 });
 
+it("two exports to one file at the same time leave a whole file", async () => {
+  const outcomes = await Promise.all([runExport(file), runExport(file)]);
+  expect(outcomes.map(({ status }) => status)).toEqual([0, 0]);
+  quantities(readFileSync(file, "utf8"));
+  expect(readdirSync(folder)).toEqual(["orders.ndjson"]);
+});
+
 it("an export of an empty store is empty and a consistent snapshot", async () => {
   store.sqlite.exec("DELETE FROM orders");
   const outcome = await runExport(file, "--one-moment", "--json");

@@ -26,7 +26,7 @@ function commonHeaders(code?: ErrorCode): Record<string, string> {
   return { link, "content-type": "application/json", "x-request-id": "test-1" };
 }
 
-/** The headers of the response to the first request in both windows of a key. */
+/** The headers of the response to a request that begins both windows of a key. */
 function freshHeaders(nowMs: number, code?: ErrorCode): Record<string, string> {
   return {
     ...commonHeaders(code),

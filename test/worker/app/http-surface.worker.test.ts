@@ -24,7 +24,7 @@ beforeEach(async () => {
   await placeOrder(4n, { status: "shipped" });
 });
 
-/** Only methods that the Workers runtime accepts: hostile-bytes.node.test.ts sends others. */
+/** Only methods that the Workers runtime accepts. */
 const anyMethod = fc.oneof(
   { weight: 6, arbitrary: fc.constantFrom("GET", "HEAD", "DELETE") },
   fc.constantFrom("POST", "PUT", "PATCH", "OPTIONS", "PROPFIND", "PURGE", "SEARCH", "LOCK", "COPY"),
@@ -57,7 +57,7 @@ const anyQuery = fc.oneof(
   fc.constantFrom("?key=sord_x&limit=-1&page=%", "?%", "?__proto__=1", "#fragment", "??"),
 );
 
-/** Generates visible ASCII characters and spaces. Tests in test/process send other bytes. */
+/** Generates visible ASCII characters and spaces: for others, the runtime prints warnings. */
 const anyHeaderText = fc
   .string({ unit: "binary-ascii", maxLength: 60 })
   .map((text) => text.replaceAll(/[^\x20-\x7e]/g, " "));

@@ -7,6 +7,7 @@ import {
   OPERATIONS,
   sumOperations,
 } from "./operations.ts";
+import { generateSecret } from "../../../src/operator/key-store/secret.ts";
 import { createApiKey, createEnterpriseKey } from "../../support/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../../support/clock.ts";
 import { cutIntoSegments, placeManyOrders } from "../../support/order-fixture.ts";
@@ -89,10 +90,17 @@ test("a refusal by the Durable Object, and a refusal from the isolate's memory",
   expect(await service.operationsOf({})).toEqual(OPERATIONS.repeatedRefusal);
 });
 
-test("a request without a key", async () => {
-  const service = new CountedService();
-  await service.send();
-  expect(await service.operationsOf({})).toEqual(OPERATIONS.unauthorized);
+test("requests without a valid key: at most one look-up, which writes nothing", async () => {
+  const { key: revoked } = await createApiKey({ revokedAt: new Date() });
+  const keys = ["malformed", revoked, generateSecret()].map((key) => ({ key }));
+  for (const sender of [{}, ...keys]) {
+    const service = new CountedService(sender);
+    const { queries, rowsRead, ...others } = await service.operationsOf({});
+    expect(others).toEqual({ objectCalls: 0, objectRowsWritten: 0, rowsWritten: 0 });
+    expect(queries).toBeLessThanOrEqual(OPERATIONS.keyLookUp.queries);
+    expect(rowsRead).toBeLessThanOrEqual(OPERATIONS.keyLookUp.rowsRead);
+    expect(await service.operationsOf({})).toEqual(OPERATIONS.unauthorized);
+  }
 });
 
 test("a Durable Object that reports its usage and later deletes its storage", async () => {

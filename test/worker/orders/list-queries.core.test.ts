@@ -75,7 +75,7 @@ const segmentsOf = (segments: number, count: number) =>
 test.each([4, 99])("a list queries in groups what memory lacks; own segments: %i", async (own) => {
   const segments = segmentsOf(13, 1);
   const memory = new SegmentMemory(2_000);
-  memory.renew({ version: "list", sequence: 1, segments });
+  memory.setManifest({ version: "list", sequence: 1, segments });
   for (const version of ["1", "6", "8", "9", "10", "11"]) memory.add(version, "");
   const queried: string[][] = [];
   const texts = readInOrder(segments, {

@@ -208,7 +208,7 @@ test("the memory keeps the segments of the newest manifest in the order of their
             lastId: "0",
             count: 1,
           }));
-          memory.renew({ version: "list", sequence: 1, segments: manifest });
+          memory.setManifest({ version: "list", sequence: 1, segments: manifest });
         } else {
           const text = "x".repeat(one.length);
           const bytes = [...kept.values(), text].reduce((all, { length }) => all + length + 256, 0);

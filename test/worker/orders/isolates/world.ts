@@ -135,9 +135,9 @@ class ObservedMemory extends SegmentMemory {
   /** Whether an older manifest has replaced a newer one. */
   hasRunBack = false;
 
-  override renew(manifest: Manifest): void {
+  override setManifest(manifest: Manifest): void {
     this.hasRunBack ||= manifest.sequence < (this.manifest?.sequence ?? 0);
-    super.renew(manifest);
+    super.setManifest(manifest);
   }
 }
 
