@@ -6,8 +6,7 @@ import { delimiter, join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import packageJson from "../package.json" with { type: "json" };
-import { openLocalStore } from "../src/operator/database/local.ts";
-import { loadSampleStore } from "../src/operator/start/sample-store.ts";
+import { prepareStore } from "../src/operator/start/sample-store.ts";
 import type { Server } from "./bench/server.ts";
 import { StoreFolder } from "./operator/store-folder.ts";
 import { SERVICE, serveWorker } from "./process/worker-server.ts";
@@ -58,11 +57,7 @@ let compiler: { readonly stdout: string };
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "store-orders-samples-"));
   // The samples use the orders and keys that a first `npm start` creates.
-  await store.make();
-  await using databases = await openLocalStore(store.path);
-  for (const { plan, secret } of await loadSampleStore(databases, "test", new Date())) {
-    keys[plan] = secret;
-  }
+  for (const { plan, secret } of await prepareStore(store.path, false)) keys[plan] = secret;
   await store.ordersJson(["export", join(folder, "orders.ndjson")]);
   service = await serveWorker(SERVICE, store.path);
 

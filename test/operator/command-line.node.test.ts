@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { closeSync, existsSync, mkdtempSync, openSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
@@ -44,6 +44,7 @@ describe("wrong usage", () => {
     [["start", "--prot", "9000"], "unknown option '--prot'\n(Did you mean --port?)"],
     [create("--name", " "), "1 to 100 characters"],
     [create("--name", "a\nb"), "control characters"],
+    [create("--name", "a\u2028b"), "control characters"],
     [create("--name", "x".repeat(101)), "1 to 100 characters"],
     [create("--expires", "2027-02-30"), "2027-01-31"],
     [create("--expires", "2027-01-31T12:00:00"), "2027-01-31"],
@@ -103,8 +104,11 @@ it("an error says how to find the id of a key", async () => {
   expect((await run("keys", "show", generateSecret())).stderr).toContain(
     `${find}on standard input`,
   );
-  const cutOff = await store.keys("show", "sord_abc");
-  expect(cutOff).toMatchObject({ status: 1, stderr: expect.stringContaining("this is a key") });
+  const option = `--persist-to=${store.path}`;
+  const { stderr } = await run("keys", "show", "sord_abc", option);
+  expect(stderr).toContain(
+    `this is a key, not the id of a key; \`npm run keys -- find ${option}\``,
+  );
 });
 
 describe("the errors of files", () => {
@@ -123,12 +127,13 @@ describe("the errors of files", () => {
 });
 
 describe("a command whose output nobody reads", () => {
-  async function runUnread(...args: readonly string[]) {
-    const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "pipe"] });
-    child.stdout.destroy();
-    const [[status], stderr] = await Promise.all([once(child, "close"), text(child.stderr)]);
+  async function runWithStdout(stdout: "pipe" | number, ...args: readonly string[]) {
+    const child = spawn(process.execPath, args, { stdio: ["ignore", stdout, "pipe"] });
+    child.stdout?.destroy();
+    const [[status], stderr] = await Promise.all([once(child, "close"), text(child.stderr!)]);
     return { status: status as number, stderr };
   }
+  const runUnread = (...args: readonly string[]) => runWithStdout("pipe", ...args);
   const runCommandUnread = (...args: readonly string[]) =>
     runUnread("src/operator/main.ts", ...args, "--persist-to", store.path);
 
@@ -158,6 +163,16 @@ describe("a command whose output nobody reads", () => {
     ];
     const outcomes = await Promise.all(commands.map((args) => runCommandUnread(...args)));
     expect(outcomes).toEqual(commands.map(() => ({ status: 141, stderr: "" })));
+  });
+
+  it.skipIf(!existsSync("/dev/full"))("fails if its output does not fit on the disk", async () => {
+    const full = openSync("/dev/full", "w");
+    const outcome = await runWithStdout(full, "src/operator/main.ts", "keys", "--version");
+    closeSync(full);
+    expect(outcome).toEqual({
+      status: 1,
+      stderr: expect.stringContaining("error: the output could not be written: ENOSPC"),
+    });
   });
 
   it("fails if it was to print a new secret", async () => {
@@ -208,7 +223,8 @@ describe("an option before --, which npm keeps for itself", () => {
 
   it("does not refuse an option that was typed after --", async () => {
     vi.stubEnv("npm_config_json", "true");
-    expect((await store.keys("list", "--json")).status).toBe(0);
+    vi.stubEnv("npm_config_name", "N");
+    expect((await store.keys("list", "--json", "--name=N")).status).toBe(0);
   });
 });
 

@@ -6,11 +6,10 @@ import { join } from "node:path";
 import { afterAll, describe, expect, it, vi } from "vitest";
 import { startProgram } from "../../src/operator/start/program.ts";
 import { runInProcess } from "../operator/in-process.ts";
-import { makeEmptyStore } from "../operator/store-folder.ts";
+import { makeEmptyStore, StoreFolder } from "../operator/store-folder.ts";
 import { copyProject, Service } from "./service.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "store-orders-start-"));
-const store = join(folder, "store");
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 describe("npm start", () => {
@@ -18,6 +17,7 @@ describe("npm start", () => {
     const server = createServer().listen(0, "127.0.0.1");
     await once(server, "listening");
     const { port } = server.address() as { port: number };
+    const store = join(folder, "store");
     const args = ["--port", String(port), "--persist-to", store, "--empty"];
     const outcome = await runInProcess(startProgram(), args);
     server.close();
@@ -54,11 +54,11 @@ describe("npm start", () => {
     );
   });
 
-  it.concurrent("refuses invalid vars with exit status 1, and names these vars", async () => {
+  it.concurrent("makes a store without keys and orders with --empty, and refuses invalid vars by name", async () => {
     const vars = ["BAN_FIRST_SECONDS=soon", "CORS_ORIGINS=nowhere"];
     const root = copyProject(join(folder, "project"), ...vars);
-    await makeEmptyStore(store);
-    const service = await Service.launch(store, { args: ["--empty"], root });
+    const store = new StoreFolder();
+    const service = await Service.launch(store.path, { args: ["--empty"], root });
     try {
       await vi.waitUntil(() => service.hasExited, { timeout: 50_000 });
       expect(await service.exited()).toBe(1);
@@ -66,10 +66,13 @@ describe("npm start", () => {
       await service.end("SIGKILL");
     }
     expect(service.stderr).toMatch(
-      /^Starting .*\nerror: the service did not start: Invalid vars: .*\n$/,
+      /^Preparing a new store in .*: two databases\. .*\nerror: the service did not start: Invalid vars: .*\n$/,
     );
     expect(service.stderr).toContain("BAN_FIRST_SECONDS: must be a whole number from 1 to 86400");
     expect(service.stderr).toContain("CORS_ORIGINS: nowhere is not an origin");
     expect(service.stdout).toBe("");
+    expect(await store.keysJson("list")).toEqual([]);
+    expect((await store.orders(["export"])).stdout).toBe("");
+    store.remove();
   });
 });

@@ -144,7 +144,7 @@ function spawnOptions(cwd: string): SpawnOptions {
 }
 
 /** Returns a free port below the range from which the system assigns ports for port 0. */
-export function freePort(): Promise<number> {
+function freePort(): Promise<number> {
   return pRetry(async () => {
     const port = randomInt(10_000, 32_768);
     await requireFreePort(port, "");

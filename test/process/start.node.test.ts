@@ -9,25 +9,19 @@ import { orderImportParts } from "../../src/schema/orders.ts";
 import { isSecret } from "../../src/worker/api-keys/secret.ts";
 import { runInProcess } from "../operator/in-process.ts";
 import { StoreFolder } from "../operator/store-folder.ts";
-import { freePort, Service } from "./service.ts";
+import { Service } from "./service.ts";
 
 const TIME = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
 
 const store = new StoreFolder();
-const emptyStore = new StoreFolder();
 let service: Service;
-let empty: Service;
 
 beforeAll(async () => {
-  [service, empty] = await Promise.all([
-    Service.start(store.path, { args: ["--log"] }),
-    Service.start(emptyStore.path, { args: ["--empty"], npm: true }),
-  ]);
+  service = await Service.start(store.path, { args: ["--log"] });
 });
 afterAll(async () => {
-  await Promise.all([service.end("SIGKILL"), empty.end("SIGKILL")]);
+  await service.end("SIGKILL");
   store.remove();
-  emptyStore.remove();
 });
 
 /** Runs the `curl` line that `npm start` printed in a shell, as a user who pastes it would. */
@@ -56,6 +50,12 @@ describe("npm start on a new store", () => {
     const { demoKeys } = service;
     expect(Object.keys(demoKeys)).toEqual(["free", "pro", "business", "enterprise"]);
     expect(Object.values(demoKeys).every(isSecret)).toBe(true);
+    const changes = await store.keysJson("audit");
+    expect(changes.map(({ action, details }: any) => `${action} ${details.name.to}`)).toEqual(
+      Object.keys(demoKeys)
+        .toReversed()
+        .map((plan) => `create Demo ${plan}`),
+    );
     const answers = await Promise.all(Object.values(demoKeys).map((key) => service.list(key)));
     expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200]);
     const perMinute = answers.map(({ headers }) => headers.get("X-RateLimit-Limit"));
@@ -123,25 +123,16 @@ describe("the static files", () => {
   });
 });
 
-it("npm start --empty makes no orders and no keys, and ends when npm ends", async () => {
-  expect(empty.stdout).not.toContain("sord_");
-  expect(await emptyStore.keysJson("list")).toEqual([]);
-  const { key } = await emptyStore.keysJson("create", "--plan", "free", "--name", "First");
-  expect(await (await empty.list(key)).text()).toBe("[]");
-  await empty.end("SIGTERM");
-});
-
 describe("a store that is served", { timeout: 120_000 }, () => {
-  it("cannot be used by a second service", async () => {
-    const start = (port: number) =>
-      runInProcess(startProgram(), ["--port", String(port), "--persist-to", store.path]);
-    const message = (port: number) =>
-      `error: process ${service.pid} already serves the store ${store.path} on port ${service.port}; ` +
-      `end it first, or serve another store: npm start -- --port ${port} --persist-to OTHER\n`;
-    const other = await freePort();
-    const [elsewhere, samePort] = await Promise.all([start(other), start(service.port)]);
-    expect(elsewhere).toEqual({ status: 1, stdout: "", stderr: message(other) });
-    expect(samePort).toEqual({ status: 1, stdout: "", stderr: message(service.port + 1) });
+  it("cannot be used by a second service, whose port is taken too", async () => {
+    const args = ["--port", String(service.port), "--persist-to", store.path];
+    expect(await runInProcess(startProgram(), args)).toEqual({
+      status: 1,
+      stdout: "",
+      stderr:
+        `error: process ${service.pid} already serves the store ${store.path} on port ${service.port}; ` +
+        `end it first, or serve another store: npm start -- --port ${service.port + 1} --persist-to OTHER\n`,
+    });
   });
 
   it("is served again after a kill, with its data, by one of two services that start at once", async () => {
@@ -165,8 +156,9 @@ describe("a store that is served", { timeout: 120_000 }, () => {
     expect(await Promise.race(both.map((candidate) => candidate.exited()))).toBe(1);
     const loser = both.find(({ hasExited }) => hasExited)!;
     const winner = both.find((candidate) => candidate !== loser)!;
+    const line = `npm start -- --empty --port ${loser.port} --persist-to OTHER`;
     expect(loser.stderr).toMatch(
-      new RegExp(`process \\d+ already serves .* on port ${winner.port};`),
+      new RegExp(`process \\d+ already serves .* on port ${winner.port};.*: ${line}\n`),
     );
     expect(loser.stderr).not.toContain(`process ${process.pid} `);
 
@@ -183,7 +175,7 @@ describe("a store that is served", { timeout: 120_000 }, () => {
     expect(await (await winner.list(enterprise)).text()).toBe(before);
     expect(JSON.parse(before)).toHaveLength(9);
     expect(await store.keysJson("list")).toEqual(keys);
-    // As Ctrl+C does.
-    await winner.end("SIGINT", { group: true });
+    // Ends npm only.
+    await winner.end("SIGTERM");
   });
 });

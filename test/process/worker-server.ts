@@ -6,6 +6,8 @@ import { compatibilityDateIn } from "../bench/bundle.ts";
 import { Server } from "../bench/server.ts";
 
 export const SERVICE = "src/worker/index.ts";
+/** The service with a clock that `advanceClock` moves. */
+export const CLOCKED_SERVICE = "test/process/workers/clocked.ts";
 
 /** Serves a Worker on a local store. Bundles it here, because wrangler takes seconds for that. */
 export async function serveWorker(
@@ -32,4 +34,10 @@ export async function serveWorker(
     compatibilityDate: await compatibilityDateIn(join(PROJECT_ROOT, "wrangler.toml")),
   };
   return Server.start(bundle, { store, vars });
+}
+
+/** Moves the clock of a `CLOCKED_SERVICE` forward, instead of waiting. */
+export async function advanceClock({ url }: Server, seconds: number): Promise<void> {
+  const { ok } = await fetch(`${url}/clock?ms=${Math.round(seconds * 1_000)}`);
+  if (!ok) throw new Error("The clock did not move.");
 }

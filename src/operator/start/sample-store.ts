@@ -1,11 +1,9 @@
 import { openLocalStore } from "../database/local.ts";
-import { currentActor } from "../key-store/change-key.ts";
+import { addKeys } from "../key-store/change-key.ts";
 import { createApiKey } from "../key-store/administration.ts";
-import { creationQueries } from "../key-store/key-changes.ts";
 import { orders } from "../../schema/orders.ts";
 import { INT64_MAX, INT64_MIN } from "../../worker/orders/int64.ts";
 import { type Plan, PLANS } from "../../worker/limit-rules/plans.ts";
-import { type DatabaseName, type StoreDatabase, toStatements } from "../database/database.ts";
 
 const ENTERPRISE_LIMITS = { perMinute: 5_000, perDay: 500_000 };
 
@@ -30,23 +28,16 @@ export interface DemoKey {
 /** Migrates the store. Fills a new store, unless `empty`, and returns its demo keys. */
 export async function prepareStore(store: string, empty: boolean): Promise<DemoKey[]> {
   await using databases = await openLocalStore(store);
-  const isNew = databases.orders.isNew && databases.keys.isNew;
-  return isNew && !empty ? await loadSampleStore(databases, currentActor(), new Date()) : [];
-}
-
-/** Fills a new store with a few orders and a key of each plan. The audit trail names the actor. */
-export async function loadSampleStore(
-  { orders: orderDatabase, keys }: Readonly<Record<DatabaseName, StoreDatabase>>,
-  actor: string,
-  now: Date,
-): Promise<DemoKey[]> {
+  const { orders: orderDatabase, keys } = databases;
+  if (empty || !orderDatabase.isNew || !keys.isNew) return [];
   const created = PLANS.map((plan) => {
     const limits = plan === "enterprise" ? ENTERPRISE_LIMITS : null;
-    return createApiKey({ name: `Demo ${plan}`, plan, limits, expiresAt: null }, now);
+    return createApiKey({ name: `Demo ${plan}`, plan, limits, expiresAt: null }, new Date());
   });
   await orderDatabase.orm.insert(orders).values(SAMPLE_ORDERS);
-  await keys.transaction(
-    toStatements(created.flatMap(({ record }) => creationQueries(keys.orm, record, actor))),
+  await addKeys(
+    keys,
+    created.map(({ record }) => record),
   );
   return created.map(({ key, record }) => ({ plan: record.plan, secret: key }));
 }

@@ -87,10 +87,7 @@ export async function readReport(
   return {
     days,
     reportedAt: latest(reports),
-    keys: reports.toSorted(
-      (one, other) =>
-        (other.admitted ?? 0) - (one.admitted ?? 0) || (other.refused ?? 0) - (one.refused ?? 0),
-    ),
+    keys: reports.toSorted((one, other) => (other.admitted ?? 0) - (one.admitted ?? 0)),
   };
 }
 

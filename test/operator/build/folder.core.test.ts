@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
@@ -21,4 +21,5 @@ test("writeFolder rewrites only changed files, and removes files that are not gi
   expect(readFileSync(join(folder, "sub/b"), "utf8")).toBe("changed");
   expect(inodes().map((inode, index) => inode === before[index])).toEqual([true, false]);
   for (const name of ["c", "sub/d"]) expect(existsSync(join(folder, name))).toBe(false);
+  expect(readdirSync(parent)).toEqual(["site"]);
 });

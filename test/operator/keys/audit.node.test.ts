@@ -4,9 +4,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } 
 import type { StoreDatabase } from "../../../src/operator/database/database.ts";
 import { changeKey } from "../../../src/operator/key-store/change-key.ts";
 import { findApiKey, type KeyDetails } from "../../../src/operator/key-store/key-details.ts";
-import { loadSampleStore } from "../../../src/operator/start/sample-store.ts";
 import { keyChanges } from "../../../src/schema/keys.ts";
-import { openMemoryStore } from "../orders/memory-store.ts";
 import { KeysCommand } from "./keys-command.ts";
 
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
@@ -89,15 +87,6 @@ describe("keys audit", () => {
     expect(await names(one.id, "--since", "2090-01-01")).toEqual(["One"]);
     expect(await keys.text("audit", "key_nobody")).toBe("No such changes are recorded.\n");
     expect(await keys.text("audit", "--limit", "1")).toContain("--limit");
-  });
-
-  it("records the demo keys of a new store", async () => {
-    const now = new Date("2091-01-01");
-    await loadSampleStore({ orders: openMemoryStore(), keys: database }, "Bob", now);
-    const changes = await keys.json("audit", "--since", "2091-01-01");
-    expect(changes.map(({ actor, details }: any) => [actor, details.name.to])).toEqual(
-      ["enterprise", "business", "pro", "free"].map((plan) => ["Bob", `Demo ${plan}`]),
-    );
   });
 
   it("names the account and the machine by default, and refuses an actor that is no name", async () => {

@@ -88,6 +88,7 @@ describe("a ban in force", () => {
 
   it("does not hide a revocation", async () => {
     expect(await keys.json("revoke", shop)).toMatchObject({ state: "revoked" });
+    expect(await keys.text("show", shop)).not.toContain("banned");
   });
 });
 

@@ -81,10 +81,11 @@ it("keys list prints what docs/operating.md shows", async () => {
 
 describe("keys update", () => {
   it("changes the settings that the options name, and keeps all other settings", async () => {
-    const args = ["--name", "New", "--expires", "2099-12-31T23:59:59.5Z"];
+    const name = "😀".repeat(100);
+    const args = ["--name", name, "--expires", "2099-12-31T23:59:59.5000Z"];
     const updated = await keys.json("update", enterprise.id, "--per-minute", "7", ...args);
     const { key: _, ...details } = enterprise;
-    const changes = { name: "New", perMinute: 7, expiresAt: "2099-12-31T23:59:59.500Z" };
+    const changes = { name, perMinute: 7, expiresAt: "2099-12-31T23:59:59.500Z" };
     expect(updated).toEqual({ ...details, ...changes });
     const never = await keys.json("update", enterprise.id, "--expires", "never");
     expect(never).toEqual({ ...details, ...changes, expiresAt: null });

@@ -108,6 +108,8 @@ describe.skipIf(chromium === undefined)("keys usage --html in a browser", () => 
     );
     expect(enterprise).toHaveLength(14);
     expect(enterprise[13]!.height / enterprise[6]!.height).toBeCloseTo(2, 1);
+    const labels = panel(page, "Requests admitted").locator(".label");
+    expect(await labels.allTextContents()).toStrictEqual(["Nov 9", "Nov 13", "Nov 17", "Nov 21"]);
     const lefts = enterprise.map(({ x }) => x);
     expect(lefts).toStrictEqual(lefts.toSorted((one, other) => one - other));
     const bans = await bars(page, "Bans that began");
@@ -171,6 +173,9 @@ describe.skipIf(chromium === undefined)("keys usage --html in a browser", () => 
     }
     expect((base - limits[10]!.y) / (base - limits[9]!.y)).toBeCloseTo(2, 1);
     const day = panel(page, "The fullest day of each day");
+    const [plot] = await boxes(day.locator(".plot"));
+    const [limit] = await boxes(day.locator(".limit"));
+    expect(limit!.y).toBeGreaterThan(plot!.y - 3);
     const row = await cells(day.locator("tbody tr").last());
     expect(row).toStrictEqual(["2026-11-21", "2,500", "10,000", "25 %"]);
     expect(await page.title()).toBe(`API usage of ${HOSTILE_NAME}, 2026-11-08 to 2026-11-21`);

@@ -7,7 +7,8 @@ import { verify } from "../../../src/operator/verify/verify.ts";
 import { type StoreVerifyOptions, verifyStore } from "../../../src/operator/verify/verify-store.ts";
 import * as wrangler from "../../../src/operator/wrangler.ts";
 import { openApiDocument } from "../../../src/openapi/document.ts";
-import { ClockedService } from "../../process/clocked-service.ts";
+import { advanceClock, CLOCKED_SERVICE, serveWorker } from "../../process/worker-server.ts";
+import type { Server } from "../../bench/server.ts";
 import { LostConnection, useFakeCloudflare } from "../deploy/fake-cloudflare.ts";
 import { FakeVersions } from "../deploy/fake-workers.ts";
 import { runFakeWrangler } from "../deploy/fake-wrangler.ts";
@@ -26,13 +27,13 @@ const ORDERS = `{"id":1,"petId":2,"quantity":3,"shipDate":"2026-11-20T08:30:00.0
 
 const cloudflare = useFakeCloudflare("staging");
 const folder = new StoreFolder();
-let service: ClockedService;
+let service: Server;
 /** The address of the service. */
 let url: string;
 beforeAll(async () => {
   await folder.ordersJson(["import", "-"], ORDERS);
-  service = await ClockedService.start(folder.path, { CORS_ORIGINS: LISTED_ORIGIN });
-  url = `http://127.0.0.1:${service.port}`;
+  service = await serveWorker(CLOCKED_SERVICE, folder.path, { CORS_ORIGINS: LISTED_ORIGIN });
+  url = service.url;
   // The mock begins here, because the start above needs the real wrangler.
   vi.spyOn(wrangler, "runWrangler").mockImplementation(runFakeWrangler);
 });
@@ -48,7 +49,7 @@ const clock: Clock = {
   wait: async (milliseconds, signal) => {
     signal.throwIfAborted();
     aheadMs += milliseconds;
-    await service.advance(milliseconds / 1_000);
+    await advanceClock(service, milliseconds / 1_000);
   },
 };
 
