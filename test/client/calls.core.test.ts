@@ -269,6 +269,16 @@ describe("waiting", () => {
     expect(service.requests).toHaveLength(1);
   });
 
+  test("for a retry does not begin if onRetry aborts the call", async () => {
+    const abort = new AbortController();
+    const onRetry = () => abort.abort("enough");
+    const startMs = performance.now();
+    const client = clientOf(new ScriptedService(refused(60)), { onRetry });
+    const outcome = await settled(client.cancelOrder(1n, { signal: abort.signal }));
+    expect(outcome).toMatchObject({ reason: "enough" });
+    expect(performance.now()).toBe(startMs);
+  });
+
   test("leaves no listener on the caller's signal", async () => {
     const { signal } = new AbortController();
     const added = vi.spyOn(signal, "addEventListener");

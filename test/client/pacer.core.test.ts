@@ -66,13 +66,15 @@ test("the average time of a response follows the latest responses", () => {
 });
 
 test.each([
-  [3, 0, 3],
-  [4, MINUTE_MS, 1],
-  [13, MINUTE_MS, 10],
-  [14, 2 * MINUTE_MS, 1],
+  [3, 0, 0, 3],
+  [4, 0, MINUTE_MS, 1],
+  [13, 0, MINUTE_MS, 10],
+  [14, 0, 2 * MINUTE_MS, 1],
+  // The window has ended, so that the next one has its full limit.
+  [13, 2 * MINUTE_MS, MINUTE_MS, 3],
 ])(
-  "with room for three, %d more requests wait %d ms for the last window, which gets %d of them",
-  (requests, waitMs, lastRequests) => {
-    expect(pacerAfter(3).forecast(requests, 0)).toEqual({ waitMs, lastRequests });
+  "with room for three, %d more requests at %d ms wait %d ms for the last window, which gets %d of them",
+  (requests, nowMs, waitMs, lastRequests) => {
+    expect(pacerAfter(3).forecast(requests, nowMs)).toEqual({ waitMs, lastRequests });
   },
 );
