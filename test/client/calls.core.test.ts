@@ -143,16 +143,20 @@ describe("a retry", () => {
     expect(service.gapsMs[0]).toBeGreaterThanOrEqual(31_000);
   });
 
-  test("waits until a date in Retry-After, by the service's clock", async () => {
-    const serviceMs = Date.now() - 3_600_000;
+  test.each([
+    ["by the service's clock", 1_800_000_000_000, 20_000, 20_125],
+    ["which is over", 1_800_000_000_000, -20_000, 125],
+    ["by the client's clock", undefined, 3_620_500, 21_125],
+  ])("waits until a date in Retry-After, %s", async (_, serviceMs, untilMs, gapMs) => {
+    vi.setSystemTime(1_800_003_600_500);
+    vi.spyOn(Math, "random").mockReturnValue(0.5);
     const headers = {
-      Date: new Date(serviceMs).toUTCString(),
-      "Retry-After": new Date(serviceMs + 20_000).toUTCString(),
+      ...(serviceMs !== undefined && { Date: new Date(serviceMs).toUTCString() }),
+      "Retry-After": new Date(1_800_000_000_500 + untilMs).toUTCString(),
     };
     const service = new ScriptedService(failed(503, "service_unavailable", headers), list("[]"));
     await settled(clientOf(service).listOrders().all());
-    expect(service.gapsMs[0]).toBeGreaterThanOrEqual(20_000);
-    expect(service.gapsMs[0]).toBeLessThanOrEqual(20_250);
+    expect(service.gapsMs).toEqual([gapMs]);
   });
 
   test("backs off with full jitter: from zero to a limit that doubles", async () => {
@@ -175,20 +179,29 @@ describe("a retry", () => {
   test("is announced to onRetry", async () => {
     const retries: Retry[] = [];
     const service = new ScriptedService(failed(500, "internal_error"));
-    const client = clientOf(service, { retries: 2, onRetry: (retry) => retries.push(retry) });
+    const client = clientOf(service, { onRetry: (retry) => retries.push(retry) });
     expect(await settled(client.cancelOrder(1n))).toMatchObject({
       reason: { code: "internal_error", status: 500 },
     });
     const announced = retries.map(({ attempt, error }) => [attempt, error.code]);
-    expect(announced).toEqual([1, 2].map((attempt) => [attempt, "internal_error"]));
+    expect(announced).toEqual([1, 2, 3, 4, 5].map((attempt) => [attempt, "internal_error"]));
   });
 
-  test("does not come if its wait would exceed maxElapsedMs", async () => {
-    const service = new ScriptedService(refused(86_400));
+  test.each([
+    [86_400, 1],
+    [50, 3],
+  ])("of %d s does not exceed maxElapsedMs together with earlier ones", async (seconds, sent) => {
+    const service = new ScriptedService(refused(seconds));
     expect(await settled(clientOf(service).listOrders().all())).toMatchObject({
-      reason: { code: "rate_limit_exceeded", retryAfterSeconds: 86_400 },
+      reason: { code: "rate_limit_exceeded", retryAfterSeconds: seconds },
     });
-    expect(service.requests).toHaveLength(1);
+    expect(service.requests).toHaveLength(sent);
+    const forBatch = new ScriptedService(
+      ...Array.from({ length: 3 }, () => refused(seconds)),
+      cancelled,
+    );
+    const batch = clientOf(forBatch).cancelOrders([1n]);
+    expect(await settled(batch)).toMatchObject({ value: { length: 1 } });
   });
 
   const BROKEN = list('[{"id":1,"quantity":1},', '{"id":2}');
@@ -254,6 +267,16 @@ describe("waiting", () => {
     expect(outcome).toMatchObject({ status: "rejected", reason });
     expect(performance.now() - startMs).toBe(5_000);
     expect(service.requests).toHaveLength(1);
+  });
+
+  test("for a retry does not begin if onRetry aborts the call", async () => {
+    const abort = new AbortController();
+    const onRetry = () => abort.abort("enough");
+    const startMs = performance.now();
+    const client = clientOf(new ScriptedService(refused(60)), { onRetry });
+    const outcome = await settled(client.cancelOrder(1n, { signal: abort.signal }));
+    expect(outcome).toMatchObject({ reason: "enough" });
+    expect(performance.now()).toBe(startMs);
   });
 
   test("leaves no listener on the caller's signal", async () => {
@@ -347,7 +370,8 @@ test("limits are those in the last response that has them", async () => {
     () => new Response(null, { status: 204, headers: QUOTA }),
     failed(429, "rate_limit_exceeded", { ...used, "Retry-After": "31" }),
     unreachable,
-    () => new Response("Bad Gateway", { status: 502, headers: { "Retry-After": "1" } }),
+    () =>
+      new Response("Bad Gateway", { status: 502, headers: { "Retry-After": "1", RateLimit: '"' } }),
   );
   const client = clientOf(service, { retries: 0 });
   expect(client.limits).toBeNull();

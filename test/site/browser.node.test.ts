@@ -240,6 +240,26 @@ describe.skipIf(chromium === undefined)("the reference page", () => {
     expect(left).toContain("1004");
     expect(left).not.toContain("1001");
     expect(left).not.toContain("9223372036854775807");
+
+    // Of a long list, the console reads 200,000 characters and shows 100 orders.
+    let body = "";
+    const contentType = "application/json";
+    await page.route("**/v1/store/orders", (route) => route.fulfill({ contentType, body }));
+    const listOf = (count: number) => JSON.stringify(Array.from({ length: count }, () => ({})));
+    const paddedTo = (length: number) => `${"[{},{},{}".padEnd(length - 1)}]`;
+    for (const [long, rows, note, isCut] of [
+      [listOf(100), 100, /^100 orders$/, false],
+      [listOf(101), 100, /^The first 100 orders\. Cancel any other/, false],
+      [paddedTo(200_000), 3, /^3 orders$/, false],
+      [paddedTo(200_001), 2, /^The first 2 orders\. Cancel any other/, true],
+    ] as const) {
+      body = long;
+      await page.locator("#list").getByRole("button", { name: "List orders" }).click();
+      await expectText(page, "#orders-note", note);
+      expect(await page.locator("#orders tbody tr").count()).toBe(rows);
+      expect(await page.locator("#body-note").isVisible()).toBe(isCut);
+    }
+    expect(await page.locator("#body-note").innerText()).toContain("first 200,000 characters");
   });
 
   test("can be used by keyboard alone, with the focus always visible", async () => {
