@@ -162,7 +162,6 @@ test("undici's RetryAgent retries early after a Retry-After beyond its maxTimeou
   expect(await ended.hastyUndici).toBe(200);
   const statuses = exchangesOf("hastyUndici").map(({ status }) => status);
   expect(statuses.slice(0, 4)).toEqual([200, 200, 429, 429]);
-  expect(statuses.length).toBeLessThanOrEqual(8);
   expect(statuses.at(-1)).toBe(200);
 });
 
