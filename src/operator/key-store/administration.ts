@@ -65,7 +65,7 @@ export function revokeApiKey(current: KeyDetails, now: Date): KeyDetails {
   return { ...current, revokedAt: current.revokedAt ?? now };
 }
 
-/** Returns the key with one more reset, at which its limiter clears both windows and lifts a ban. */
+/** Returns the key with one more reset, at which `decide` clears both windows and lifts a ban. */
 export function resetApiKey(current: KeyDetails): KeyDetails {
   return { ...current, resets: current.resets + 1, bannedUntil: null };
 }

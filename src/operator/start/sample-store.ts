@@ -25,7 +25,7 @@ export interface DemoKey {
   readonly secret: string;
 }
 
-/** Migrates the store. Fills a new store, unless `empty`, and returns its demo keys. */
+/** Migrates the store. Fills it if both databases are new, unless `empty`. Returns the demo keys. */
 export async function prepareStore(store: string, empty: boolean): Promise<DemoKey[]> {
   await using databases = await openLocalStore(store);
   const { orders: orderDatabase, keys } = databases;
