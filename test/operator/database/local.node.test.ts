@@ -158,6 +158,15 @@ describe("in a folder without a store", () => {
     expect(existsSync(missing())).toBe(false);
   });
 
+  test("an import with --dry-run only checks its file", async () => {
+    const { status, stdout } = await run("orders import - --dry-run", '{"id":1}');
+    expect([status, stdout]).toEqual([
+      0,
+      "Would import 1 order: 1 new, 0 replaced, 0 shipped, 0 unchanged.\n",
+    ]);
+    expect(existsSync(missing())).toBe(false);
+  });
+
   test.each([
     ["keys create --plan free --name A", undefined],
     ["orders import -", '{"id":1}'],

@@ -19,6 +19,9 @@ let keyDatabase: StoreDatabase;
 
 beforeAll(async () => {
   shortenPauses();
+  // Cloudflare also lists databases whose names contain the requested name.
+  cloudflare.d1.create("old-store-orders-staging-orders");
+  cloudflare.d1.databases.reverse();
   orderDatabase = await openRemoteDatabase({ env: "staging", name: "orders" });
   keyDatabase = await openRemoteDatabase({ env: "staging", name: "keys" });
 });
@@ -42,7 +45,7 @@ function failWith(...errors: ApiError[]): () => number {
 }
 
 const insertOrder = (id: string, status = "pending"): Statement => ({
-  sql: "INSERT INTO orders (id, status) VALUES (CAST(? AS INTEGER), ?)",
+  sql: "REPLACE INTO orders (id, status) VALUES (CAST(? AS INTEGER), ?)",
   params: [id, status],
 });
 
@@ -145,24 +148,43 @@ describe("a transaction", () => {
 describe("a transient failure", () => {
   const lost = new ApiError(500, 7500, "Network connection lost.");
   const overloaded = new ApiError(503, 7500, "D1 DB is overloaded. Requests queued for too long.");
+  const starting = new ApiError(500, 7500, "Failed while starting up D1 DB storage.");
+  const limited = new ApiError(429, 10_000, "Too many requests");
   const read = () => orderDatabase.orm.select().from(orderList);
   const write = () => orderDatabase.transaction([insertOrder("7")]);
+  const updateKeys = () =>
+    keyDatabase.orm
+      .update(apiKeys)
+      .set({ lastFour: "abcd" })
+      .catch((error: Error) => Promise.reject(error.cause));
+  const storeOnce = () => orderDatabase.runIdempotent({ sql: "SELECT 1", params: [] });
 
   it.each([
-    ["a read is retried", lost, read],
-    ["a write that never began is retried", overloaded, write],
-  ])("of %s", async (_, error, work) => {
-    const asked = failWith(error);
+    ["a read", 4, lost, read],
+    ["a read", 4, limited, read],
+    ["a write that never began", 4, overloaded, write],
+    ["a write that never began", 4, starting, write],
+    ["a write that never began", 4, limited, write],
+    ["an idempotent write", 8, lost, storeOnce],
+  ])("of %s is followed by up to %i retries: %s", async (_, retries, error, work) => {
+    const asked = failWith(...Array<ApiError>(retries).fill(error));
     await work();
-    expect(asked()).toBe(2);
+    expect(asked()).toBe(retries + 1);
+  });
+
+  it("of a read does not suggest that a change was made", async () => {
+    failWith(...Array<ApiError>(5).fill(lost));
+    const message = expect.stringMatching(/connection lost(?![^]*not known)/);
+    await expect(read()).rejects.toMatchObject({ cause: { message } });
   });
 
   it.each([
-    ["the connection is lost", lost],
-    ["Cloudflare is unavailable", new ApiError(503, 10_000, "Service unavailable")],
-  ])("of a write that may have happened is not followed by a retry: %s", async (_, error) => {
+    ["the connection is lost", lost, write],
+    ["the connection is lost", lost, updateKeys],
+    ["Cloudflare is unavailable", new ApiError(503, 10_000, "Service unavailable"), write],
+  ])("of a write that may have happened is not followed by a retry: %s", async (_, error, work) => {
     const asked = failWith(error);
-    await expect(write()).rejects.toThrow("check before you repeat it");
+    await expect(work()).rejects.toThrow("check before you repeat it");
     expect(asked()).toBe(1);
     expect(orderIds()).toEqual(["7"]);
   });

@@ -28,6 +28,7 @@ beforeEach(() => {
 });
 afterEach(async () => {
   vi.restoreAllMocks();
+  vi.unstubAllEnvs();
   await store.close();
   rmSync(folder, { recursive: true });
 });
@@ -80,9 +81,11 @@ describe("an export during which orders change", () => {
   });
 
   it("with --one-moment writes to standard output only after a consistent snapshot", async () => {
+    vi.stubEnv("TMPDIR", folder);
     changeBefore((page) => page === 3);
     const { status, stdout } = await runExport("--one-moment");
     expect([status, ...quantities(stdout)]).toEqual([0, 3, 3]);
+    expect(readdirSync(folder)).toEqual([]);
   });
 
   it("with --one-moment fails if orders never stop changing, and keeps the earlier file", async () => {
@@ -102,9 +105,16 @@ it("two exports to one file at the same time leave a whole file", async () => {
   expect(readdirSync(folder)).toEqual(["orders.ndjson"]);
 });
 
-it("an export of an empty store is empty and a consistent snapshot", async () => {
-  store.sqlite.exec("DELETE FROM orders");
+it.each([
+  ["of an empty store", "DELETE FROM orders", 0],
+  [
+    "whose last page is full and ends with the largest id",
+    `DELETE FROM orders WHERE id IN (0, 1); INSERT INTO orders (id) VALUES (9223372036854775807)`,
+    STORED - 1,
+  ],
+])("an export %s has each order once", async (_, change, count) => {
+  store.sqlite.exec(change);
   const outcome = await runExport(file, "--one-moment", "--json");
-  expect(outcome).toEqual({ status: 0, stdout: '{"exported":0}\n', stderr: "" });
-  expect(readFileSync(file, "utf8")).toBe("");
+  expect(outcome).toEqual({ status: 0, stdout: `{"exported":${count}}\n`, stderr: "" });
+  expect(readFileSync(file, "utf8").match(/\n/g) ?? []).toHaveLength(count);
 });

@@ -68,6 +68,8 @@ describe("orders purge --env", () => {
     const deleted = await purge(...time, "--yes");
     expect(deleted).toEqual({ status: 0, stdout: "Deleted 2 cancelled orders.\n", stderr: "" });
     expect(left()).toEqual([{ id: -1 }]);
+    // Nothing is left to confirm.
+    expect(await purge(...time)).toMatchObject({ stdout: "Deleted 0 cancelled orders.\n" });
   });
 
   it.each([

@@ -591,7 +591,7 @@ export class World {
             this.#pendingQueries += 1;
             try {
               const results = await this.#query(sql, values, sending, isNearest ? place : null);
-              return { results, meta: { served_by_primary: place === 2 } };
+              return { results, meta: place === 2 ? { served_by_primary: true } : {} };
             } finally {
               this.#pendingQueries -= 1;
             }
