@@ -5,6 +5,7 @@ import { banAt } from "../../../src/worker/limit-rules/bans.ts";
 import {
   type Decision,
   decide,
+  type LimiterState,
   peek,
   quotaLater,
   stateEndMs,
@@ -13,7 +14,7 @@ import {
 import { retryAfterSeconds } from "../../../src/worker/limit-rules/headers.ts";
 import { anyBanPolicy, anyHistory, anyLimits, type Step } from "./histories.ts";
 import { LimitsModel } from "./limits-model.ts";
-import { DAY_MS, keyPolicy, SimulatedLimiter } from "./simulated-limiter.ts";
+import { DAY_MS, DEFAULT_BANS, keyPolicy, SimulatedLimiter } from "./simulated-limiter.ts";
 
 const anyKey = fc.record({
   policy: anyLimits.map(({ perMinute, perDay }) => keyPolicy(perMinute, perDay)),
@@ -104,4 +105,22 @@ test("after any history, a quota can be moved to a later time, and the state has
       expect([hasEffect(endMs - 1), hasEffect(endMs)]).toEqual([true, false]);
     }),
   );
+});
+
+test("a report without strikes does not move the time of the first strike", () => {
+  const policy = keyPolicy(1, 1);
+  let state: LimiterState | null = null;
+  for (const nowMs of [0, 1_000, 60_000]) {
+    ({ state } = decide(state, policy, DEFAULT_BANS, nowMs));
+  }
+  const report = { ageMs: 60_000, strikes: 0, oldestStrikeAgeMs: 40_000 };
+  const decided = decide(state, policy, DEFAULT_BANS, 61_000, report);
+  expect(decided.state.wait).toMatchObject({ strikes: 2, firstStrikeMs: 60_000 });
+});
+
+test("a report restores a lost wait that began in the millisecond in which the window filled", () => {
+  const policy = keyPolicy(1, 1);
+  const { state } = decide(null, policy, DEFAULT_BANS, 0);
+  const report = { ageMs: 10_000, strikes: 1, oldestStrikeAgeMs: 0 };
+  expect(decide(state, policy, DEFAULT_BANS, 10_000, report).strikes).toBe(2);
 });

@@ -1,13 +1,14 @@
 import { isDeepStrictEqual } from "node:util";
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import { parseConfig } from "../../../src/worker/config.ts";
 import type { Decision } from "../../../src/worker/limit-rules/decision.ts";
 import { retryAfterSeconds } from "../../../src/worker/limit-rules/headers.ts";
 import { LimitsModel, WindowsModel } from "../limit-rules/limits-model.ts";
 import { anyBanPolicy } from "../limit-rules/histories.ts";
 import { DAY_MS, keyPolicy } from "../limit-rules/simulated-limiter.ts";
 import { anyHistory, anyLimits, anyOrderlyHistory, ISOLATES } from "./histories.ts";
-import { simulateTime, TIMEOUT_MS, World } from "./world.ts";
+import { PERFECT, simulateTime, TIMEOUT_MS, World } from "./world.ts";
 
 const anySkews = fc.array(fc.constantFrom(0, 0, -1, 137, -5_000, 40_000), {
   minLength: ISOLATES,
@@ -257,3 +258,32 @@ test("one isolate with one request after another gets the same decisions as from
   expect(Math.min(seen.bans, seen.memory)).toBeGreaterThan(50);
   expect(seen.late).toBeLessThan(15);
 }, 120_000);
+
+test("a refusal lasts no longer if the isolate's clock is set back while it waits for the decision", async () => {
+  const world = new World(keyPolicy(1, 10), parseConfig({}).bans, [0]);
+  world.wires = [{ ...PERFECT, outMs: 100 }];
+  for (const setBackMs of [0, DAY_MS]) {
+    void world.send(0);
+    await world.advance(50);
+    world.isolates[0]!.part.skewMs -= setBackMs;
+    await world.drain();
+  }
+  await world.advance(60_000);
+  const next = world.send(0);
+  await world.drain();
+  expect((await next).decision).toMatchObject({ admitted: true });
+});
+
+test("a single refusal that a failed call should have reported is logged", async () => {
+  const world = new World(keyPolicy(1, 10), parseConfig({}).bans, [0]);
+  for (let request = 1; request <= 3; request++) {
+    void world.send(0);
+    await world.advance(10);
+  }
+  world.wires = [{ ...PERFECT, fate: "error" }];
+  world.change({});
+  world.learnAll();
+  void world.send(0);
+  await world.advance(10);
+  expect(world.isolates[0]!.part.events).toContain("refusals_unreported");
+});
