@@ -127,8 +127,17 @@ describe("an import into a deployed store", () => {
     onPart(() => {});
     expect([count("orders"), count("order_import_parts")]).toEqual([0, 1]);
 
+    // Housekeeping compares the time of a part in milliseconds.
+    const isNow =
+      "SELECT abs(created_at / 1000 - unixepoch()) < 60 AS isNow FROM order_import_parts";
+    expect(sqlite().prepare(isNow).get()).toEqual({ isNow: 1 });
+
     const edited = failure("the store has no part of this file");
     expect(await importFile("edited.ndjson", "--resume")).toEqual(edited);
+    // A version with other sizes cannot reuse the part.
+    Object.assign(IMPORT_SIZES, { partCharacters: 20_000 });
+    expect(await importFile("two-parts.ndjson.gz", "--resume")).toEqual(edited);
+    Object.assign(IMPORT_SIZES, SMALL);
     expect([count("orders"), count("order_import_parts")]).toEqual([0, 1]);
 
     sent = [];
@@ -151,6 +160,18 @@ describe("an import into a deployed store", () => {
     expect(await importFile("two-parts.ndjson.gz")).toEqual(completed);
     expect(asked).toBe(1);
     expect(count("orders")).toBe(TWO_PARTS);
+  });
+
+  it("says that the outcome is unknown if the connection is lost for good", async () => {
+    shortenPauses();
+    let isLost = false;
+    cloudflare.interfere = ({ path }) => {
+      isLost ||= path.endsWith("/import");
+      if (isLost) throw new ApiError(500, 7_500, "Network connection lost.");
+    };
+    const outcome = await importFile("two-parts.ndjson.gz");
+    expect(outcome).toEqual(failure("It is not known whether the change was made"));
+    expect(outcome).toEqual(failure("repeat the command with --resume"));
   });
 
   it.each([
@@ -217,6 +238,10 @@ describe("an import of orders that a deployed store has", () => {
     const bad = failure(`line 2: order ${id + 2} has shipped, which cannot be turned back`);
     expect(await importFile("bad.ndjson", "--dry-run")).toEqual(bad);
     expect(cloudflare.changes).toEqual([]);
+    cloudflare.interfere = ({ body }) => {
+      if (body.includes("delete from")) throw new ApiError(403, 10_000, "Authentication error");
+    };
+    expect(await importFile("bad.ndjson"), "although its parts stay").toEqual(bad);
   });
 
   it("asks before it replaces or ships them, and changes nothing without a yes", async () => {
