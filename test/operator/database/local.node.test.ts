@@ -168,6 +168,13 @@ describe("in a folder without a store", () => {
     expect(existsSync(missing())).toBe(false);
   });
 
+  test("orders import --dry-run counts all orders as new, and makes nothing", async () => {
+    const { status, stdout } = await run("orders import - --dry-run --json", '{"id":1}');
+    const counts = { new: 1, replaced: 0, shipped: 0, unchanged: 0 };
+    expect([status, JSON.parse(stdout)]).toEqual([0, { wouldImport: 1, ...counts }]);
+    expect(existsSync(missing())).toBe(false);
+  });
+
   test.each([
     ["keys create --plan free --name A", undefined],
     ["orders import -", '{"id":1}'],

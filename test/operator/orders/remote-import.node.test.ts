@@ -226,6 +226,7 @@ describe("an import of orders that a deployed store has", () => {
     ];
     writeFileSync(file("changes.ndjson"), lines.join("\n"));
     writeFileSync(file("new.ndjson"), `{"id":${id + 2},"status":"shipped"}\n{"id":${id + 3}}`);
+    writeFileSync(file("ships.ndjson"), `{"id":${id},"status":"shipped"}`);
     writeFileSync(file("bad.ndjson"), `{"id":${id + 3}}\n{"id":${id + 2}}`);
   });
   const stored = () => sqlite().prepare("SELECT id, pet_id, status FROM orders").all();
@@ -249,6 +250,8 @@ describe("an import of orders that a deployed store has", () => {
     const line = ["import", file("changes.ndjson"), "--env", "staging"];
     const refused = await runInProcess(ordersProgram(), line);
     expect(refused).toEqual(failure(counted));
+    const ships = failure("This imports 1 order: 0 new, 0 replaced, 1 shipped, 0 unchanged");
+    expect(await importFile("ships.ndjson")).toEqual(ships);
     expect(refused.stderr).toContain(`\n  npm run orders -- ${line.join(" ")} --yes\n`);
     const asked = await runInProcess(ordersProgram(), line, "no\n", { isTerminal: true });
     expect(asked.stderr).toContain("error: not confirmed: nothing was changed");
