@@ -1,10 +1,18 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import * as local from "../../../src/operator/database/local.ts";
 import * as localStore from "../../../src/operator/database/local-store.ts";
 import { ordersProgram } from "../../../src/operator/orders/program.ts";
+import { shortenPauses } from "../deploy/faults.ts";
 import { failure, runInProcess } from "../in-process.ts";
 import { type MemoryStore, openMemoryStore } from "./memory-store.ts";
 
@@ -15,6 +23,7 @@ const WARNING = /^warning: orders changed during the export[^]*--one-moment/m;
 let store: MemoryStore;
 let folder: string;
 let file: string;
+beforeAll(shortenPauses);
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), "store-orders-test-"));
   file = join(folder, "orders.ndjson");
@@ -104,7 +113,10 @@ it("two exports to one file at the same time leave a whole file", async () => {
 
 it("an export of an empty store is empty and a consistent snapshot", async () => {
   store.sqlite.exec("DELETE FROM orders");
+  const target = join(folder, "target.ndjson");
+  writeFileSync(target, "earlier");
+  symlinkSync(target, file);
   const outcome = await runExport(file, "--one-moment", "--json");
   expect(outcome).toEqual({ status: 0, stdout: '{"exported":0}\n', stderr: "" });
-  expect(readFileSync(file, "utf8")).toBe("");
+  expect(readFileSync(target, "utf8"), "the target of a symbolic link").toBe("");
 });
