@@ -4,7 +4,7 @@ import type { StoreDatabase } from "../database/database.ts";
 import { parseOrder } from "./parse-order.ts";
 import { compareParts, type Comparison, place } from "./placement.ts";
 import { startProgress } from "./progress.ts";
-import { SortedOrders } from "./sorted-orders.ts";
+import type { SortedOrders } from "./sorted-orders.ts";
 import { ElementError, readElements } from "./source.ts";
 import {
   discardParts,
@@ -30,24 +30,24 @@ class PartsGoneError extends Error {
     "they were removed. Look at the orders (export) before you import the file again";
 }
 
-/** @throws {ElementError} for the first line or array element of a file that is not a valid order. */
-export async function readOrders(bytes: AsyncIterable<Uint8Array>): Promise<SortedOrders> {
-  const orders = new SortedOrders();
-  try {
-    for await (const elements of readElements(bytes)) {
-      for (const element of elements) {
-        orders.kind = element.kind;
-        try {
-          orders.add(element.number, parseOrder(element.text));
-        } catch (error) {
-          throw new ElementError(element, (error as Error).message);
-        }
+/**
+ * Adds the orders of a file to `orders`.
+ *
+ * @throws {ElementError} for the first line or array element that is not a valid order.
+ */
+export async function readOrders(
+  bytes: AsyncIterable<Uint8Array>,
+  orders: SortedOrders,
+): Promise<void> {
+  for await (const elements of readElements(bytes)) {
+    for (const element of elements) {
+      orders.kind = element.kind;
+      try {
+        orders.add(element.number, parseOrder(element.text));
+      } catch (error) {
+        throw new ElementError(element, (error as Error).message);
       }
     }
-    return orders;
-  } catch (error) {
-    orders[Symbol.dispose]();
-    throw error;
   }
 }
 

@@ -121,8 +121,10 @@ export function ordersProgram(): Command {
 async function importAndPrint(file: string, options: ImportCommandOptions): Promise<void> {
   // Imported on demand, because loading the database code takes a fraction of a second.
   const { importOrders, readOrders } = await import("./import.ts");
-  using orders = await withInterruption("the file was read: nothing was sent", async (signal) =>
-    readOrders(await openSource(file, signal)),
+  const { SortedOrders } = await import("./sorted-orders.ts");
+  using orders = new SortedOrders();
+  await withInterruption("the file was read: nothing was sent", async (signal) =>
+    readOrders(await openSource(file, signal), orders),
   );
   const count = orders.count();
   if (options.dryRun) {

@@ -51,8 +51,6 @@ export class OrderExpander {
       at + encoder.encodeInto(ascii, memory.subarray(at)).written;
 
     write(shorthand, SHORTHAND_AT);
-    // The WebAssembly loop reads one byte past the shorthand. 0 is not a letter.
-    memory[shorthandEnd] = 0;
     const ordersAt = write(opening + FIRST_PIECE, jsonAt);
     const ordersEnd = this.#expansion.expand(SHORTHAND_AT, shorthandEnd, ordersAt, PIECES_AT);
     return memory.slice(jsonAt, write(closing, ordersEnd));

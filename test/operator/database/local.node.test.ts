@@ -1,7 +1,7 @@
 import { existsSync, globSync, mkdirSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { afterEach, describe, expect, test } from "vitest";
+import { afterEach, describe, expect, test, vi } from "vitest";
 import { DATABASE_NAMES } from "../../../src/operator/database/database.ts";
 import { openLocalDatabase, openLocalStore } from "../../../src/operator/database/local.ts";
 import { prepareStore } from "../../../src/operator/start/sample-store.ts";
@@ -16,6 +16,7 @@ import { StoreFolder } from "../store-folder.ts";
 
 let store = new StoreFolder();
 afterEach(() => {
+  vi.restoreAllMocks();
   store.remove();
   store = new StoreFolder();
 });
@@ -62,8 +63,15 @@ test.each(["orders", "keys"] as const)(
 
 test("after a transaction that failed, the next one succeeds", async () => {
   await using database = await openLocalStore(store.path);
-  const insert = (id: number) => ({ sql: `INSERT INTO orders (id) VALUES (${id})`, params: [] });
-  await expect(database.orders.transaction([insert(1), insert(1)])).rejects.toThrow("UNIQUE");
+  const insert = (id: number, or = "") => ({
+    sql: `INSERT ${or} INTO orders (id) VALUES (${id})`,
+    params: [],
+  });
+  // SQLite itself rolls back after some errors, for example if the disk is full.
+  for (const or of ["OR ABORT", "OR ROLLBACK"]) {
+    const failing = database.orders.transaction([insert(1), insert(1, or)]);
+    await expect(failing).rejects.toThrow("UNIQUE");
+  }
   await database.orders.transaction([insert(2)]);
   expect(await database.orders.orm.select().from(orderTable)).toMatchObject([{ id: 2n }]);
 });
@@ -86,9 +94,11 @@ test("a migration that fails leaves the database unchanged, and the error names 
   sqlite.exec("DROP TABLE d1_migrations");
   const tables = "SELECT name FROM sqlite_master ORDER BY name";
   const before = valuesOf(sqlite, tables);
+  const close = vi.spyOn(DatabaseSync.prototype, "close");
   await expect(openLocalDatabase(store.path, "orders")).rejects.toThrow(
     `the store in ${store.path} could not be opened: table`,
   );
+  expect(close).toHaveBeenCalledOnce();
   expect(valuesOf(sqlite, tables)).toEqual(before);
 });
 
@@ -176,5 +186,7 @@ describe("in a folder without a store", () => {
     expect(stderr).toMatch(new RegExp(`^Making a new store in ${missing()}\\.$`, "m"));
     expect((await run("keys list --json")).status).toBe(0);
     expect((await run("orders export")).status).toBe(0);
+    // SQLite deletes these files when a database is closed.
+    expect(globSync(`${missing()}/**/*-wal`)).toEqual([]);
   });
 });

@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { eq, sql } from "drizzle-orm";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { openRemoteDatabase } from "../../../src/operator/database/remote.ts";
@@ -128,6 +129,18 @@ describe("a transaction", () => {
       "import",
     ]);
     await orderDatabase.transaction([{ sql: "DELETE FROM orders WHERE id >= ?", params: [0] }]);
+  });
+
+  it("is imported as a new file each time, because D1 skips a file that it has imported", async () => {
+    const files = new Set<string>();
+    vi.mocked(wrangler.runWrangler).mockImplementation(async (args) => {
+      files.add(readFileSync(args.at(-1)!.replace("--file=", ""), "utf8"));
+      return { stdout: "", stderr: "" };
+    });
+    const many = Array.from({ length: 10 }, () => insertOrder("1"));
+    for (let times = 0; times < 2; times += 1) await orderDatabase.transaction(many);
+    vi.mocked(wrangler.runWrangler).mockImplementation(runFakeWrangler);
+    expect(files.size).toBe(2);
   });
 
   it("above 64 KiB is imported as a file, and a statement above D1's limit is refused", async () => {

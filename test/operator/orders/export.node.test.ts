@@ -1,10 +1,18 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import * as local from "../../../src/operator/database/local.ts";
 import * as localStore from "../../../src/operator/database/local-store.ts";
 import { ordersProgram } from "../../../src/operator/orders/program.ts";
+import { shortenPauses } from "../deploy/faults.ts";
 import { failure, runInProcess } from "../in-process.ts";
 import { type MemoryStore, openMemoryStore } from "./memory-store.ts";
 
@@ -15,6 +23,7 @@ const WARNING = /^warning: orders changed during the export[^]*--one-moment/m;
 let store: MemoryStore;
 let folder: string;
 let file: string;
+beforeAll(shortenPauses);
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), "store-orders-test-"));
   file = join(folder, "orders.ndjson");
@@ -114,7 +123,11 @@ it.each([
   ],
 ])("an export %s has each order once", async (_, change, count) => {
   store.sqlite.exec(change);
+  const target = join(folder, "target.ndjson");
+  writeFileSync(target, "earlier");
+  symlinkSync(target, file);
   const outcome = await runExport(file, "--one-moment", "--json");
   expect(outcome).toEqual({ status: 0, stdout: `{"exported":${count}}\n`, stderr: "" });
-  expect(readFileSync(file, "utf8").match(/\n/g) ?? []).toHaveLength(count);
+  const written = readFileSync(target, "utf8");
+  expect(written.match(/\n/g) ?? [], "in the target of a symbolic link").toHaveLength(count);
 });

@@ -4,6 +4,7 @@ import type { StoreDatabase } from "../../../src/operator/database/database.ts";
 import { exportPages } from "../../../src/operator/orders/export.ts";
 import { importOrders, readOrders } from "../../../src/operator/orders/import.ts";
 import { compareFile } from "../../../src/operator/orders/placement.ts";
+import { SortedOrders } from "../../../src/operator/orders/sorted-orders.ts";
 import { IMPORT_SIZES } from "../../../src/operator/orders/staging.ts";
 import { openMemoryStore } from "./memory-store.ts";
 
@@ -107,7 +108,8 @@ it("after any imports, the orders, their segments and the list's version follow 
         const lines = file(ascending(model));
         const expected = expectImport(model, lines, kind);
         const before = state();
-        using orders = await readOrders(bytesOf(lines, kind));
+        using orders = new SortedOrders();
+        await readOrders(bytesOf(lines, kind), orders);
         const compared = await compareFile(store, orders).catch(String);
         expect(compared).toEqual(expected.refusal ?? expected.counts);
         expect(state()).toEqual(before);

@@ -10,8 +10,8 @@ afterEach(() => {
 });
 
 /** Returns the progress output of a task that advances by `step` each second. */
-function written(task: Task, { isTTY, step, seconds }: Record<string, any>): string {
-  const stream = Object.assign(new PassThrough({ encoding: "utf8" }), { isTTY, columns: 80 });
+function written(task: Task, { step, seconds, ...terminal }: Record<string, any>): string {
+  const stream = Object.assign(new PassThrough({ encoding: "utf8" }), terminal);
   const progress = startProgress(task, stream);
   for (let second = 0; second < seconds; second += 1) {
     progress.advance(step);
@@ -45,10 +45,13 @@ describe("the progress of a long task", () => {
   });
 
   it("is a bar with the remaining time on a terminal", () => {
-    const text = written(orders, { isTTY: true, step: 1_000, seconds: 20 });
+    const text = written(orders, { isTTY: true, columns: 80, step: 1_000, seconds: 20 });
     expect(text).toMatch(/Sending \[=+-+\] 25% {2}10,000 of 40,000 orders {2}30 s left/);
+    const none = { ...orders, total: 0 };
+    expect(written(none, { isTTY: true, step: 0, seconds: 1 })).toContain("] 100%  0 of 0 orders");
     const bytes: Task = { doing: "Reading", unit: "MB", total: undefined };
-    expect(written(bytes, { isTTY: true, step: 1_000_000, seconds: 3 })).toContain(
+    // Some terminals report a width of 0.
+    expect(written(bytes, { isTTY: true, columns: 0, step: 1_000_000, seconds: 3 })).toContain(
       "Reading  3.0 MB  ",
     );
     expect(written({ doing: "Placing" }, { isTTY: true, step: 0, seconds: 3 })).toBe(

@@ -162,6 +162,18 @@ describe("an import into a deployed store", () => {
     expect(count("orders")).toBe(TWO_PARTS);
   });
 
+  it("says that the outcome is unknown if the connection is lost for good", async () => {
+    shortenPauses();
+    let isLost = false;
+    cloudflare.interfere = ({ path }) => {
+      isLost ||= path.endsWith("/import");
+      if (isLost) throw new ApiError(500, 7_500, "Network connection lost.");
+    };
+    const outcome = await importFile("two-parts.ndjson.gz");
+    expect(outcome).toEqual(failure("It is not known whether the change was made"));
+    expect(outcome).toEqual(failure("repeat the command with --resume"));
+  });
+
   it.each([
     ["while it sends the orders", '{"sql":"insert into', 1],
     ["while it compares them", "LEFT JOIN orders", 2],
@@ -215,6 +227,7 @@ describe("an import of orders that a deployed store has", () => {
     ];
     writeFileSync(file("changes.ndjson"), lines.join("\n"));
     writeFileSync(file("new.ndjson"), `{"id":${id + 2},"status":"shipped"}\n{"id":${id + 3}}`);
+    writeFileSync(file("ships.ndjson"), `{"id":${id},"status":"shipped"}`);
     writeFileSync(file("bad.ndjson"), `{"id":${id + 3}}\n{"id":${id + 2}}`);
   });
   const stored = () => sqlite().prepare("SELECT id, pet_id, status FROM orders").all();
@@ -238,6 +251,8 @@ describe("an import of orders that a deployed store has", () => {
     const line = ["import", file("changes.ndjson"), "--env", "staging"];
     const refused = await runInProcess(ordersProgram(), line);
     expect(refused).toEqual(failure(counted));
+    const ships = failure("This imports 1 order: 0 new, 0 replaced, 1 shipped, 0 unchanged");
+    expect(await importFile("ships.ndjson")).toEqual(ships);
     expect(refused.stderr).toContain(`\n  npm run orders -- ${line.join(" ")} --yes\n`);
     const asked = await runInProcess(ordersProgram(), line, "no\n", { isTerminal: true });
     expect(asked.stderr).toContain("error: not confirmed: nothing was changed");

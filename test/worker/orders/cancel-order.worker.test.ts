@@ -32,6 +32,9 @@ test("a cancelled order is stored with the time of its cancellation, and the API
   const message = await expectError(await cancel(key, 7), 404, "order_not_found");
   expect(message).toMatch(/7\b.* cancelled before/);
   expect(await storedOrder(7n)).toMatchObject({ cancelledAt: nowMs });
+  // Placed again and cancelled in the same millisecond.
+  await placeOrder(7n);
+  expect((await cancel(key, 7)).status).toBe(204);
 });
 
 test("an order is found by its exact digits, and its neighbours do not change", async () => {

@@ -59,6 +59,12 @@ test("each request that shares a query receives the result for the versions it a
   const answers = requests.map(async (one) => lists.answer(await lists.read(one), one).body);
   expect(await Promise.all(answers)).toStrictEqual([null, null, null, "[]"]);
   expect(queries).toBe(2);
+  // Short lists of the same length.
+  for (const id of [1, 2]) {
+    database.exec(`DELETE FROM orders; INSERT INTO orders (id) VALUES (${id})`);
+    const { body } = lists.answer(await lists.read(request), request);
+    expect(await new Response(body).text()).toBe(`[{"id":${id}}]`);
+  }
 });
 
 setFlagsFromString("--expose-gc");

@@ -97,6 +97,15 @@ test.each([
   expect(hasClosed).toBe(true);
 });
 
+test("the JSON fits into the memory even if it is as long as it can be for its shorthand", () => {
+  const json = expander.expand(Array(100_000).fill("1p1q1sf").join("i"), {
+    opening: "[",
+    closing: "]",
+  });
+  const order = { id: 1, petId: 1, quantity: 1, complete: false };
+  expect(new TextDecoder().decode(json) === JSON.stringify(Array(100_000).fill(order))).toBe(true);
+});
+
 test("a piece of a list has complete orders, and at least as much shorthand as it should", async () => {
   async function* texts() {
     yield* ["1pqsni2pqsni3pqsn", "", "4pqsn"];
