@@ -75,7 +75,8 @@ export async function verifyStore({
   );
   if (verified.status === "fulfilled" && failures.length === 0) return verified.value;
   const [cause] = failures;
-  throw new Error(failures.map(({ message }) => message).join("\n"), { cause });
+  // The verification and the clean-up may fail to revoke the key for the same reason.
+  throw new Error([...new Set(failures.map(({ message }) => message))].join("\n"), { cause });
 }
 
 function failWith(remains: string): (error: Error) => never {

@@ -1,6 +1,9 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { sql } from "drizzle-orm";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { openLocalDatabase } from "../../../src/operator/database/local.ts";
+import * as administration from "../../../src/operator/key-store/administration.ts";
 import { type Surroundings, verifyProgram } from "../../../src/operator/verify/program.ts";
 import type { Clock, PromiseResult, Send } from "../../../src/operator/verify/service-promise.ts";
 import { verify } from "../../../src/operator/verify/verify.ts";
@@ -12,7 +15,6 @@ import type { Server } from "../../bench/server.ts";
 import { LostConnection, useFakeCloudflare } from "../deploy/fake-cloudflare.ts";
 import { FakeVersions } from "../deploy/fake-workers.ts";
 import { runFakeWrangler } from "../deploy/fake-wrangler.ts";
-import { ApiError } from "../deploy/route.ts";
 import type { Outcome } from "../deploy/run-command.ts";
 import { failure, runInProcess } from "../in-process.ts";
 import { StoreFolder } from "../store-folder.ts";
@@ -261,19 +263,28 @@ describe("npm run verify --env staging", () => {
     const { stdout } = await runVerify(args, { send });
     expect(stdout).toMatch(/^– Cancelling a shipped order .*: none of the store's first orders/m);
   });
+});
 
-  it("exits with status 1 and names the key if it cannot revoke the key", async () => {
-    cloudflare.interfere = ({ body }) => {
-      if (/update \\"api_keys/i.test(body.toString())) throw new ApiError(500, 7500, "broken");
-    };
-    const args = ["--env", "staging", "--url", ADDRESS, "--read-only"];
-    const { status, stderr } = await runVerify(args, { send });
-    cloudflare.interfere = () => {};
-    expect(status).toBe(1);
-    expect(stderr).toMatch(
-      /^error: the key key_\w{16} of this verification is not revoked and ends by itself within ten minutes: /,
-    );
+it("exits with status 1 and names what remains if it cannot revoke its key or remove its order", async () => {
+  const revoke = vi.spyOn(administration, "revokeApiKey").mockImplementation(() => {
+    throw new Error("broken");
   });
+  const { status, stderr } = await verifyLocal(["--read-only"]);
+  revoke.mockRestore();
+  expect(status).toBe(1);
+  expect(stderr).toMatch(
+    /^error: the key key_\w{16} of this verification is not revoked and ends by itself within ten minutes: broken\n$/,
+  );
+  const { orm, close } = await openLocalDatabase(folder.path, "orders");
+  await orm.run(
+    sql`CREATE TRIGGER keep BEFORE DELETE ON cancelled_orders BEGIN SELECT RAISE(ABORT, 'kept'); END`,
+  );
+  // All promises are kept.
+  await expect(verifyService({ isWriting: true })).rejects.toThrow(
+    /^the order -\d+ of this verification may still be in the store; cancel it: /,
+  );
+  await orm.run(sql`DROP TRIGGER keep`);
+  await close();
 });
 
 describe("npm run verify", () => {

@@ -23,13 +23,14 @@ afterEach(() => {
   database.close();
 });
 
-/**
- * Wraps the SQLite database as a D1 database. Calls `see` with each statement and its bound values.
- */
-function seenThrough(see: (sql: string, values: SQLInputValue[]) => void): D1Database {
+/** Wraps a SQLite database as a D1 database. Calls `see` with each statement and its bound values. */
+function seenThrough(
+  see: (sql: string, values: SQLInputValue[]) => void,
+  sqlite = database,
+): D1Database {
   const all = (sql: string, values: SQLInputValue[]) => {
     see(sql, values);
-    return Promise.resolve({ results: database.prepare(sql).all(...values), meta: {} });
+    return Promise.resolve({ results: sqlite.prepare(sql).all(...values), meta: {} });
   };
   const prepare = (sql: string) => ({ bind: (...v: []) => ({ all: () => all(sql, v) }) });
   const source = { prepare, withSession: () => source };
@@ -168,6 +169,22 @@ test("a request that waits for another one's silent replica is answered by the p
   await vi.advanceTimersByTimeAsync(1_000);
   const expected = { version: versionOf(database), servedBy: { isPrimary: true } };
   expect(await snapshots).toMatchObject([expected, expected]);
+});
+
+test("a list that shares its query is as new as the newest change that its key has seen", async () => {
+  const stale = openOrderDatabase();
+  database.exec("INSERT INTO orders (id) VALUES (1)");
+  const withSession = () => seenThrough(() => undefined, stale);
+  const request = requestOf({ ...seenThrough(() => undefined), withSession } as never);
+  const options = { listReads: "nearest", sizes: { concurrency: 1 } } as const;
+  const lists = new OrderLists(new DatabaseQueries("orders", 1_000), expander, options);
+  lists.saw("key", Number.MAX_SAFE_INTEGER);
+  const other = { ...request, keyId: "other" };
+  const snapshots = await Promise.all([other, request, other].map((one) => lists.read(one)));
+  const versions = snapshots.map(({ version }) => version);
+  const newest = versionOf(database);
+  expect(versions).toStrictEqual([versionOf(stale), newest, newest]);
+  stale.close();
 });
 
 test("the first piece of a list needs one query, whatever memory lacks", async () => {
