@@ -275,16 +275,16 @@ it("exits with status 1 and names what remains if it cannot revoke its key or re
   expect(stderr).toMatch(
     /^error: the key key_\w{16} of this verification is not revoked and ends by itself within ten minutes: broken\n$/,
   );
-  const { orm, close } = await openLocalDatabase(folder.path, "orders");
-  await orm.run(
+  const database = await openLocalDatabase(folder.path, "orders");
+  await database.orm.run(
     sql`CREATE TRIGGER keep BEFORE DELETE ON cancelled_orders BEGIN SELECT RAISE(ABORT, 'kept'); END`,
   );
   // All promises are kept.
   await expect(verifyService({ isWriting: true })).rejects.toThrow(
     /^the order -\d+ of this verification may still be in the store; cancel it: /,
   );
-  await orm.run(sql`DROP TRIGGER keep`);
-  await close();
+  await database.orm.run(sql`DROP TRIGGER keep`);
+  await database.close();
 });
 
 describe("npm run verify", () => {
