@@ -44,7 +44,7 @@ export interface UsageReport {
   readonly days: readonly string[];
   /** The time of the last report in the range; `null` if there is none. */
   readonly reportedAt: Date | null;
-  /** Sorted by admitted requests, the largest number first. */
+  /** Sorted by admitted, then by refused requests, the largest numbers first. */
   readonly keys: readonly KeyReport[];
 }
 
@@ -87,7 +87,10 @@ export async function readReport(
   return {
     days,
     reportedAt: latest(reports),
-    keys: reports.toSorted((one, other) => (other.admitted ?? 0) - (one.admitted ?? 0)),
+    keys: reports.toSorted(
+      (one, other) =>
+        (other.admitted ?? 0) - (one.admitted ?? 0) || (other.refused ?? 0) - (one.refused ?? 0),
+    ),
   };
 }
 

@@ -166,11 +166,13 @@ describe("keys usage", () => {
     for (const id of ids) await database.orm.insert(apiKeys).values(key(id, id, "free"));
     const rows = `INSERT INTO key_usage
       WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 365)
-      SELECT id, date(?, '-' || i || ' days'), 2, 0, 0, 0, 1, 1, 60, 1000, 0 FROM api_keys, n`;
+      SELECT id, date(?, '-' || i || ' days'), 2, id = 'key_7', 0, 0, 1, 1, 60, 1000, 0 FROM api_keys, n`;
     await database.transaction([{ sql: rows, params: [dayText(0)] }]);
-    const keys: { admitted: number }[] = await many.keysJson("usage", "--days", "366");
+    const keys: { id: string; admitted: number }[] = await many.keysJson("usage", "--days", "366");
     await many.close();
     expect(keys.map(({ admitted }) => admitted)).toEqual(ids.map(() => 2 * 366));
+    // Of keys with the same number of admitted requests, the one with refused requests is first.
+    expect(keys[0]?.id).toBe("key_7");
   });
 
   it.each([[[]], [["key_new"]]])(
