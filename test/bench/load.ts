@@ -75,8 +75,8 @@ export interface Load {
  */
 export async function requestRate(load: Load, expectedStatus: number): Promise<number> {
   const { requestAt, count, connections = CONNECTIONS } = load;
-  // Opens new connections for each load, because Workers close idle connections.
   const { url } = requestAt(0);
+  // Opens new connections for each load, because Workers close idle connections.
   const pool = new Pool(new URL(url).origin, { connections });
   let next = 0;
   const sendUntilNoneIsLeft = async () => {
@@ -85,11 +85,13 @@ export async function requestRate(load: Load, expectedStatus: number): Promise<n
       if (status !== expectedStatus) throw new Error(`${url}: ${status}, not ${expectedStatus}.`);
     }
   };
-  const startMs = performance.now();
-  await Promise.all(Array.from({ length: connections }, sendUntilNoneIsLeft));
-  const seconds = (performance.now() - startMs) / 1_000;
-  await pool.destroy();
-  return count / seconds;
+  try {
+    const startMs = performance.now();
+    await Promise.all(Array.from({ length: connections }, sendUntilNoneIsLeft));
+    return count / ((performance.now() - startMs) / 1_000);
+  } finally {
+    await pool.destroy();
+  }
 }
 
 /** Sends one request, reads the whole response and returns its HTTP status. */
