@@ -16,7 +16,7 @@ const ORDERS = 5_000;
 const FIRST_IMPORTED_ID = 1_000_000;
 const IMPORTED = 20_000;
 const CLIENTS = 4;
-const DROPS = 60;
+const DROPS = 150;
 const DROPPED_AT_ONCE = 10;
 const PART = Buffer.alloc(64 * 1024, " ");
 

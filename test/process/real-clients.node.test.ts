@@ -17,7 +17,7 @@ import { advanceClock, CLOCKED_SERVICE, serveWorker } from "./worker-server.ts";
 const LIST = "/v1/store/orders";
 const ORDERS = 20;
 /** The seconds that are left of each key's minute window when the clients send their requests. */
-const LEFT_SECONDS = 4;
+const LEFT_SECONDS = 6;
 
 const PER_MINUTE = { curl: 2, ky: 2, undici: 2, hastyUndici: 2, ours: 2, ourBatch: 8 };
 type ClientName = keyof typeof PER_MINUTE;
@@ -35,7 +35,7 @@ interface Exchange {
 
 const store = new StoreFolder();
 const agent = new RetryAgent(new Agent());
-const hastyAgent = new RetryAgent(new Agent(), { maxTimeout: 1_000 });
+const hastyAgent = new RetryAgent(new Agent(), { maxTimeout: 2_000 });
 const batch = Array.from({ length: 10 }, (_, index) => index + 1);
 const delaysMs: number[] = [];
 const etas: number[] = [];
@@ -161,7 +161,8 @@ test.each(["curl", "ky", "undici", "ours"] as const)("%s waits for Retry-After",
 test("undici's RetryAgent retries early after a Retry-After beyond its maxTimeout", async () => {
   expect(await ended.hastyUndici).toBe(200);
   const statuses = exchangesOf("hastyUndici").map(({ status }) => status);
-  expect(statuses.slice(0, 4)).toEqual([200, 200, 429, 429]);
+  expect(statuses.slice(0, 5)).toEqual([200, 200, 429, 429, 429]);
+  expect(statuses.length).toBeLessThanOrEqual(8);
   expect(statuses.at(-1)).toBe(200);
 });
 
