@@ -241,7 +241,7 @@ describe.skipIf(chromium === undefined)("the reference page", () => {
     expect(left).not.toContain("1001");
     expect(left).not.toContain("9223372036854775807");
 
-    // Of a long list, the console reads 200,000 characters and shows 100 orders.
+    // The console reads at most 200,000 characters of a list, and shows at most 100 orders.
     let body = "";
     const contentType = "application/json";
     await page.route("**/v1/store/orders", (route) => route.fulfill({ contentType, body }));

@@ -20,7 +20,10 @@ const LENGTH_BEFORE_VALUE_AT = 24;
 const LENGTH_BEFORE_LETTER_AT = 25;
 const SHORTHAND_AT = PIECES_AT + 128 * PIECE_BYTES;
 
-/** Unused bytes after the shorthand and the JSON: the WebAssembly loop goes past their ends. */
+/**
+ * Unused bytes after the shorthand and the JSON: the WebAssembly loop goes past their ends. What it
+ * reads there has no effect, because the last letter of an order has the same JSON before any byte.
+ */
 const SLACK_BYTES = 32;
 const MEMORY_PAGE_BYTES = 65_536;
 
