@@ -101,6 +101,8 @@ interface Life {
   readonly limiter: RateLimiter;
   isOver: boolean;
   readonly end: PromiseWithResolvers<never>;
+  /** Those of all calls that have arrived. */
+  readonly nonces: Set<string>;
 }
 
 /**
@@ -366,7 +368,11 @@ export class World {
       this.reportedRefusals += refusals;
     }
     const life = this.#life;
+    const { length } = this.rulings;
     const answer = running.run(this.object, () => life.limiter.admit(...args));
+    const isRepeated = life.nonces.has(nonce);
+    if (isRepeated && this.rulings.length > length) this.faults.push("a call was counted twice");
+    life.nonces.add(nonce);
     answer.catch(() => undefined);
     if (fate === "killed") this.kill();
     if (fate === "lost retryable") throw lost();
@@ -429,7 +435,8 @@ export class World {
 
   #start(): Life {
     let row = this.#disk;
-    const life = { isOver: false, writes: 0, end: Promise.withResolvers<never>() };
+    const nonces = new Set<string>();
+    const life = { isOver: false, writes: 0, nonces, end: Promise.withResolvers<never>() };
     const put = (_: string, value: unknown) => {
       if (this.isDiskBroken && this.isPutBroken) throw new Error("disk");
       row = structuredClone(value);
