@@ -78,13 +78,15 @@ describe("housekeeping", () => {
     await run(
       env.ORDERS,
       "INSERT INTO orders (id) VALUES (1)",
-      `INSERT INTO cancelled_orders (cancelled_at, id) VALUES (ms:${31 * 24}, 2), (ms:${29 * 24}, 3)`,
+      `INSERT INTO cancelled_orders (cancelled_at, id) VALUES (ms:${31 * 24}, 2), (ms:${29 * 24}, 3),
+       (ms:${28 * 24}, 2)`,
     );
     const versions = await listVersions();
     await keep();
-    expect(await cancelled()).toEqual([2, 3]);
+    expect(await cancelled()).toEqual([2, 3, 2]);
     await keep({ CANCELLED_ORDER_DAYS: "30" });
-    expect(await cancelled()).toEqual([3]);
+    // The order 2 was imported again, and cancelled again later.
+    expect(await cancelled()).toEqual([3, 2]);
     expect(await listVersions()).toEqual(versions);
   });
 

@@ -2,6 +2,13 @@ import { once } from "node:events";
 import { createServer } from "node:net";
 import pRetry from "p-retry";
 
+export const LARGEST_PORT = 65_535;
+
+/** Returns a neighbour of a port, for a command that recommends another one. */
+export function portBeside(port: number): string {
+  return String(port < LARGEST_PORT ? port + 1 : port - 1);
+}
+
 /**
  * Waits up to a second, in which an earlier service may end, until a port of this machine is free.
  *

@@ -7,12 +7,11 @@ import { createProgram, quote, typedLine } from "../command-line.ts";
 import { DEFAULT_STORE, isStore } from "../database/local-store.ts";
 import { retryWhileBusy } from "../database/retry-while-busy.ts";
 import { type DevServerOptions, runCron, startDevServer } from "./dev-server.ts";
-import { requireFreePort } from "./port.ts";
+import { LARGEST_PORT, portBeside, requireFreePort } from "./port.ts";
 import type { DemoKey } from "./sample-store.ts";
 import { lockStore } from "./store-lock.ts";
 
 const DEFAULT_PORT = 8787;
-const LARGEST_PORT = 65_535;
 /** The same as in the deployed environments. */
 const HOUSEKEEPING_EVERY_MS = 3_600_000;
 const PARENT_POLL_MS = 250;
@@ -56,8 +55,7 @@ async function start({ port, persistTo, empty, log }: StartOptions): Promise<voi
   endWithNpm();
   const store = resolve(persistTo);
   const hasStore = existsSync(store);
-  const nextPort = port < LARGEST_PORT ? port + 1 : port - 1;
-  const otherPort = typedLine({ "--port": String(nextPort) });
+  const otherPort = typedLine({ "--port": portBeside(port) });
   // The lock creates the folder of a new store, so a taken port is refused before. If another
   // service uses both this store and this port, the error about the store is clearer.
   if (!hasStore) await requireFreePort(port, otherPort);

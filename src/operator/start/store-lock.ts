@@ -2,6 +2,7 @@ import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { typedLine } from "../command-line.ts";
+import { portBeside } from "./port.ts";
 
 /** An earlier service may take this long to end, as in `requireFreePort`. */
 const PATIENCE_MS = 1_000;
@@ -32,7 +33,7 @@ export function lockStore(store: string, port: number): void {
     const holder = readHolder(store);
     const service = holder === null ? "another service" : `process ${holder.pid}`;
     const onPort = holder === null ? "" : ` on port ${holder.port}`;
-    const freePort = String(port === holder?.port ? port + 1 : port);
+    const freePort = port === holder?.port ? portBeside(port) : String(port);
     throw new Error(
       `${service} already serves the store ${store}${onPort}; end it first, ` +
         `or serve another store: ${typedLine({ "--port": freePort, "--persist-to": "OTHER" })}`,

@@ -15,7 +15,7 @@ export class DatabaseUnavailableError extends Error {
   }
 }
 
-/** Thrown instead of sending a query. */
+/** Thrown for a query that is not sent, because an earlier one has just timed out. */
 class PausedError extends Error {}
 
 /** Matches the error messages of SQLite and D1 for a statement that would fail in every attempt. */
@@ -35,8 +35,8 @@ const LOCKED = /SQLITE_BUSY|SQLITE_LOCKED|database is locked|Failed to get sessi
 
 /**
  * An error by which a local D1 may hide that its file is locked. The statement may have been
- * executed, so only reads are repeated, and only a few times: D1 on Cloudflare, which repeats reads
- * itself, has the same error in an outage, when requests should fail soon.
+ * executed, so only reads are repeated. They are repeated only a few times, because D1 on Cloudflare
+ * has the same error in an outage, when requests should fail soon.
  */
 const HIDDEN = /internal error; reference/;
 const HIDDEN_ATTEMPTS = 5;

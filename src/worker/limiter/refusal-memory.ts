@@ -71,8 +71,8 @@ export class RefusalMemory {
   }
 
   /**
-   * Returns the unreported refusals at `nowMs`, and forgets them: their number, including those that
-   * are no strikes, and their wait; `null` if it cannot lead to a ban.
+   * Returns the number of unreported refusals, strikes or not, and the report on their wait at
+   * `nowMs`, which is `null` if it cannot lead to a ban. Then forgets these refusals.
    */
   takeReport(nowMs: number): { readonly refusals: number; readonly wait: WaitReport | null } {
     const report = { refusals: this.#refusals, wait: this.#waitReport(nowMs) };

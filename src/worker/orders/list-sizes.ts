@@ -2,7 +2,7 @@
 export const LIST_SIZES = {
   /** The number of snapshot queries that run at the same time. Further requests wait and share. */
   concurrency: 2,
-  /** If at most this many segments are missing, the manifest's query reads them; else the first. */
+  /** Up to this many missing segments are read with the manifest; of more, only the first one. */
   missingWithManifest: 16,
   /** The most segments that one query reads. */
   groupSegments: 4,
