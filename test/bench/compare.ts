@@ -3,9 +3,8 @@ import { CONNECTIONS, type Request, requestRate } from "./load.ts";
 import { medianText, type Result, type Spread, spreadOf } from "./report.ts";
 import type { Server } from "./server.ts";
 
-/** The number of requests in one measurement; fewer on a single connection, which is slower. */
+/** The number of requests in one measurement. */
 const REQUESTS = 5_000;
-const REQUESTS_OF_ONE_CONNECTION = 1_500;
 
 /** How often a comparison starts its servers: equal processes differ by a few percent. */
 const STARTS = 3;
@@ -40,8 +39,8 @@ export function ratiosOf(figures: readonly number[], others: readonly number[]):
 /** One of the two servers in a comparison of rates. */
 export interface Side {
   readonly start: () => Promise<Server>;
-  /** Prepares the server. Returns a function that creates each request by its index. */
-  readonly prepare: (server: Server) => Promise<(index: number) => Request>;
+  /** Prepares the server. Returns the request to send. */
+  readonly prepare: (server: Server) => Promise<Request>;
   /** The HTTP status that every response must have. */
   readonly status: number;
 }
@@ -57,7 +56,6 @@ interface RateComparison {
 /** Compares how many requests of one kind the service and another Worker answer per second. */
 export async function compareRates(bench: Bench, comparison: RateComparison): Promise<Result> {
   const { what, atLeast, service, peer, connections = CONNECTIONS } = comparison;
-  const count = connections === 1 ? REQUESTS_OF_ONE_CONNECTION : REQUESTS;
   const rates = { service: [] as number[], peer: [] as number[] };
   const processorMs = { service: [] as number[], peer: [] as number[] };
   for (let start = 1; start <= STARTS; start += 1) {
@@ -65,11 +63,11 @@ export async function compareRates(bench: Bench, comparison: RateComparison): Pr
     await using serviceServer = await service.start();
     await using peerServer = await peer.start();
     const measure = async (server: Server, { prepare, status }: Side) => {
-      const requestAt = await prepare(server);
+      const request = await prepare(server);
       return async () => {
         const spentBefore = server.process.processorMs();
-        const perSecond = await requestRate({ requestAt, count, connections }, status);
-        return { perSecond, spent: (server.process.processorMs() - spentBefore) / count };
+        const perSecond = await requestRate({ request, count: REQUESTS, connections }, status);
+        return { perSecond, spent: (server.process.processorMs() - spentBefore) / REQUESTS };
       };
     };
     const turns = await takeTurns(bench.rounds, {

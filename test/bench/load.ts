@@ -62,26 +62,26 @@ export async function timeList(server: Server, { url, ...options }: Request): Pr
   return { firstByteMs, totalMs, processorMs: server.process.processorMs() - spentBefore };
 }
 
-/** A series of `count` requests to one origin. */
+/** A request that is sent `count` times. */
 export interface Load {
-  readonly requestAt: (index: number) => Request;
+  readonly request: Request;
   readonly count: number;
   readonly connections?: number;
 }
 
 /**
- * Sends each request as soon as a connection is free, and returns the requests per second. Throws if
+ * Sends the request whenever a connection is free, and returns the requests per second. Throws if
  * a status is not `expectedStatus`.
  */
 export async function requestRate(load: Load, expectedStatus: number): Promise<number> {
-  const { requestAt, count, connections = CONNECTIONS } = load;
-  const { url } = requestAt(0);
+  const { request: sent, count, connections = CONNECTIONS } = load;
+  const { url } = sent;
   // Opens new connections for each load, because Workers close idle connections.
   const pool = new Pool(new URL(url).origin, { connections });
-  let next = 0;
+  let left = count;
   const sendUntilNoneIsLeft = async () => {
-    while (next < count) {
-      const status = await sendOne(pool, requestAt(next++));
+    while (left-- > 0) {
+      const status = await sendOne(pool, sent);
       if (status !== expectedStatus) throw new Error(`${url}: ${status}, not ${expectedStatus}.`);
     }
   };

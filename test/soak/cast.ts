@@ -1,7 +1,7 @@
 import { type CreatedKey, createApiKey } from "../../src/operator/key-store/administration.ts";
 import { openLocalStore } from "../../src/operator/database/local.ts";
 import { addKeys } from "../../src/operator/key-store/change-key.ts";
-import { orders } from "../../src/schema/orders.ts";
+import { insertInto } from "../../src/operator/database/row.ts";
 import type { Limits, Plan } from "../../src/worker/limit-rules/plans.ts";
 import { backingOff, dropping, guessing, hammering, type Holder, patient } from "./clients.ts";
 import type { World } from "./world.ts";
@@ -69,7 +69,7 @@ export async function prepareStore(folder: string): Promise<Cast> {
       id,
       status: Number(id) % SHIPPED_EVERY === 0 ? ("shipped" as const) : ("pending" as const),
     }));
-    await store.orders.orm.insert(orders).values(rows);
+    await store.orders.transaction(rows.map((row) => insertInto("orders", row)));
   }
   return cast;
 }

@@ -55,15 +55,13 @@ export async function requests(bench: Bench): Promise<Result[]> {
       prepare: async ({ url }: { url: string }) => {
         const request = listRequest(url, key);
         await prepare(request);
-        return () => request;
+        return request;
       },
       status,
     };
     const bare = {
       start: () => bench.serve({ worker: peer }),
-      prepare:
-        async ({ url }: { url: string }) =>
-        () => ({ url }),
+      prepare: async ({ url }: { url: string }) => ({ url }),
       status: 200,
     };
     results.push(await compareRates(bench, { what, atLeast, service, peer: bare }));
