@@ -1,3 +1,8 @@
+-- The former states of orders, to read an earlier list. Triggers insert them with every change.
+-- `sequence`: Unix microseconds; one more than the previous change's number if that is larger.
+-- `version`: the list's version after the change. A restored database can assign `sequence` again.
+-- `id`: NULL for a bulk change, which keeps no former states.
+-- `was_listed`: 1 if the order was in the list before the change. If 0, the other columns are NULL.
 CREATE TABLE `order_changes` (
 	`sequence` integer PRIMARY KEY NOT NULL,
 	`version` text NOT NULL,
@@ -8,30 +13,21 @@ CREATE TABLE `order_changes` (
 	`ship_date` text,
 	`complete` integer
 ) STRICT;
---> statement-breakpoint
+-- The sequence number of the change that set `version`.
 ALTER TABLE `order_list` ADD `sequence` integer DEFAULT 0 NOT NULL;
---> statement-breakpoint
 -- A list of the present version is read as of this row, until the first change.
 INSERT INTO `order_changes` (`sequence`, `version`, `was_listed`) SELECT 0, `version`, 0 FROM `order_list`;
---> statement-breakpoint
 DROP TRIGGER `shipped_orders_are_not_overwritten`;
---> statement-breakpoint
 DROP TRIGGER `renumbering_changes_order_list`;
---> statement-breakpoint
 DROP TRIGGER `insert_changes_order_list`;
---> statement-breakpoint
 DROP TRIGGER `update_changes_order_list`;
---> statement-breakpoint
 DROP TRIGGER `delete_changes_order_list`;
---> statement-breakpoint
 -- Every change of an order sets the version of the list through this trigger.
 CREATE TRIGGER `change_renews_order_list` AFTER INSERT ON `order_changes`
 BEGIN UPDATE order_list SET version = NEW.version, sequence = NEW.sequence; END;
---> statement-breakpoint
 CREATE TRIGGER `orders_keep_their_id` BEFORE UPDATE ON `orders`
 WHEN NEW.id <> OLD.id
 BEGIN SELECT RAISE(ABORT, 'the id of an order cannot be changed'); END;
---> statement-breakpoint
 -- INSERT OR REPLACE deletes the old row without firing its DELETE trigger. Every other insertion over an
 -- existing order fires this trigger too, so it keeps the version of the list: the insertion may change
 -- nothing.
@@ -43,7 +39,6 @@ BEGIN
     orders.id, 1, pet_id, quantity, ship_date, complete
   FROM order_list, orders WHERE orders.id = NEW.id;
 END;
---> statement-breakpoint
 -- A cancelled order is not counted, but INSERT OR REPLACE may replace a listed order with it.
 CREATE TRIGGER `insert_changes_order_list` AFTER INSERT ON `orders`
 WHEN NOT EXISTS (SELECT 1 FROM order_bulk_change)
@@ -55,7 +50,6 @@ BEGIN
   SET version = lower(hex(randomblob(16))), count = count + (NEW.status <> 'cancelled')
   WHERE first_id = (SELECT max(first_id) FROM order_segments WHERE first_id <= NEW.id);
 END;
---> statement-breakpoint
 -- A cancelled order leaves its segment's count here, so the deletion that moves it changes no count.
 CREATE TRIGGER `update_changes_order_list` AFTER UPDATE ON `orders`
 WHEN (NEW.pet_id, NEW.quantity, NEW.ship_date, NEW.complete, NEW.status)
@@ -70,7 +64,6 @@ BEGIN
   SET version = lower(hex(randomblob(16))), count = count - (NEW.status = 'cancelled')
   WHERE first_id = (SELECT max(first_id) FROM order_segments WHERE first_id <= NEW.id);
 END;
---> statement-breakpoint
 CREATE TRIGGER `delete_changes_order_list` AFTER DELETE ON `orders`
 WHEN OLD.status <> 'cancelled' AND NOT EXISTS (SELECT 1 FROM order_bulk_change)
 BEGIN
@@ -81,7 +74,6 @@ BEGIN
   UPDATE order_segments SET version = lower(hex(randomblob(16))), count = count - 1
   WHERE first_id = (SELECT max(first_id) FROM order_segments WHERE first_id <= OLD.id);
 END;
---> statement-breakpoint
 -- A bulk change keeps no former states, so no list is read as it was before this row.
 CREATE TRIGGER `bulk_change_is_recorded` AFTER DELETE ON `order_bulk_change`
 WHEN OLD.changed > 0

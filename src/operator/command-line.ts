@@ -1,6 +1,5 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { Command, CommanderError, Help, type Option } from "commander";
-import { DrizzleQueryError } from "drizzle-orm/errors";
 import packageJson from "../../package.json" with { type: "json" };
 import { SECRET_PREFIX } from "../worker/api-keys/secret.ts";
 import { terminalWidth, wrapText } from "./terminal-text.ts";
@@ -225,10 +224,6 @@ function withoutSecrets(message: string): string {
 
 /** Returns the message of an error for the operator. */
 export function errorMessage(error: unknown): string {
-  // The message of a drizzle error is the failed SQL query. Its cause has the database's message.
-  if (error instanceof DrizzleQueryError && error.cause !== undefined) {
-    return errorMessage(error.cause);
-  }
   if (!(error instanceof Error)) return String(error);
   const { code = "", path }: NodeJS.ErrnoException = error;
   const fault = FILE_ERRORS[code];

@@ -2,10 +2,11 @@ import { execFile } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
+import sql from "sql-template-tag";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
 import { openLocalDatabase } from "../../src/operator/database/local.ts";
+import { insertInto } from "../../src/operator/database/row.ts";
 import { startProgram } from "../../src/operator/start/program.ts";
-import { orderImportParts } from "../../src/schema/orders.ts";
 import { isSecret } from "../../src/worker/api-keys/secret.ts";
 import { runInProcess } from "../operator/in-process.ts";
 import { StoreFolder } from "../operator/store-folder.ts";
@@ -32,12 +33,17 @@ async function pasteCurl(output: string): Promise<{ status: string; body: string
   return { status: head.split("\r\n")[0] ?? "", body };
 }
 
-/** Stores a part that an interrupted import left; housekeeping deletes parts of this age. */
-async function leaveImportPart(): Promise<void> {
+/**
+ * Stores a part that an interrupted import left, which housekeeping deletes because of its age, and
+ * breaks the deletion of old usage.
+ */
+async function leaveWork(): Promise<void> {
+  const keys = await openLocalDatabase(store.path, "keys");
+  await keys.all(sql`ALTER TABLE key_usage RENAME TO lost_usage`);
+  await keys.close();
   const database = await openLocalDatabase(store.path, "orders");
-  await database.orm
-    .insert(orderImportParts)
-    .values({ importId: "left", part: 0, createdAt: new Date(0), lines: "[]" });
+  const part = { importId: "left", part: 0, createdAt: new Date(0), lines: "[]" };
+  await database.all(insertInto("order_import_parts", part));
   await database.close();
 }
 
@@ -125,14 +131,21 @@ describe("the static files", () => {
 
 describe("a store that is served", { timeout: 120_000 }, () => {
   it("cannot be used by a second service, whose port is taken too", async () => {
-    const args = ["--port", String(service.port), "--persist-to", store.path];
-    expect(await runInProcess(startProgram(), args)).toEqual({
-      status: 1,
-      stdout: "",
-      stderr:
-        `error: process ${service.pid} already serves the store ${store.path} on port ${service.port}; ` +
-        `end it first, or serve another store: npm start -- --port ${service.port + 1} --persist-to OTHER\n`,
-    });
+    for (const [port, other] of [
+      [service.port, service.port + 1],
+      [65_535, 65_534],
+    ]) {
+      const holder = { pid: service.pid, port };
+      writeFileSync(join(store.path, "service.json"), JSON.stringify(holder));
+      const args = ["--port", String(port), "--persist-to", store.path];
+      expect(await runInProcess(startProgram(), args)).toEqual({
+        status: 1,
+        stdout: "",
+        stderr:
+          `error: process ${service.pid} already serves the store ${store.path} on port ${port}; ` +
+          `end it first, or serve another store: npm start -- --port ${other} --persist-to OTHER\n`,
+      });
+    }
   });
 
   it("is served again after a kill, with its data, by one of two services that start at once", async () => {
@@ -142,7 +155,7 @@ describe("a store that is served", { timeout: 120_000 }, () => {
     const before = await (await service.list(pro)).text();
     const keys = await store.keysJson("list");
     expect(keys).toHaveLength(4);
-    await leaveImportPart();
+    await leaveWork();
     process.kill(service.pid, "SIGKILL");
     await service.exited();
     // The process id of this test, as if another program had received the killed service's id.
@@ -163,9 +176,9 @@ describe("a store that is served", { timeout: 120_000 }, () => {
     expect(loser.stderr).not.toContain(`process ${process.pid} `);
 
     // `npm start` itself triggers housekeeping, because `wrangler dev` never runs cron triggers.
-    await vi.waitUntil(() => winner.stderr.includes('{"event":"housekeeping","importParts":1,'), {
-      timeout: 50_000,
-    });
+    const failure = "Housekeeping failed and is tried again in an hour: answered 500.\n";
+    await vi.waitUntil(() => winner.stderr.includes(failure), { timeout: 50_000 });
+    expect(winner.stderr).toContain('{"event":"housekeeping","importParts":1,');
     expect(service.processes()).toEqual([]);
     expect(winner.stderr).toContain("Starting the service");
     expect(winner.stdout).not.toContain("sord_");

@@ -1,4 +1,4 @@
-import type { BaseSQLiteDatabase } from "drizzle-orm/sqlite-core";
+import type { Sql } from "sql-template-tag";
 
 export const DATABASE_NAMES = ["orders", "keys"] as const;
 export type DatabaseName = (typeof DATABASE_NAMES)[number];
@@ -10,32 +10,15 @@ export const BINDINGS = { orders: "ORDERS", keys: "KEYS" } as const satisfies Re
 
 /** A database of a local store or of a deployed environment. */
 export interface StoreDatabase {
-  /** The drizzle client of this database. The columns of a result must have distinct names. */
-  readonly orm: BaseSQLiteDatabase<"async", unknown>;
+  /** Runs one statement, and returns its rows, whose columns must have distinct names. */
+  all<Row>(statement: Sql): Promise<Row[]>;
   /** Runs all statements in order, in one transaction. */
-  transaction(statements: readonly Statement[]): Promise<void>;
+  transaction(statements: readonly Sql[]): Promise<void>;
   /**
-   * Runs one idempotent statement, and retries it if the connection is lost. Its parameters may have
-   * 2 MB as text. Remotely, `orm` and `transaction` write parameters into the SQL, at most 100 KB.
-   *
-   * @returns the rows, whose columns must have distinct names.
+   * Runs one idempotent statement as `all` does, and retries it if the connection is lost. Its
+   * parameters may have 2 MB as text. Remotely, `all` and `transaction` write parameters into the
+   * SQL, at most 100 KB.
    */
-  runIdempotent(statement: Statement): Promise<unknown[][]>;
+  runIdempotent<Row>(statement: Sql): Promise<Row[]>;
   close(): Promise<void>;
-}
-
-/** An SQL statement with its bound parameters. An int64 is bound as decimal text and cast in SQL. */
-export interface Statement {
-  readonly sql: string;
-  readonly params: readonly (string | number | null)[];
-}
-
-/** Converts drizzle's queries into statements for `transaction`. */
-export function toStatements(
-  queries: readonly { toSQL(): { readonly sql: string; readonly params: unknown[] } }[],
-): Statement[] {
-  return queries.map((query) => {
-    const { sql, params } = query.toSQL();
-    return { sql, params: params as Statement["params"] };
-  });
 }

@@ -1,5 +1,5 @@
 import { inspect } from "node:util";
-import type { Statement } from "./database.ts";
+import type { Sql } from "sql-template-tag";
 
 /** Also matches strings, quoted names and comments, in which `?` is mere text. */
 const QUOTED_OR_PARAMETER = /'[^']*'|"[^"]*"|`[^`]*`|\[[^\]]*\]|--[^\n]*|\/\*[^]*?\*\/|\?\d*/g;
@@ -10,15 +10,15 @@ const QUOTED_OR_PARAMETER = /'[^']*'|"[^"]*"|`[^`]*`|\[[^\]]*\]|--[^\n]*|\/\*[^]
  * @throws {TypeError} if the number of parameters is wrong, or one has no exact literal: a number
  *   that is not finite, a text with NUL or half a surrogate pair, or a value of another type.
  */
-export function inlineParameters({ sql, params }: Statement): string {
+export function inlineParameters({ sql, values }: Pick<Sql, "sql" | "values">): string {
   let next = 0;
   const inlined = sql.replace(QUOTED_OR_PARAMETER, (part) => {
     if (!part.startsWith("?")) return part;
     if (part !== "?") throw new TypeError(`numbered parameter ${part} in: ${sql}`);
-    if (next === params.length) throw new TypeError(`too few parameters for: ${sql}`);
-    return toLiteral(params[next++]);
+    if (next === values.length) throw new TypeError(`too few parameters for: ${sql}`);
+    return toLiteral(values[next++]);
   });
-  if (next !== params.length) throw new TypeError(`too many parameters for: ${sql}`);
+  if (next !== values.length) throw new TypeError(`too many parameters for: ${sql}`);
   return inlined;
 }
 

@@ -1,8 +1,8 @@
 import { mkdir } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
-import { DatabaseSync } from "node:sqlite";
-import { drizzle } from "drizzle-orm/sqlite-proxy";
-import { type DatabaseName, type Statement, type StoreDatabase } from "./database.ts";
+import { DatabaseSync, type SQLInputValue } from "node:sqlite";
+import type { Sql } from "sql-template-tag";
+import type { DatabaseName, StoreDatabase } from "./database.ts";
 import { databaseFile, hasSingleDatabase } from "./local-store.ts";
 import { MIGRATIONS_TABLE, readMigrations } from "./migrations.ts";
 import { retryWhileBusy } from "./retry-while-busy.ts";
@@ -59,23 +59,16 @@ export async function openLocalDatabase(
   const { sqlite, isNew } = await openMigrated(databaseFile(folder, name), name).catch((cause) => {
     throw new Error(`the store in ${folder} could not be opened: ${cause.message}`, { cause });
   });
-  const all = ({ sql, params }: Statement) => {
-    const statement = sqlite.prepare(sql);
-    statement.setReturnArrays(true);
-    return statement.all(...params) as unknown as unknown[][];
-  };
+  const run = ({ sql, values }: Sql) => sqlite.prepare(sql).all(...(values as SQLInputValue[]));
+  const all = <Row>(statement: Sql) => retryWhileBusy(async () => run(statement) as Row[]);
   return {
     isNew,
-    orm: drizzle(async (sql, params, method) => {
-      const rows = await retryWhileBusy(async () => all({ sql, params }));
-      // For `get`, drizzle expects the first row instead of an array of rows.
-      return { rows: method === "get" ? (rows[0] as unknown[]) : rows };
-    }),
+    all,
     transaction: async (statements) => {
       if (statements.length === 0) return;
-      await inTransaction(sqlite, () => statements.forEach(all));
+      await inTransaction(sqlite, () => statements.forEach(run));
     },
-    runIdempotent: (statement) => retryWhileBusy(async () => all(statement)),
+    runIdempotent: all,
     close: async () => sqlite.close(),
   };
 }

@@ -2,9 +2,9 @@ import { randomUUID } from "node:crypto";
 import { mkdtempDisposable, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { drizzle } from "drizzle-orm/sqlite-proxy";
+import type { Sql } from "sql-template-tag";
 import { runWrangler } from "../wrangler.ts";
-import { BINDINGS, type Statement, type StoreDatabase } from "./database.ts";
+import { BINDINGS, type StoreDatabase } from "./database.ts";
 import { inlineParameters } from "./inline-parameters.ts";
 import {
   type Change,
@@ -37,31 +37,29 @@ export async function openRemoteDatabase(target: RemoteTarget): Promise<StoreDat
   const send = async (query: D1Query, change: Change) =>
     sendQuery(await (connecting ??= connect(target)), change, query);
   return {
-    orm: drizzle(async (sql, params, method) => {
-      const change = /^\s*select\b/i.test(sql) ? "reads" : "writes";
-      const rows = await send({ sql: toSql({ sql, params }) }, change);
-      const values = rows.map((row) => Object.values(row));
-      // For `get`, drizzle expects the first row instead of an array of rows.
-      return { rows: method === "get" ? (values[0] as unknown[]) : values };
-    }),
+    all: async <Row>(statement: Sql) => {
+      const change = /^\s*select\b/i.test(statement.sql) ? "reads" : "writes";
+      return (await send({ sql: toText(statement) }, change)) as Row[];
+    },
     transaction: async (statements) => {
       if (statements.length === 0) return;
-      const sql = statements.map(toSql).join("");
+      const sql = statements.map(toText).join("");
       const isSmall =
         statements.length <= MAX_QUERY_STATEMENTS && Buffer.byteLength(sql) <= MAX_QUERY_BYTES;
       await (isSmall ? send({ sql }, "writes") : importFile(target, sql));
     },
-    runIdempotent: async ({ sql, params }) => {
+    runIdempotent: async <Row>({ sql, values }: Sql) => {
       // Cloudflare's API accepts only texts. SQLite converts them for numeric columns.
-      const texts = params.map((value) => (value === null ? null : String(value)));
-      const rows = await send({ sql, params: texts }, "stores once");
-      return rows.map((row) => Object.values(row) as unknown[]);
+      const params = (values as (string | number | null)[]).map((value) =>
+        value === null ? null : String(value),
+      );
+      return (await send({ sql, params }, "stores once")) as Row[];
     },
     close: async () => {},
   };
 }
 
-function toSql(statement: Statement): string {
+function toText(statement: Sql): string {
   const sql = inlineParameters(statement) + END;
   const bytes = Buffer.byteLength(sql);
   if (bytes <= MAX_STATEMENT_BYTES) return sql;

@@ -1,12 +1,13 @@
 import { hostname, userInfo } from "node:os";
 import { isDeepStrictEqual } from "node:util";
 import pRetry from "p-retry";
-import { changeQueries, creationQueries, isOvertaken, type Operation } from "./key-changes.ts";
+import type { Sql } from "sql-template-tag";
+import { change, creation, isOvertaken, type Operation } from "./key-changes.ts";
 import { type Database, findApiKey, type KeyDetails } from "./key-details.ts";
 import { SECRET_PREFIX } from "../../worker/api-keys/secret.ts";
 import { isName } from "../arguments.ts";
 import { onSameStore, UsageError } from "../command-line.ts";
-import { type StoreDatabase, toStatements } from "../database/database.ts";
+import type { StoreDatabase } from "../database/database.ts";
 
 /** The number of retries if another operator changes the same key at the same time. */
 const RETRIES = 10;
@@ -14,8 +15,11 @@ const RETRIES = 10;
 /** Stores new keys and records them in the audit trail. */
 export async function addKeys(database: StoreDatabase, keys: readonly KeyDetails[]): Promise<void> {
   const actor = currentActor();
-  const queries = keys.flatMap((key) => creationQueries(database.orm, key, actor));
-  await store(database, queries, keys);
+  await store(
+    database,
+    keys.flatMap((key) => creation(key, actor)),
+    keys,
+  );
 }
 
 /**
@@ -32,12 +36,11 @@ export async function changeKey(
 ): Promise<KeyDetails> {
   const operation = { action, actor: currentActor(), at: new Date() };
   const attempt = async (): Promise<KeyDetails> => {
-    const before = await requireApiKey(database.orm, id);
+    const before = await requireApiKey(database, id);
     const decided = decide(before, operation.at);
     if (isDeepStrictEqual(before, decided)) return before;
     const after = { ...decided, revision: before.revision + 1 };
-    const queries = changeQueries(database.orm, before, after, operation);
-    await store(database, queries, [after]);
+    await store(database, change(before, after, operation), [after]);
     return after;
   };
   return pRetry(attempt, {
@@ -53,13 +56,13 @@ export async function changeKey(
 // transaction: the secret of a stored key must be printed.
 async function store(
   database: StoreDatabase,
-  queries: Parameters<typeof toStatements>[0],
+  statements: readonly Sql[],
   keys: readonly KeyDetails[],
 ): Promise<void> {
   try {
-    await database.transaction(toStatements(queries));
+    await database.transaction(statements);
   } catch (error) {
-    const stored = keys.map(async (key) => isSame(key, await findApiKey(database.orm, key.id)));
+    const stored = keys.map(async (key) => isSame(key, await findApiKey(database, key.id)));
     const areStored = await Promise.all(stored).catch(() => [false]);
     if (areStored.includes(false)) throw error;
   }
@@ -71,8 +74,8 @@ function isSame(one: KeyDetails, other: KeyDetails | undefined): boolean {
 }
 
 /** Finds a key by its id. Throws an Error for the operator if no key has this id. */
-export async function requireApiKey(orm: Database, id: string): Promise<KeyDetails> {
-  const key = await findApiKey(orm, id);
+export async function requireApiKey(database: Database, id: string): Promise<KeyDetails> {
+  const key = await findApiKey(database, id);
   if (key !== undefined) return key;
   const find = onSameStore("npm run keys -- find");
   const list = onSameStore("npm run keys -- list");

@@ -1,18 +1,21 @@
-import { and, eq, lte, type Query, sql } from "drizzle-orm";
-import {
-  apiKeys,
-  formerKeyHashes,
-  keyBans,
-  type KeyChangeDetails,
-  keyChanges,
-} from "../../schema/keys.ts";
+import sql, { type Sql } from "sql-template-tag";
+import { assign, insertInto } from "../database/row.ts";
 import { formatNumber, formatTime } from "../terminal-text.ts";
-import { type Database, isInForce, type KeyDetails, toSettingsJson } from "./key-details.ts";
+import { isInForce, type KeyDetails, toSettingsJson } from "./key-details.ts";
 
 const ISO_TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 
 /** The kind of a change, who makes it, and when. */
-export type Operation = Pick<typeof keyChanges.$inferSelect, "action" | "actor" | "at">;
+export interface Operation {
+  readonly action: "create" | "update" | "rotate" | "revoke" | "reset" | "restore";
+  readonly actor: string;
+  readonly at: Date;
+}
+
+/** The fields of a key that a change replaced, with their old and new values. */
+export type KeyChangeDetails = Readonly<
+  Record<string, { readonly from: string | number | null; readonly to: string | number | null }>
+>;
 
 /** The fields whose changes the audit trail records. */
 const FIELDS = [
@@ -26,52 +29,43 @@ const FIELDS = [
   "formerKeyEndsAt",
 ] as const;
 
-/** Queries for one transaction, in the order in which they must run. */
-type Queries = readonly { toSQL(): Pick<Query, "sql" | "params"> }[];
-
-/** Returns the queries that store a new key and record its creation in the audit trail. */
-export function creationQueries(database: Database, key: KeyDetails, actor: string): Queries {
+/** Returns the statements that store a new key and record its creation in the audit trail. */
+export function creation(key: KeyDetails, actor: string): Sql[] {
+  const { id: keyId, createdAt: at } = key;
+  const details = differences(undefined, key);
   return [
-    // Drizzle ignores the fields that are not columns.
-    database.insert(apiKeys).values(key),
-    database.insert(keyChanges).values({
-      at: key.createdAt,
-      actor,
-      action: "create",
-      keyId: key.id,
-      details: differences(undefined, key),
-    }),
+    insertInto("api_keys", columnsOf(key)),
+    insertInto("key_changes", { at, actor, action: "create", keyId, details }),
   ];
 }
 
 /**
- * Returns the queries that replace the key `before` by `after` and record the change. If the stored
+ * Returns the statements that replace the key `before` by `after` and record the change. If the stored
  * key is no longer `before`, their transaction fails with an error that `isOvertaken` recognizes.
  *
  * @param after has the next revision, by which limiters recognize the newer key.
  */
-export function changeQueries(
-  database: Database,
-  before: KeyDetails,
-  after: KeyDetails,
-  operation: Operation,
-): Queries {
+export function change(before: KeyDetails, after: KeyDetails, operation: Operation): Sql[] {
   const { id, revision } = before;
   const { at } = operation;
-  const ofKey = and(eq(keyBans.keyId, id), isInForce(at));
-  const lifting = database.update(keyBans).set({ liftedAt: at }).where(ofKey);
+  const lifting = sql`
+    UPDATE key_bans SET lifted_at = ${at.getTime()} WHERE key_id = ${id} AND ${isInForce(at)}`;
   return [
-    database.insert(keyChanges).values({
+    insertInto("key_changes", {
       ...operation,
       // NULL if the stored key has another revision. The column `key_id` is NOT NULL, so the
       // transaction then fails.
       keyId: sql`(SELECT id FROM api_keys WHERE id = ${id} AND revision = ${revision})`,
       details: differences(before, after),
     }),
-    database.update(apiKeys).set(after).where(eq(apiKeys.id, id)),
-    ...(after.hash === before.hash ? [] : formerHashQueries(database, before, after, at)),
+    sql`UPDATE api_keys SET ${assign(columnsOf(after))} WHERE id = ${id}`,
+    ...(after.hash === before.hash ? [] : formerHashes(before, after, at)),
     ...(after.resets === before.resets ? [] : [lifting]),
   ];
+}
+
+function columnsOf({ formerKeyEnds: _ends, bannedUntil: _until, ...columns }: KeyDetails) {
+  return columns;
 }
 
 /** Returns whether a change failed because another change of the same key was stored first. */
@@ -81,22 +75,19 @@ export function isOvertaken(error: Error): boolean {
 
 // Keeps the hash of the replaced secret until its end. Earlier secrets end no later. Deletes the
 // hashes that have ended.
-function formerHashQueries(
-  database: Database,
-  { id, hash, lastFour }: KeyDetails,
+function formerHashes(
+  { id: keyId, hash, lastFour }: KeyDetails,
   { formerKeyEnds }: KeyDetails,
   now: Date,
-): Queries {
+): Sql[] {
   const endsAt = formerKeyEnds.at(-1);
   if (endsAt === undefined) throw new TypeError("A new hash, but no end of the former one.");
-  const ofThisKey = eq(formerKeyHashes.keyId, id);
   return [
-    database.delete(formerKeyHashes).where(and(ofThisKey, lte(formerKeyHashes.endsAt, now))),
-    database
-      .update(formerKeyHashes)
-      .set({ endsAt: sql`min(${formerKeyHashes.endsAt}, ${endsAt.getTime()})` })
-      .where(ofThisKey),
-    database.insert(formerKeyHashes).values({ hash, keyId: id, endsAt, lastFour }),
+    sql`DELETE FROM former_key_hashes WHERE key_id = ${keyId} AND ends_at <= ${now.getTime()}`,
+    sql`
+      UPDATE former_key_hashes SET ends_at = min(ends_at, ${endsAt.getTime()})
+      WHERE key_id = ${keyId}`,
+    insertInto("former_key_hashes", { hash, keyId, endsAt, lastFour }),
   ];
 }
 

@@ -1,10 +1,18 @@
-import { and, eq, getTableColumns, gt, inArray, isNull, or, type SQL, sql } from "drizzle-orm";
-import type { BaseSQLiteDatabase } from "drizzle-orm/sqlite-core";
-import { apiKeys, keyBans } from "../../schema/keys.ts";
+import sql, { empty, raw, type Sql } from "sql-template-tag";
 import type { Plan } from "../../worker/limit-rules/plans.ts";
-import { type ApiKey, KEY_STATES, keyState, limitsOf } from "../../worker/api-keys/api-key.ts";
+import {
+  type ApiKey,
+  KEY_COLUMNS,
+  KEY_STATES,
+  keyState,
+  limitsOf,
+  type Stored,
+  toApiKey,
+  toDate,
+} from "../../worker/api-keys/api-key.ts";
+import type { StoreDatabase } from "../database/database.ts";
 
-export type Database = BaseSQLiteDatabase<"async", unknown>;
+export type Database = Pick<StoreDatabase, "all">;
 
 /** A key as the operator sees it: with its rotations and its ban. */
 export interface KeyDetails extends ApiKey {
@@ -48,7 +56,7 @@ export async function listApiKeys(
 ): Promise<KeyDetails[]> {
   // Filters in JavaScript, so that each state is defined once. SQLite also ignores the case of ASCII
   // letters only.
-  const keys = await selectKeys(database, undefined);
+  const keys = await selectKeys(database, empty);
   return keys.filter(
     (key) =>
       (plan === undefined || key.plan === plan) &&
@@ -72,8 +80,9 @@ export async function findApiKeyByHash(
   database: Database,
   hash: string,
 ): Promise<KeyDetails | undefined> {
-  const former = sql`(SELECT key_id FROM former_key_hashes WHERE former_key_hashes.hash = ${hash})`;
-  return (await selectKeys(database, or(eq(apiKeys.hash, hash), eq(apiKeys.id, former))))[0];
+  const former = sql`SELECT key_id FROM former_key_hashes WHERE hash = ${hash}`;
+  const [key] = await selectKeys(database, sql`WHERE own.hash = ${hash} OR own.id = (${former})`);
+  return key;
 }
 
 /** Finds the keys with a present or former secret that ends in these 1 to 4 characters. */
@@ -81,42 +90,41 @@ export async function findApiKeysByEnding(
   database: Database,
   ending: string,
 ): Promise<KeyDetails[]> {
-  const former = sql`(SELECT key_id FROM former_key_hashes WHERE substr(former_key_hashes.last_four, ${-ending.length}) = ${ending})`;
-  const current = eq(sql`substr(${apiKeys.lastFour}, ${-ending.length})`, ending);
-  return selectKeys(database, or(current, inArray(apiKeys.id, former)));
+  const endsSo = sql`substr(last_four, ${-ending.length}) = ${ending}`;
+  const former = sql`SELECT key_id FROM former_key_hashes WHERE ${endsSo}`;
+  return selectKeys(database, sql`WHERE ${endsSo} OR own.id IN (${former})`);
 }
 
 export async function findApiKey(database: Database, id: string): Promise<KeyDetails | undefined> {
-  return (await selectKeys(database, eq(apiKeys.id, id)))[0];
+  return (await selectKeys(database, sql`WHERE own.id = ${id}`))[0];
 }
 
-async function selectKeys(database: Database, where: SQL | undefined): Promise<KeyDetails[]> {
-  const query = database.select(KEY_DETAILS).from(apiKeys).where(where);
-  return query.orderBy(apiKeys.createdAt, apiKeys.id);
+interface Row extends Stored<Omit<KeyDetails, "formerKeyEnds">> {
+  /** A JSON array of Unix milliseconds. */
+  readonly formerKeyEnds: string;
 }
 
-// Plain SQL, because drizzle shortens `api_keys.id` to `id` in a query of one table.
-const KEY_DETAILS = {
-  ...getTableColumns(apiKeys),
-  formerKeyEnds:
-    sql`(SELECT json_group_array(ends_at) FROM former_key_hashes WHERE former_key_hashes.key_id = api_keys.id)`
-      .mapWith(toTimes)
-      .as("former_key_ends"),
-  bannedUntil:
-    sql`(SELECT max(ends_at) FROM key_bans WHERE key_bans.key_id = api_keys.id AND lifted_at IS NULL)`
-      // The parameter is never NULL: drizzle returns `null` for NULL without calling this function.
-      .mapWith((ms: number): Date | null => new Date(ms))
-      .as("banned_until"),
-};
+async function selectKeys(database: Database, where: Sql): Promise<KeyDetails[]> {
+  const rows = await database.all<Row>(sql`
+    SELECT ${raw(KEY_COLUMNS)}, own.last_four AS lastFour,
+      (SELECT json_group_array(ends_at) FROM former_key_hashes WHERE key_id = own.id) AS formerKeyEnds,
+      (SELECT max(ends_at) FROM key_bans WHERE key_id = own.id AND lifted_at IS NULL) AS bannedUntil
+    FROM api_keys AS own ${where} ORDER BY own.created_at, own.id`);
+  return rows.map((row) => ({
+    ...toApiKey(row),
+    formerKeyEnds: toTimes(row.formerKeyEnds),
+    bannedUntil: toDate(row.bannedUntil),
+  }));
+}
 
 function toTimes(json: string): Date[] {
   const times = JSON.parse(json) as number[];
   return times.sort((one, other) => one - other).map((ms) => new Date(ms));
 }
 
-/** Returns the SQL condition that a ban has neither ended nor been lifted. */
-export function isInForce(at: Date): SQL | undefined {
-  return and(gt(keyBans.endsAt, at), isNull(keyBans.liftedAt));
+/** Returns the SQL condition that a row of `key_bans` has neither ended nor been lifted. */
+export function isInForce(at: Date): Sql {
+  return sql`ends_at > ${at.getTime()} AND lifted_at IS NULL`;
 }
 
 /** Returns the settings of a key as JSON, with the limits of its plan or its own. */

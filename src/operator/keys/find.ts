@@ -98,7 +98,9 @@ async function list(options: ListOptions): Promise<void> {
   const expiresUntil =
     expiresWithin === undefined ? undefined : new Date(now.getTime() + expiresWithin);
   const filter = { plan, state, name, expiresUntil };
-  const found = await useDatabase(options, "keys", ({ orm }) => listApiKeys(orm, filter, now));
+  const found = await useDatabase(options, "keys", (database) =>
+    listApiKeys(database, filter, now),
+  );
   const keys = name === undefined ? found.filter((key) => !isVerificationKey(key)) : found;
   const isFiltered = Object.values(filter).some((value) => value !== undefined);
   const none = "There are no keys yet: `npm run keys -- create --help` shows how to create one.";
@@ -108,9 +110,9 @@ async function list(options: ListOptions): Promise<void> {
 async function show(id: string, options: StoreCommandOptions): Promise<void> {
   const now = new Date();
   const days = lastDays(LAST_USE_DAYS, now);
-  const { key, last } = await useDatabase(options, "keys", async ({ orm }) => ({
-    key: await requireApiKey(orm, id),
-    last: (await readUsage(orm, id, days)).at(-1),
+  const { key, last } = await useDatabase(options, "keys", async (database) => ({
+    key: await requireApiKey(database, id),
+    last: (await readUsage(database, id, days)).at(-1),
   }));
   if (options.json) {
     const lastUse = { lastUsedOn: last?.day ?? null, reportedAt: last?.reportedAt ?? null };
@@ -139,7 +141,9 @@ async function byEnding(text: string, options: StoreCommandOptions): Promise<Key
       "expected the last one to four letters or digits of a key; pass a whole key on standard input",
     );
   }
-  const keys = await useDatabase(options, "keys", ({ orm }) => findApiKeysByEnding(orm, ending));
+  const keys = await useDatabase(options, "keys", (database) =>
+    findApiKeysByEnding(database, ending),
+  );
   if (keys.length > 0) return keys;
   throw new Error(
     `no key is known to end in ${ending}; a key older than the stored characters is found only through standard input`,
@@ -148,7 +152,7 @@ async function byEnding(text: string, options: StoreCommandOptions): Promise<Key
 
 async function bySecret(options: StoreCommandOptions): Promise<KeyDetails[]> {
   const hash = hashSecret(await readSecret(process.stdin));
-  const key = await useDatabase(options, "keys", ({ orm }) => findApiKeyByHash(orm, hash));
+  const key = await useDatabase(options, "keys", (database) => findApiKeyByHash(database, hash));
   if (key !== undefined) return [key];
   throw new Error(
     "this store does not know the key: try another store or environment, see --persist-to and --env",

@@ -1,10 +1,14 @@
 import { type Command, Option } from "commander";
-import { and, desc, eq, gte } from "drizzle-orm";
-import { apiKeys, keyBans, keyChanges } from "../../schema/keys.ts";
+import sql, { empty } from "sql-template-tag";
+import { type Stored, toDate } from "../../worker/api-keys/api-key.ts";
 import { parseCount, parseTime } from "../arguments.ts";
 import { printData, printJson } from "../command-line.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
-import { describeDetails } from "../key-store/key-changes.ts";
+import {
+  describeDetails,
+  type KeyChangeDetails,
+  type Operation,
+} from "../key-store/key-changes.ts";
 import { isInForce } from "../key-store/key-details.ts";
 import { formatNumber, formatTable } from "../terminal-text.ts";
 
@@ -30,6 +34,19 @@ BAN_MODE=log the service bans no key, and logs which keys it would have banned.`
 
 interface HistoryOptions extends StoreCommandOptions {
   readonly limit: number;
+}
+
+/** A ban, which a limiter inserts into `key_bans` when it begins. */
+interface Ban {
+  readonly keyId: string;
+  /** `null` if the key no longer exists. */
+  readonly name: string | null;
+  /** The number of consecutive bans of the key, including this ban. */
+  readonly number: number;
+  readonly beganAt: Date;
+  readonly until: Date;
+  /** The time at which `keys reset` lifted the ban early; `null` if it did not. */
+  readonly liftedAt: Date | null;
 }
 
 /** Adds the options and the action of `keys audit`, which prints the audit trail. */
@@ -61,20 +78,20 @@ async function audit(
   ofKey: string | undefined,
   options: HistoryOptions & { readonly since?: Date },
 ): Promise<void> {
-  const changes = await useDatabase(options, "keys", ({ orm }) =>
-    orm
-      .select()
-      .from(keyChanges)
-      .where(
-        and(
-          ofKey === undefined ? undefined : eq(keyChanges.keyId, ofKey),
-          options.since && gte(keyChanges.at, options.since),
-        ),
-      )
-      .orderBy(desc(keyChanges.id))
-      .limit(options.limit),
+  const { since, limit } = options;
+  const found = await useDatabase(options, "keys", (database) =>
+    database.all<Stored<Operation> & { keyId: string; details: string }>(sql`
+      SELECT at, actor, action, key_id AS keyId, details FROM key_changes
+      WHERE true ${ofKey === undefined ? empty : sql`AND key_id = ${ofKey}`}
+        ${since === undefined ? empty : sql`AND at >= ${since.getTime()}`}
+      ORDER BY id DESC LIMIT ${limit}`),
   );
-  if (options.json) return printJson(changes.map(({ id: _id, ...change }) => change));
+  const changes = found.map((change) => ({
+    ...change,
+    at: new Date(change.at),
+    details: JSON.parse(change.details) as KeyChangeDetails,
+  }));
+  if (options.json) return printJson(changes);
   const rows = changes.map(({ at, actor, action, keyId, details }) => {
     return { at, actor, action, key: keyId, details: describeDetails(details) };
   });
@@ -87,31 +104,20 @@ async function bans(
   options: HistoryOptions & { readonly inForce: boolean },
 ): Promise<void> {
   const now = new Date();
-  const found = await useDatabase(options, "keys", ({ orm }) =>
-    orm
-      .select({
-        keyId: keyBans.keyId,
-        // `null` if the key no longer exists.
-        name: apiKeys.name,
-        number: keyBans.number,
-        beganAt: keyBans.beganAt,
-        until: keyBans.endsAt,
-        liftedAt: keyBans.liftedAt,
-      })
-      .from(keyBans)
-      .leftJoin(apiKeys, eq(apiKeys.id, keyBans.keyId))
-      .where(
-        and(
-          ofKey === undefined ? undefined : eq(keyBans.keyId, ofKey),
-          options.inForce ? isInForce(now) : undefined,
-        ),
-      )
-      .orderBy(desc(keyBans.beganAt), keyBans.keyId)
-      .limit(options.limit),
+  const found = await useDatabase(options, "keys", (database) =>
+    database.all<Stored<Ban>>(sql`
+      SELECT key_id AS keyId, api_keys.name AS name, number, began_at AS beganAt, ends_at AS until,
+        lifted_at AS liftedAt
+      FROM key_bans LEFT JOIN api_keys ON api_keys.id = key_id
+      WHERE true ${ofKey === undefined ? empty : sql`AND key_id = ${ofKey}`}
+        ${options.inForce ? sql`AND ${isInForce(now)}` : empty}
+      ORDER BY began_at DESC, key_id LIMIT ${options.limit}`),
   );
-  const withState = found.map((ban) => {
-    const state = ban.liftedAt !== null ? "lifted" : ban.until > now ? "in force" : "ended";
-    return { ...ban, state };
+  const withState = found.map((row) => {
+    const [beganAt, until] = [new Date(row.beganAt), new Date(row.until)];
+    const liftedAt = toDate(row.liftedAt);
+    const state = liftedAt !== null ? "lifted" : until > now ? "in force" : "ended";
+    return { ...row, beganAt, until, liftedAt, state };
   });
   if (options.json) return printJson(withState);
   const rows = withState.map(({ keyId, name, number, state, beganAt, until, liftedAt }) => ({

@@ -122,13 +122,13 @@ async function rotate(id: string, options: LastingOptions & { grace: number }): 
 }
 
 async function confirmChange(
-  { orm }: StoreDatabase,
+  database: StoreDatabase,
   id: string,
   change: keyof typeof CONSEQUENCES,
   { env, yes }: LastingOptions,
 ): Promise<void> {
   if (env === undefined || yes) return;
-  const { name, plan } = await requireApiKey(orm, id);
+  const { name, plan } = await requireApiKey(database, id);
   const key = `The key ${id} in ${env}: ${name}, plan ${plan}.`;
   await requireConfirmation(env, `${key}\n${CONSEQUENCES[change]}`);
 }

@@ -4,12 +4,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Writable } from "node:stream";
 import { pipeline } from "node:stream/promises";
-import { gte, sql } from "drizzle-orm";
 import pRetry from "p-retry";
-import { orderList, orders } from "../../schema/orders.ts";
+import sql, { raw } from "sql-template-tag";
 import { INT64_MAX, INT64_MIN } from "../../worker/orders/int64.ts";
 import { JSON_MEMBERS } from "../../worker/orders/order-json.ts";
 import type { StoreDatabase } from "../database/database.ts";
+import { toSql } from "../database/row.ts";
 import { replaceFile } from "../replace-file.ts";
 import { startProgress } from "./progress.ts";
 
@@ -23,7 +23,7 @@ const { id, petId, quantity, shipDate, afterShipDate, complete, incomplete } = J
  * A line of an export in SQL, because D1's results round integers above 2^53. No value needs
  * escaping: the schema allows only integers, booleans and one form of date.
  */
-const LINE = sql.raw(`'{${id}' || orders.id
+const LINE = raw(`'{${id}' || orders.id
   || coalesce('${petId}' || orders.pet_id, '')
   || coalesce('${quantity}' || orders.quantity, '')
   || coalesce('${shipDate}' || orders.ship_date || '${afterShipDate}', '')
@@ -99,7 +99,7 @@ async function writeOrders(
   let exported = 0;
   const versions = new Set<string>();
   // Counts only for a terminal, because counting takes a second on a remote database.
-  const total = process.stderr.isTTY ? await database.orm.$count(orders) : undefined;
+  const total = process.stderr.isTTY ? await countOrders(database) : undefined;
   // A progress bar would garble orders that go to a terminal.
   using progress = stream.isTTY
     ? undefined
@@ -117,32 +117,33 @@ async function writeOrders(
   return { count: exported, isOneMoment: versions.size === 1 };
 }
 
+async function countOrders(database: StoreDatabase): Promise<number | undefined> {
+  const [row] = await database.all<{ count: number }>(sql`SELECT count(*) AS count FROM orders`);
+  return row?.count;
+}
+
+interface Page {
+  readonly count: number;
+  readonly lines: string;
+  readonly listVersion: string;
+}
+
 /**
  * Reads all orders in ascending id, as newline-delimited JSON, with a query for each page. The pages
  * are a consistent snapshot if all of them have the same version of the list of orders.
  */
-export async function* exportPages({ orm }: StoreDatabase) {
+export async function* exportPages(database: StoreDatabase): AsyncGenerator<Page> {
   let firstId = INT64_MIN;
   for (;;) {
-    const page = orm
-      .select({ id: orders.id, json: sql`${LINE}`.as("json") })
-      .from(orders)
-      .where(gte(orders.id, firstId))
-      .orderBy(orders.id)
-      .limit(PAGE_ORDERS)
-      .as("page");
-    const [row] = await orm
-      .select({
-        count: sql<number>`count(*)`.as("count"),
-        last: sql<string | null>`max(${page.id}) || ''`.as("last"),
-        lines: sql<string>`ifnull(group_concat(${page.json}, char(10)) || char(10), '')`.as(
-          "lines",
-        ),
-        listVersion: sql<string>`(SELECT ${orderList.version} FROM ${orderList})`.as(
-          "list_version",
-        ),
-      })
-      .from(page);
+    const [row] = await database.all<Page & { readonly last: string | null }>(sql`
+      SELECT
+        count(*) AS count,
+        max(id) || '' AS last,
+        ifnull(group_concat(json, char(10)) || char(10), '') AS lines,
+        (SELECT version FROM order_list) AS listVersion
+      FROM (
+        SELECT id, ${LINE} AS json FROM orders
+        WHERE id >= ${toSql(firstId)} ORDER BY id LIMIT ${PAGE_ORDERS})`);
     if (row === undefined) return;
     yield row;
     const lastId = row.last === null ? INT64_MAX : BigInt(row.last);

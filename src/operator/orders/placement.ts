@@ -1,8 +1,6 @@
-import { type SQL, sql } from "drizzle-orm";
-import { SQLiteAsyncDialect } from "drizzle-orm/sqlite-core";
-import { orderSegments } from "../../schema/orders.ts";
+import sql, { raw, type Sql } from "sql-template-tag";
 import { INT64_MIN } from "../../worker/orders/int64.ts";
-import type { Statement, StoreDatabase } from "../database/database.ts";
+import type { StoreDatabase } from "../database/database.ts";
 import type { SortedOrders } from "./sorted-orders.ts";
 import { ElementError, type SourceElement } from "./source.ts";
 import { divide, IMPORT_SIZES, type StagedImport } from "./staging.ts";
@@ -14,6 +12,14 @@ export interface Comparison {
   /** The number of pending orders that the import ships. It may change other fields too. */
   readonly shipped: number;
   readonly unchanged: number;
+}
+
+/** How the orders of some parts differ, and the first line that would turn a shipped order back. */
+interface ComparedPart extends Omit<Comparison, "replaced"> {
+  readonly line: number | null;
+  /** The order's id in decimal. */
+  readonly id: string;
+  readonly total: number;
 }
 
 /** Consecutive parts of an import. The part `last` may not exist. */
@@ -31,7 +37,7 @@ interface PartRange {
 const BULK_SHARE = 1 / 8;
 
 /** True if the stored order is missing or differs from the imported order. */
-const DIFFERS = sql.raw(
+const DIFFERS = raw(
   "(orders.pet_id, orders.quantity, orders.ship_date, orders.complete, orders.status) IS NOT " +
     "(staged.pet_id, staged.quantity, staged.ship_date, staged.complete, staged.status)",
 );
@@ -55,7 +61,7 @@ export function compareParts(database: StoreDatabase, staged: StagedImport): Pro
 
 async function compare(
   database: StoreDatabase,
-  tables: Iterable<SQL>,
+  tables: Iterable<Sql>,
   kind: SourceElement["kind"],
 ): Promise<Comparison> {
   const counts = { new: 0, replaced: 0, shipped: 0, unchanged: 0 };
@@ -71,16 +77,13 @@ async function compare(
         count(*) FILTER (WHERE orders.status = 'pending' AND staged.status = 'shipped') AS shipped,
         count(*) FILTER (WHERE orders.id IS NOT NULL AND NOT ${DIFFERS}) AS unchanged
       FROM ${staged} LEFT JOIN orders ON orders.id = staged.id`;
-    const [row] = await database.runIdempotent(toStatement(query));
-    const [line, id, total, added, shipped, unchanged] = row as [
-      ...[line: number | null, id: string],
-      ...[total: number, added: number, shipped: number, unchanged: number],
-    ];
-    counts.new += added;
-    counts.replaced += total - added - shipped - unchanged;
-    counts.shipped += shipped;
-    counts.unchanged += unchanged;
-    if (line !== null && line < refused.line) refused = { line, id };
+    for (const row of await database.runIdempotent<ComparedPart>(query)) {
+      counts.new += row.new;
+      counts.replaced += row.total - row.new - row.shipped - row.unchanged;
+      counts.shipped += row.shipped;
+      counts.unchanged += row.unchanged;
+      if (row.line !== null && row.line < refused.line) refused = { line: row.line, id: row.id };
+    }
   }
   if (refused.line === Infinity) return counts;
   throw new ElementError(
@@ -102,9 +105,9 @@ export async function place(
   staged: StagedImport,
   orderCount: number,
 ): Promise<void> {
-  const [store] = await database.orm
-    .select({ count: sql<number>`ifnull(sum(${orderSegments.count}), 0)`.as("count") })
-    .from(orderSegments);
+  const [store] = await database.all<{ count: number | null }>(
+    sql`SELECT sum(count) AS count FROM order_segments`,
+  );
   const isBulk = orderCount >= (store?.count ?? 0) * BULK_SHARE;
   const placing = [...ranges(staged)].flatMap((range) => [
     // Before the orders are written, a bulk change notes whether any of them differs.
@@ -130,7 +133,7 @@ export async function place(
   const begin = sql`INSERT INTO order_bulk_change (id, changed) VALUES (1, 0)`;
   const end = sql`DELETE FROM order_bulk_change`;
   const all = isBulk ? [begin, ...placing, ...rebuildSegments(), end] : placing;
-  await database.transaction([requireParts(staged), ...all].map(toStatement));
+  await database.transaction([requireParts(staged), ...all]);
 }
 
 /** Yields the parts of an import for each statement. */
@@ -141,14 +144,14 @@ function* ranges({ importId, partCount }: StagedImport): Generator<PartRange> {
   }
 }
 
-function stagedOrders(range: PartRange): SQL {
+function stagedOrders(range: PartRange): Sql {
   return entries(
     sql`order_import_parts AS parts, json_each(parts.lines) AS entry WHERE ${isIn(range)}`,
   );
 }
 
 /** Returns the orders of the JSON values `entry` in the SQL `source` as the table `staged`. */
-function entries(source: SQL): SQL {
+function entries(source: Sql): Sql {
   return sql`(
     SELECT
       entry.value ->> 0 AS line, entry.value ->> 1 AS id, entry.value ->> 2 AS pet_id,
@@ -158,12 +161,7 @@ function entries(source: SQL): SQL {
   ) AS staged`;
 }
 
-function toStatement(query: SQL): Statement {
-  const { sql: text, params } = new SQLiteAsyncDialect().sqlToQuery(query);
-  return { sql: text, params: params as Statement["params"] };
-}
-
-function isIn({ importId, first, last }: PartRange): SQL {
+function isIn({ importId, first, last }: PartRange): Sql {
   return sql`parts.import_id = ${importId} AND parts.part BETWEEN ${first} AND ${last}`;
 }
 
@@ -171,7 +169,7 @@ function isIn({ importId, first, last }: PartRange): SQL {
  * A statement that fails if a part is missing, which another import of the same orders or
  * housekeeping may have deleted: it inserts a row that a CHECK constraint forbids.
  */
-function requireParts({ importId, partCount }: StagedImport): SQL {
+function requireParts({ importId, partCount }: StagedImport): Sql {
   return sql`
     INSERT INTO order_bulk_change (id, changed) SELECT 2, 0
     WHERE (SELECT count(*) FROM order_import_parts WHERE import_id = ${importId}) <> ${partCount}`;
@@ -182,14 +180,14 @@ function requireParts({ importId, partCount }: StagedImport): SQL {
  * reads all orders, in about a second for 10 million. D1 limits a statement to 30 seconds and a
  * database to 10 GB, about 100 million orders.
  */
-function rebuildSegments(): SQL[] {
+function rebuildSegments(): Sql[] {
   const { segmentOrders } = IMPORT_SIZES;
   return [
     sql`DELETE FROM order_segments WHERE ${HAS_CHANGED}`,
     sql`
       INSERT INTO order_segments (first_id, version, count)
       WITH RECURSIVE segment (first_id, next_id) AS (
-        SELECT ${sql.raw(String(INT64_MIN))},
+        SELECT ${raw(String(INT64_MIN))},
           (SELECT id FROM orders ORDER BY id LIMIT 1 OFFSET ${segmentOrders})
         WHERE ${HAS_CHANGED}
         UNION ALL

@@ -1,15 +1,15 @@
-import { lt, sql } from "drizzle-orm";
-import { cancelledOrders } from "../../schema/orders.ts";
+import sql from "sql-template-tag";
 import type { StoreDatabase } from "../database/database.ts";
 import { startProgress } from "./progress.ts";
-
-const { cancelledAt, id } = cancelledOrders;
 
 /** The orders of one step of a purge. Requests wait some hundredths of a second for a step. */
 const STEP_ORDERS = 10_000;
 
-export async function countCancelled({ orm }: StoreDatabase, before: Date): Promise<number> {
-  return orm.$count(cancelledOrders, lt(cancelledAt, before));
+export async function countCancelled(database: StoreDatabase, before: Date): Promise<number> {
+  const [row] = await database.all<{ count: number }>(
+    sql`SELECT count(*) AS count FROM cancelled_orders WHERE cancelled_at < ${before.getTime()}`,
+  );
+  return row?.count ?? 0;
 }
 
 /**
@@ -17,23 +17,19 @@ export async function countCancelled({ orm }: StoreDatabase, before: Date): Prom
  * the service can use the database between them. Safe to repeat. `total` is the expected number.
  */
 export async function purgeCancelled(
-  { orm }: StoreDatabase,
+  database: StoreDatabase,
   before: Date,
   total: number,
 ): Promise<number> {
   using progress = startProgress({ doing: "Deleting", unit: "orders", total });
-  const step = orm
-    .select({ cancelledAt, id })
-    .from(cancelledOrders)
-    .where(lt(cancelledAt, before))
-    .orderBy(cancelledAt, id)
-    .limit(STEP_ORDERS);
+  const step = sql`
+    DELETE FROM cancelled_orders WHERE (cancelled_at, id) IN (
+      SELECT cancelled_at, id FROM cancelled_orders WHERE cancelled_at < ${before.getTime()}
+      ORDER BY cancelled_at, id LIMIT ${STEP_ORDERS})
+    RETURNING 1 AS one`;
   let purged = 0;
   for (;;) {
-    const deleted = await orm
-      .delete(cancelledOrders)
-      .where(sql`(${cancelledAt}, ${id}) IN ${step}`)
-      .returning({ one: sql<number>`1`.as("one") });
+    const deleted = await database.all(step);
     purged += deleted.length;
     progress.advance(deleted.length);
     if (deleted.length < STEP_ORDERS) return purged;

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
-import { eq } from "drizzle-orm";
-import { orderImportParts } from "../../schema/orders.ts";
-import { type StoreDatabase, toStatements } from "../database/database.ts";
+import sql from "sql-template-tag";
+import type { StoreDatabase } from "../database/database.ts";
+import { insertInto } from "../database/row.ts";
 import { startProgress } from "./progress.ts";
 import type { SortedOrders } from "./sorted-orders.ts";
 import type { SourceElement } from "./source.ts";
@@ -31,13 +31,12 @@ export function importIdOf(orders: SortedOrders): string {
 }
 
 export async function readStoredParts(
-  { orm }: StoreDatabase,
+  database: StoreDatabase,
   importId: string,
 ): Promise<ReadonlySet<number>> {
-  const parts = await orm
-    .select({ part: orderImportParts.part })
-    .from(orderImportParts)
-    .where(eq(orderImportParts.importId, importId));
+  const parts = await database.all<{ part: number }>(
+    sql`SELECT part FROM order_import_parts WHERE import_id = ${importId}`,
+  );
   return new Set(parts.map(({ part }) => part));
 }
 
@@ -58,11 +57,9 @@ export async function storeParts(
   let partCount = 0;
   for (const { count, lines } of divide(orders)) {
     if (!stored.has(partCount)) {
-      const insertion = database.orm
-        .insert(orderImportParts)
-        .values({ importId, part: partCount, createdAt: new Date(), lines })
-        .onConflictDoNothing();
-      for (const statement of toStatements([insertion])) await database.runIdempotent(statement);
+      const row = { importId, part: partCount, createdAt: new Date(), lines };
+      const insertion = insertInto("order_import_parts", row);
+      await database.runIdempotent(sql`${insertion} ON CONFLICT DO NOTHING`);
     }
     progress.advance(count);
     partCount += 1;
@@ -71,8 +68,8 @@ export async function storeParts(
   return { importId, partCount, kind: orders.kind };
 }
 
-export async function discardParts({ orm }: StoreDatabase, importId: string): Promise<void> {
-  await orm.delete(orderImportParts).where(eq(orderImportParts.importId, importId));
+export async function discardParts(database: StoreDatabase, importId: string): Promise<void> {
+  await database.all(sql`DELETE FROM order_import_parts WHERE import_id = ${importId}`);
 }
 
 /** Divides the orders of an import into parts: JSON arrays of `count` orders. */

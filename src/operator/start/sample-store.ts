@@ -1,13 +1,13 @@
 import { openLocalStore } from "../database/local.ts";
+import { insertInto } from "../database/row.ts";
 import { addKeys } from "../key-store/change-key.ts";
 import { createApiKey } from "../key-store/administration.ts";
-import { orders } from "../../schema/orders.ts";
 import { INT64_MAX, INT64_MIN } from "../../worker/orders/int64.ts";
 import { type Plan, PLANS } from "../../worker/limit-rules/plans.ts";
 
 const ENTERPRISE_LIMITS = { perMinute: 5_000, perDay: 500_000 };
 
-const SAMPLE_ORDERS: (typeof orders.$inferInsert)[] = [
+const SAMPLE_ORDERS = [
   order(1001n, 501n, 1n, "2026-12-01T09:00:00.000Z"),
   order(1002n, 502n, 2n, "2026-12-01T13:30:00.000Z"),
   order(1003n, 501n, 12n, "2026-12-02T08:15:00.000Z"),
@@ -34,7 +34,7 @@ export async function prepareStore(store: string, empty: boolean): Promise<DemoK
     const limits = plan === "enterprise" ? ENTERPRISE_LIMITS : null;
     return createApiKey({ name: `Demo ${plan}`, plan, limits, expiresAt: null }, new Date());
   });
-  await orderDatabase.orm.insert(orders).values(SAMPLE_ORDERS);
+  await orderDatabase.transaction(SAMPLE_ORDERS.map((row) => insertInto("orders", row)));
   await addKeys(
     keys,
     created.map(({ record }) => record),

@@ -1,5 +1,4 @@
-import { eq, sql } from "drizzle-orm";
-import { apiKeys, type KeyChangeDetails, keyChanges } from "../../schema/keys.ts";
+import sql from "sql-template-tag";
 import { CloudflareError } from "../cloudflare-api.ts";
 import { errorMessage } from "../command-line.ts";
 import {
@@ -11,9 +10,10 @@ import {
   restoreBookmark,
   type Restoration,
 } from "../database/d1-api.ts";
-import { type StoreDatabase, toStatements } from "../database/database.ts";
+import type { StoreDatabase } from "../database/database.ts";
 import { openRemoteDatabase } from "../database/remote.ts";
-import { describeDetails, differences } from "../key-store/key-changes.ts";
+import { insertInto } from "../database/row.ts";
+import { describeDetails, differences, type KeyChangeDetails } from "../key-store/key-changes.ts";
 import { currentActor } from "../key-store/change-key.ts";
 import { type KeyDetails, listApiKeys } from "../key-store/key-details.ts";
 
@@ -100,8 +100,8 @@ async function readFormerKeys(database: StoreDatabase): Promise<KeyDetails[] | n
   }
 }
 
-function readKeys({ orm }: StoreDatabase): Promise<KeyDetails[]> {
-  return listApiKeys(orm, {}, new Date());
+function readKeys(database: StoreDatabase): Promise<KeyDetails[]> {
+  return listApiKeys(database, {}, new Date());
 }
 
 function compareKeys(
@@ -148,26 +148,20 @@ async function settleRestoredKeys(
   former: readonly KeyDetails[] | null,
   keys: KeyDifferences | null,
 ): Promise<void> {
-  const { orm } = database;
   const at = new Date();
   const bookmark = { from: restoration.previousBookmark, to: restoration.bookmark };
   const records = [{ id: ALL_KEYS, details: { bookmark } }, ...(keys?.changed ?? [])];
   const wereReset = former?.filter(({ resets }) => resets > 0) ?? [];
-  await database.transaction(
-    toStatements([
-      // Larger than any earlier revision, because a change of a key adds only 1.
-      orm.update(apiKeys).set({ revision: at.getTime() }),
-      ...wereReset.map(({ id, resets }) =>
-        orm
-          .update(apiKeys)
-          .set({ resets: sql`max(${apiKeys.resets}, ${resets})` })
-          .where(eq(apiKeys.id, id)),
-      ),
-      ...records.map(({ id, details }) =>
-        orm.insert(keyChanges).values({ at, actor, action: "restore", keyId: id, details }),
-      ),
-    ]),
-  );
+  await database.transaction([
+    // Larger than any earlier revision, because a change of a key adds only 1.
+    sql`UPDATE api_keys SET revision = ${at.getTime()}`,
+    ...wereReset.map(
+      ({ id, resets }) => sql`UPDATE api_keys SET resets = max(resets, ${resets}) WHERE id = ${id}`,
+    ),
+    ...records.map(({ id, details }) =>
+      insertInto("key_changes", { at, actor, action: "restore", keyId: id, details }),
+    ),
+  ]);
 }
 
 export function describeRestore(target: RemoteTarget, report: RestoreReport): string {

@@ -1,11 +1,9 @@
-import { and, eq, gte, inArray, sql } from "drizzle-orm";
-import { keyBans, keyUsage } from "../../schema/keys.ts";
-import { type ApiKey, limitsOf } from "../../worker/api-keys/api-key.ts";
+import sql, { empty } from "sql-template-tag";
+import { type ApiKey, limitsOf, type Stored } from "../../worker/api-keys/api-key.ts";
 import type { Limits } from "../../worker/limit-rules/plans.ts";
 import { dayOf, dayText, REPORT_EVERY_MS } from "../../worker/usage/day-usage.ts";
-import type { StoreDatabase } from "../database/database.ts";
 import { requireApiKey } from "../key-store/change-key.ts";
-import { banEnd, type KeyDetails, listApiKeys } from "../key-store/key-details.ts";
+import { banEnd, type Database, type KeyDetails, listApiKeys } from "../key-store/key-details.ts";
 
 /** The share of a limit from which a key counts as near the limit. */
 export const NEAR_LIMIT = 0.8;
@@ -14,10 +12,19 @@ const PAGE_ROWS = 10_000;
 const DAY_MS = 86_400_000;
 export const COUNTS = ["admitted", "refused", "strikes", "bans"] as const;
 
-type Orm = StoreDatabase["orm"];
-
 /** The usage of a key on one day in UTC, as its limiter last reported it. */
-export type ReportedDay = typeof keyUsage.$inferSelect;
+export interface ReportedDay extends Readonly<Record<(typeof COUNTS)[number], number>> {
+  readonly keyId: string;
+  /** In UTC, such as `2026-11-21`. */
+  readonly day: string;
+  /** The most requests that a minute window admitted on this day; `peakDay`: a day window. */
+  readonly peakMinute: number;
+  readonly peakDay: number;
+  /** The limits that applied to the key's last request of the day. */
+  readonly perMinute: number;
+  readonly perDay: number;
+  readonly reportedAt: Date;
+}
 
 /** Counts of requests and bans. `null`: unknown, because no key has reported the count yet. */
 export type UsageTotals = Readonly<Record<(typeof COUNTS)[number], number | null>>;
@@ -71,16 +78,17 @@ export function completeBy(now: Date): Date {
 
 /** Reads the usage on the last `count` days of all keys, or of one. Throws for an unknown `id`. */
 export async function readReport(
-  orm: Orm,
+  database: Database,
   id: string | undefined,
   count: number,
   now: Date,
 ): Promise<UsageReport> {
   const days = lastDays(count, now);
   const [firstDay = ""] = days;
-  const keys = id === undefined ? await listApiKeys(orm, {}, now) : [await requireApiKey(orm, id)];
-  const rowsByKey = Map.groupBy(await readUsage(orm, id, days), ({ keyId }) => keyId);
-  const banDaysByKey = Map.groupBy(await readBanDays(orm, id, firstDay), ({ keyId }) => keyId);
+  const keys =
+    id === undefined ? await listApiKeys(database, {}, now) : [await requireApiKey(database, id)];
+  const rowsByKey = Map.groupBy(await readUsage(database, id, days), ({ keyId }) => keyId);
+  const banDaysByKey = Map.groupBy(await readBanDays(database, id, firstDay), ({ keyId }) => keyId);
   const reports = keys.map((key) =>
     reportOn(key, rowsByKey.get(key.id) ?? [], banDaysByKey.get(key.id) ?? [], now),
   );
@@ -96,25 +104,23 @@ export async function readReport(
 
 /** Reads the usage of all keys, or of the key with this id, on these days, ordered by day. */
 export async function readUsage(
-  orm: Orm,
+  database: Database,
   id: string | undefined,
   days: readonly string[],
 ): Promise<ReportedDay[]> {
   // Names each day, so that D1 reads only this key's rows, by their primary keys. All days are one
   // parameter, because D1 allows at most 100.
-  const range = sql`(SELECT value FROM json_each(${JSON.stringify(days)}))`;
-  const ofKey =
-    id === undefined ? undefined : and(inArray(keyUsage.day, range), eq(keyUsage.keyId, id));
+  const range = sql`SELECT value FROM json_each(${JSON.stringify(days)})`;
+  const ofKey = id === undefined ? empty : sql`AND day IN (${range}) AND key_id = ${id}`;
   const rows: ReportedDay[] = [];
   for (let after = { day: days[0] ?? "", keyId: "" }; ;) {
-    const isAfter = sql`(${keyUsage.day}, ${keyUsage.keyId}) > (${after.day}, ${after.keyId})`;
-    const page = await orm
-      .select()
-      .from(keyUsage)
-      .where(and(gte(keyUsage.day, after.day), isAfter, ofKey))
-      .orderBy(keyUsage.day, keyUsage.keyId)
-      .limit(PAGE_ROWS);
-    for (const row of page) rows.push(row);
+    const page = await database.all<Stored<ReportedDay>>(sql`
+      SELECT key_id AS keyId, day, admitted, refused, strikes, bans, peak_minute AS peakMinute,
+        peak_day AS peakDay, per_minute AS perMinute, per_day AS perDay, reported_at AS reportedAt
+      FROM key_usage
+      WHERE day >= ${after.day} AND (day, key_id) > (${after.day}, ${after.keyId}) ${ofKey}
+      ORDER BY day, key_id LIMIT ${PAGE_ROWS}`);
+    for (const row of page) rows.push({ ...row, reportedAt: new Date(row.reportedAt) });
     const last = page.at(-1);
     if (last === undefined || page.length < PAGE_ROWS) return rows;
     after = last;
@@ -122,14 +128,12 @@ export async function readUsage(
 }
 
 /** Counts the bans that began on `firstDay` or later, by key and by day. */
-async function readBanDays(orm: Orm, id: string | undefined, firstDay: string) {
-  const day = sql<string>`date(${keyBans.beganAt} / 1000, 'unixepoch')`;
-  const ofKey = id === undefined ? undefined : eq(keyBans.keyId, id);
-  return orm
-    .select({ keyId: keyBans.keyId, day: day.as("day"), bans: sql<number>`count(*)`.as("bans") })
-    .from(keyBans)
-    .where(and(ofKey, gte(keyBans.beganAt, new Date(firstDay))))
-    .groupBy(keyBans.keyId, day);
+function readBanDays(database: Database, id: string | undefined, firstDay: string) {
+  return database.all<Pick<ReportedDay, "keyId" | "day" | "bans">>(sql`
+    SELECT key_id AS keyId, date(began_at / 1000, 'unixepoch') AS day, count(*) AS bans
+    FROM key_bans
+    WHERE began_at >= ${Date.parse(firstDay)} ${id === undefined ? empty : sql`AND key_id = ${id}`}
+    GROUP BY keyId, day`);
 }
 
 function reportOn(

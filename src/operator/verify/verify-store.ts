@@ -1,8 +1,8 @@
-import { and, eq, sql } from "drizzle-orm";
-import { cancelledOrders, orders } from "../../schema/orders.ts";
+import sql from "sql-template-tag";
 import { INT64_MAX, INT64_MIN } from "../../worker/orders/int64.ts";
-import { type StoreDatabase, toStatements } from "../database/database.ts";
+import type { StoreDatabase } from "../database/database.ts";
 import { useDatabase } from "../database/open.ts";
+import { insertInto, toSql } from "../database/row.ts";
 import type { RemoteEnvironment } from "../arguments.ts";
 import { createVerificationKey, revokeApiKey } from "../key-store/administration.ts";
 import { addKeys, changeKey } from "../key-store/change-key.ts";
@@ -44,7 +44,7 @@ export async function verifyStore({
   let isRevoked = false;
   const revoke = async (): Promise<void> => {
     await useDatabase(store, "keys", async (database) => {
-      if ((await findApiKey(database.orm, record.id)) === undefined) return;
+      if ((await findApiKey(database, record.id)) === undefined) return;
       await changeKey(database, record.id, "revoke", revokeApiKey);
     }).catch(
       failWith(
@@ -95,27 +95,20 @@ function randomOrderId(): bigint {
 }
 
 async function placeOwnOrders(database: StoreDatabase, id: bigint): Promise<OwnOrders> {
-  const { orm } = database;
-  await database.transaction(toStatements([orm.insert(orders).values({ ...FIELDS, id })]));
-  const first = await orm
-    .select({ text: sql<string>`${orders.id} || ''`.as("text"), status: orders.status })
-    .from(orders)
-    .orderBy(orders.id)
-    .limit(ORDERS_SEARCHED);
-  const shipped = first.find(({ status }) => status === "shipped");
+  await database.transaction([insertInto("orders", { ...FIELDS, id })]);
+  const [shipped] = await database.all<{ id: string }>(sql`
+    SELECT id || '' AS id FROM (SELECT id, status FROM orders ORDER BY id LIMIT ${ORDERS_SEARCHED})
+    WHERE status = 'shipped' LIMIT 1`);
   const { petId, quantity, shipDate, complete } = FIELDS;
   const json = `{"id":${id},"petId":${petId},"quantity":${quantity},"shipDate":"${shipDate}","complete":${complete}}`;
-  return { pending: { id, json }, shippedId: shipped === undefined ? null : BigInt(shipped.text) };
+  return { pending: { id, json }, shippedId: shipped === undefined ? null : BigInt(shipped.id) };
 }
 
 /** Removes the pending order, cancelled or not, and the record of its cancellation. */
 async function removeOwnOrder(database: StoreDatabase, id: bigint): Promise<void> {
-  const { orm } = database;
-  const isOwn = and(eq(orders.id, id), eq(orders.petId, FIELDS.petId));
-  await database.transaction(
-    toStatements([
-      orm.delete(orders).where(isOwn),
-      orm.delete(cancelledOrders).where(eq(cancelledOrders.id, id)),
-    ]),
-  );
+  const isOwn = sql`id = ${toSql(id)}`;
+  await database.transaction([
+    sql`DELETE FROM orders WHERE ${isOwn} AND pet_id = ${toSql(FIELDS.petId)}`,
+    sql`DELETE FROM cancelled_orders WHERE ${isOwn}`,
+  ]);
 }

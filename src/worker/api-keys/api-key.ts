@@ -1,12 +1,54 @@
-import type { apiKeys } from "../../schema/keys.ts";
-import { type Limits, PLAN_LIMITS } from "../limit-rules/plans.ts";
+import type { LocationHint } from "../../schema/location-hints.ts";
+import { type Limits, type Plan, PLAN_LIMITS } from "../limit-rules/plans.ts";
 
 /** An API key: the columns of `api_keys` that requests need. */
-export type ApiKey = Omit<typeof apiKeys.$inferSelect, "lastFour">;
+export interface ApiKey {
+  readonly id: string;
+  /** SHA-256 of the API key's secret in lower-case hexadecimal. */
+  readonly hash: string;
+  readonly name: string;
+  readonly plan: Plan;
+  /** The limits of requests. Set only for Enterprise keys. */
+  readonly perMinute: number | null;
+  readonly perDay: number | null;
+  readonly createdAt: Date;
+  readonly expiresAt: Date | null;
+  readonly revokedAt: Date | null;
+  /** Grows with every change of the key, so that a limiter can ignore outdated limits. */
+  readonly revision: number;
+  /** When this number has grown, the key's limiter forgets its windows and its ban. */
+  readonly resets: number;
+  /** Where the key's Durable Object is created; `null` for near the key's first request. */
+  readonly locationHint: LocationHint | null;
+}
 
 export interface FoundKey extends ApiKey {
   /** When the hash that was looked up expires, if it is from before a rotation. */
   readonly hashEndsAt: Date | null;
+}
+
+type Milliseconds<T> = T extends Date ? number : T;
+
+/** A row as D1 returns it, with Unix times in milliseconds instead of `Date`s. */
+export type Stored<T> = { readonly [Name in keyof T]: Milliseconds<T[Name]> };
+
+/** The columns of an `ApiKey` in a query that names the table `own`. */
+export const KEY_COLUMNS = `own.id, own.hash, own.name, own.plan, own.per_minute AS perMinute, own.per_day AS perDay,
+  own.created_at AS createdAt, own.expires_at AS expiresAt, own.revoked_at AS revokedAt,
+  own.revision, own.resets, own.location_hint AS locationHint`;
+
+/** Returns a key with its times as `Date`s. Keeps the other fields of the row. */
+export function toApiKey<Row extends Stored<ApiKey>>(row: Row) {
+  return {
+    ...row,
+    createdAt: new Date(row.createdAt),
+    expiresAt: toDate(row.expiresAt),
+    revokedAt: toDate(row.revokedAt),
+  };
+}
+
+export function toDate(ms: number | null): Date | null {
+  return ms === null ? null : new Date(ms);
 }
 
 /** Returns the limits of a key's plan, or the individual limits of an Enterprise key. */

@@ -1,15 +1,4 @@
-import type { FoundKey } from "./api-key.ts";
-
-type Milliseconds<T> = T extends Date ? number : T;
-
-/** A key's row as D1 returns it, with Unix times in milliseconds instead of `Date`s. */
-type Row = { readonly [Name in keyof FoundKey]: Milliseconds<FoundKey[Name]> } & {
-  readonly wantedHash: string;
-};
-
-const KEY_COLUMNS = `own.id, own.hash, own.name, own.plan, own.per_minute AS perMinute, own.per_day AS perDay,
-  own.created_at AS createdAt, own.expires_at AS expiresAt, own.revoked_at AS revokedAt,
-  own.revision, own.resets, own.location_hint AS locationHint`;
+import { type FoundKey, KEY_COLUMNS, type Stored, toApiKey, toDate } from "./api-key.ts";
 
 /**
  * Reads current and former hashes in a single statement, so that no rotation can happen in between.
@@ -31,20 +20,13 @@ export async function keysByHash(
   hashes: readonly string[],
 ): Promise<ReadonlyMap<string, FoundKey>> {
   const wanted = JSON.stringify([...new Set(hashes)]);
-  const { results } = await database.prepare(KEYS_BY_HASH).bind(wanted).all<Row>();
-  return new Map(results.map(({ wantedHash, ...row }) => [wantedHash, toFoundKey(row)]));
-}
-
-function toFoundKey(row: Omit<Row, "wantedHash">): FoundKey {
-  return {
-    ...row,
-    createdAt: new Date(row.createdAt),
-    expiresAt: toDate(row.expiresAt),
-    revokedAt: toDate(row.revokedAt),
-    hashEndsAt: toDate(row.hashEndsAt),
-  };
-}
-
-function toDate(ms: number | null): Date | null {
-  return ms === null ? null : new Date(ms);
+  const { results } = await database
+    .prepare(KEYS_BY_HASH)
+    .bind(wanted)
+    .all<Stored<FoundKey> & { wantedHash: string }>();
+  return new Map(
+    results.map(({ wantedHash, ...row }) => {
+      return [wantedHash, { ...toApiKey(row), hashEndsAt: toDate(row.hashEndsAt) }];
+    }),
+  );
 }

@@ -5,8 +5,8 @@ import { inlineParameters } from "../../../src/operator/database/inline-paramete
 
 const sqlite = new DatabaseSync(":memory:");
 
-function read(sql: string, params: (string | number | null)[]): unknown[] {
-  const statement = sqlite.prepare(inlineParameters({ sql, params }));
+function read(sql: string, parameters: (string | number | null)[]): unknown[] {
+  const statement = sqlite.prepare(inlineParameters({ sql, values: parameters }));
   statement.setReadBigInts(true);
   const values = Object.values(statement.get() ?? {});
   return values.map((value) => (typeof value === "bigint" ? Number(value) : value));
@@ -51,8 +51,8 @@ describe("inlineParameters", () => {
     ["?", [], "too few"],
     ["?", ["a", "b"], "too many"],
     ["?1", ["a"], "?1"],
-  ])("refuses %s with %j: %s", (place, params, message) => {
-    const statement = { sql: `SELECT ${place}`, params: params as string[] };
+  ])("refuses %s with %j: %s", (place, values, message) => {
+    const statement = { sql: `SELECT ${place}`, values: values as string[] };
     expect(() => inlineParameters(statement)).toThrow(message);
   });
 });

@@ -1,6 +1,7 @@
 import { existsSync, globSync, mkdirSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
+import { raw } from "sql-template-tag";
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { DATABASE_NAMES } from "../../../src/operator/database/database.ts";
 import { openLocalDatabase, openLocalStore } from "../../../src/operator/database/local.ts";
@@ -10,7 +11,6 @@ import { PROJECT_ROOT } from "../../../src/operator/wrangler.ts";
 import { readMigrations } from "../../../src/operator/database/migrations.ts";
 import { LISTED, VERSIONS } from "../../worker/db/versions.ts";
 import type { Outcome } from "../deploy/run-command.ts";
-import { orders as orderTable } from "../../../src/schema/orders.ts";
 import { runInProcess } from "../in-process.ts";
 import { StoreFolder } from "../store-folder.ts";
 
@@ -56,24 +56,21 @@ test.each(["orders", "keys"] as const)(
     await (await openLocalDatabase(store.path, name)).close();
     expect(await prepareStore(store.path, false)).toEqual([]);
     const orders = await openLocalDatabase(store.path, "orders");
-    expect(await orders.orm.select().from(orderTable)).toEqual([]);
+    expect(await orders.all(raw("SELECT * FROM orders"))).toEqual([]);
     await orders.close();
   },
 );
 
 test("after a transaction that failed, the next one succeeds", async () => {
   await using database = await openLocalStore(store.path);
-  const insert = (id: number, or = "") => ({
-    sql: `INSERT ${or} INTO orders (id) VALUES (${id})`,
-    params: [],
-  });
+  const insert = (id: number, or = "") => raw(`INSERT ${or} INTO orders (id) VALUES (${id})`);
   // SQLite itself rolls back after some errors, for example if the disk is full.
   for (const or of ["OR ABORT", "OR ROLLBACK"]) {
     const failing = database.orders.transaction([insert(1), insert(1, or)]);
     await expect(failing).rejects.toThrow("UNIQUE");
   }
   await database.orders.transaction([insert(2)]);
-  expect(await database.orders.orm.select().from(orderTable)).toMatchObject([{ id: 2n }]);
+  expect(await database.orders.all(raw("SELECT id FROM orders"))).toMatchObject([{ id: 2 }]);
 });
 
 test("a new database records every migration for wrangler, and is in WAL mode like workerd's", async () => {

@@ -78,7 +78,7 @@ describe("keys --env staging", () => {
     await run("keys", ["rotate", id, "--grace", "0", "--yes", "--json"]);
     let isLost = false;
     cloudflare.interfere = (call) => {
-      if (isLost || !call.body.includes("insert into")) return;
+      if (isLost || !call.body.includes("INSERT INTO")) return;
       isLost = true;
       database().execute(bodyOf<{ sql: string }>(call).sql);
       // The key is banned before the command looks it up.
@@ -101,7 +101,7 @@ describe("keys --env staging", () => {
     shortenPauses();
     let isLost = false;
     cloudflare.interfere = ({ body }) => {
-      isLost = (isLost && staysLost) || body.includes("insert into");
+      isLost = (isLost && staysLost) || body.includes("INSERT INTO");
       if (isLost) throw new LostConnection();
     };
     const line = ["create", "--plan", "pro", "--name", "Never", ...STAGING];

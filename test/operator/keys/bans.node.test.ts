@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { listApiKeys } from "../../../src/operator/key-store/key-details.ts";
-import { keyBans, keyUsage } from "../../../src/schema/keys.ts";
+import { insertInto } from "../../../src/operator/database/row.ts";
 import { KeysCommand, tableCells } from "./keys-command.ts";
 
 const NOW = new Date("2030-01-01T12:00:00.000Z");
@@ -14,16 +14,17 @@ let shop: string;
 
 beforeAll(async () => {
   vi.stubEnv("COLUMNS", "200");
-  const { orm } = await keys.database();
   zoo = (await keys.add({ name: "Zoo" })).record.id;
   shop = (await keys.add({ name: "Shop" })).record.id;
   const ban = { keyId: zoo, liftedAt: null };
-  await orm.insert(keyBans).values([
+  const bans = [
     { ...ban, number: 1, beganAt: inSeconds(-300), endsAt: inSeconds(-240) },
     { ...ban, number: 2, beganAt: inSeconds(-60), endsAt: inSeconds(60) },
     { ...ban, keyId: shop, number: 1, beganAt: inSeconds(-30), endsAt: inSeconds(30) },
-    { ...ban, keyId: "key_gone", number: 1, beganAt: inSeconds(-90), endsAt: inSeconds(-30) },
-  ]);
+    { ...ban, keyId: "key_gone", number: 1, beganAt: inSeconds(-90), endsAt: NOW },
+  ];
+  const database = await keys.database();
+  await database.transaction(bans.map((row) => insertInto("key_bans", row)));
 });
 beforeEach(() => void vi.useFakeTimers({ toFake: ["Date"], now: NOW }));
 afterEach(() => void vi.useRealTimers());
@@ -64,7 +65,7 @@ describe("a ban in force", () => {
 
   it("makes the key banned rather than active until its end", async () => {
     const namesOf = async (state: "banned" | "active", now: Date) =>
-      (await listApiKeys((await keys.database()).orm, { state }, now)).map(({ name }) => name);
+      (await listApiKeys(await keys.database(), { state }, now)).map(({ name }) => name);
     expect(await namesOf("banned", inSeconds(29))).toEqual(["Zoo", "Shop"]);
     expect(await namesOf("banned", inSeconds(30))).toEqual(["Zoo"]);
     expect(await namesOf("active", inSeconds(30))).toEqual(["Shop"]);
@@ -98,11 +99,13 @@ describe("keys show", () => {
     expect(await keys.text("show", key.id)).toContain("no use in the last 366 days");
     const usage = { admitted: 1, refused: 0, strikes: 0, bans: 0, peakMinute: 1, peakDay: 1 };
     const row = { keyId: key.id, ...usage, perMinute: 60, perDay: 1_000 };
-    await (await keys.database()).orm.insert(keyUsage).values([
+    const rows = [
       { ...row, day: "2029-12-30", reportedAt: inSeconds(-2 * 86_400) },
       { ...row, day: "2029-12-31", reportedAt: inSeconds(-86_400) },
       { ...row, keyId: "key_other", day: "2030-01-01", reportedAt: NOW },
-    ]);
+    ];
+    const database = await keys.database();
+    await database.transaction(rows.map((reported) => insertInto("key_usage", reported)));
     expect(await keys.json("show", key.id)).toMatchObject({
       lastUsedOn: "2029-12-31",
       reportedAt: text(-86_400),

@@ -1,7 +1,6 @@
 import { readFileSync } from "node:fs";
-import { eq } from "drizzle-orm";
+import sql from "sql-template-tag";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { apiKeys } from "../../../src/schema/keys.ts";
 import { hashSecret, isSecret } from "../../../src/worker/api-keys/secret.ts";
 import { KeysCommand } from "./keys-command.ts";
 
@@ -19,8 +18,8 @@ beforeAll(async () => {
 afterAll(() => keys.close());
 
 async function stored(id: string) {
-  const { orm } = await keys.database();
-  return (await orm.select().from(apiKeys).where(eq(apiKeys.id, id)))[0];
+  const database = await keys.database();
+  return (await database.all<any>(sql`SELECT * FROM api_keys WHERE id = ${id}`))[0];
 }
 
 describe("keys create", () => {
@@ -97,7 +96,7 @@ describe("keys update", () => {
     expect(await keys.json("update", id, ...OWN)).toMatchObject({ perMinute: 5 });
     const limits = { plan: "pro", perMinute: 300, perDay: 10_000 };
     expect(await keys.json("update", id, "--plan", "pro")).toMatchObject(limits);
-    expect(await stored(id)).toMatchObject({ perMinute: null, perDay: null, revision: 2 });
+    expect(await stored(id)).toMatchObject({ per_minute: null, per_day: null, revision: 2 });
   });
 });
 

@@ -1,4 +1,5 @@
 import { Readable } from "node:stream";
+import sql from "sql-template-tag";
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 import type { CreatedKey } from "../../../src/operator/key-store/administration.ts";
 import { generateSecret } from "../../../src/operator/key-store/secret.ts";
@@ -100,7 +101,7 @@ describe("the last four characters", () => {
 
   it("cannot be more than four, because the database refuses more", async () => {
     const database = await keys.database();
-    const write = { sql: "UPDATE api_keys SET last_four = ?", params: [zoo.key.slice(-5)] };
+    const write = sql`UPDATE api_keys SET last_four = ${zoo.key.slice(-5)}`;
     const refusal = "last_four_is_no_more_of_the_key";
     await expect(database.transaction([write])).rejects.toThrow(refusal);
   });

@@ -1,8 +1,7 @@
-import { eq } from "drizzle-orm";
+import sql from "sql-template-tag";
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 import { hashSecret, isSecret } from "../../../src/worker/api-keys/secret.ts";
 import * as keyDetails from "../../../src/operator/key-store/key-details.ts";
-import { apiKeys, formerKeyHashes } from "../../../src/schema/keys.ts";
 import { formatTime } from "../../../src/operator/terminal-text.ts";
 import { KeysCommand } from "./keys-command.ts";
 
@@ -23,10 +22,15 @@ function stopClock(): void {
 
 /** Returns the current hash of a key, and the former hashes with the times when they expire. */
 async function hashes(id: string) {
-  const { orm } = await keys.database();
-  const key = await findApiKey(orm, id);
-  const former = await orm.select().from(formerKeyHashes).where(eq(formerKeyHashes.keyId, id));
-  return { own: key?.hash, former: former.map(({ hash, endsAt }) => ({ hash, endsAt })) };
+  const database = await keys.database();
+  const key = await findApiKey(database, id);
+  const former = await database.all<{ hash: string; endsAt: number }>(
+    sql`SELECT hash, ends_at AS endsAt FROM former_key_hashes WHERE key_id = ${id}`,
+  );
+  return {
+    own: key?.hash,
+    former: former.map(({ hash, endsAt }) => ({ hash, endsAt: new Date(endsAt) })),
+  };
 }
 
 describe("keys rotate", () => {
@@ -74,13 +78,10 @@ describe("keys rotate", () => {
 
   it("prints the secret that it stored, if others change the key meanwhile, twice", async () => {
     const { key: former, record: key } = await keys.add();
-    const { orm } = await keys.database();
+    const database = await keys.database();
     const overtaken: typeof findApiKey = async (...args) => {
       const read = await findApiKey(...args);
-      await orm
-        .update(apiKeys)
-        .set({ revision: read!.revision + 1 })
-        .where(eq(apiKeys.id, key.id));
+      await database.all(sql`UPDATE api_keys SET revision = revision + 1 WHERE id = ${key.id}`);
       return read;
     };
     const reading = vi.spyOn(keyDetails, "findApiKey");

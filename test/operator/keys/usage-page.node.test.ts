@@ -1,8 +1,8 @@
 import { join } from "node:path";
 import type { Browser, BrowserContextOptions, Locator, Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
-import { toStatements } from "../../../src/operator/database/database.ts";
-import { apiKeys, keyUsage } from "../../../src/schema/keys.ts";
+import { insertInto } from "../../../src/operator/database/row.ts";
+import type { ReportedDay } from "../../../src/operator/usage/usage-report.ts";
 import { PLAN_LIMITS, type Plan } from "../../../src/worker/limit-rules/plans.ts";
 import { findChromium, launchChromium } from "../../site/chromium.ts";
 import { violations } from "../../site/violations.ts";
@@ -15,19 +15,17 @@ const HOSTILE_NAME = `</script><b>x</b><script>document.title = "taken over"</sc
 const PHONE = { viewport: { width: 360, height: 740 }, hasTouch: true, isMobile: true };
 
 type Box = Record<"x" | "y" | "width" | "height", number>;
-type UsageRow = typeof keyUsage.$inferInsert;
 
 /** Adds a key, with a row of usage for each day that ends with today. */
 async function addKey(
   store: OpenStore,
   [id, name, plan]: readonly [id: string, name: string, plan: Plan],
   admitted: readonly number[],
-  usageOf: (index: number) => Partial<UsageRow> = () => ({}),
+  usageOf: (index: number) => Partial<ReportedDay> = () => ({}),
 ): Promise<void> {
   const database = await store.database("keys");
-  const { orm } = database;
   const own = plan === "enterprise" ? { perMinute: 5_000, perDay: 500_000 } : null;
-  await orm.insert(apiKeys).values({ id, name, plan, ...own, hash: id, createdAt: NOW });
+  const key = insertInto("api_keys", { id, name, plan, ...own, hash: id, createdAt: NOW });
   const limits = own ?? PLAN_LIMITS[plan as "free"];
   const peaks = { peakMinute: limits.perMinute / 2, peakDay: limits.perDay / 4 };
   const counts = { refused: 0, strikes: 0, bans: 0, ...peaks, ...limits, reportedAt: NOW };
@@ -35,9 +33,9 @@ async function addKey(
     const date = new Date(NOW.getTime() - (admitted.length - 1 - index) * DAY_MS);
     const day = date.toISOString().slice(0, 10);
     const row = { keyId: id, day, admitted: count, ...counts, ...usageOf(index) };
-    return orm.insert(keyUsage).values(row);
+    return insertInto("key_usage", row);
   });
-  await database.transaction(toStatements(inserts));
+  await database.transaction([key, ...inserts]);
 }
 
 const chromium = findChromium();

@@ -1,7 +1,8 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
+import sql from "sql-template-tag";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import { apiKeys, keyBans, keyUsage } from "../../../src/schema/keys.ts";
+import { insertInto } from "../../../src/operator/database/row.ts";
 import type { Plan } from "../../../src/worker/limit-rules/plans.ts";
 import { OpenStore } from "../store-folder.ts";
 import { tableCells } from "./keys-command.ts";
@@ -25,32 +26,28 @@ function row(keyId: string, days: number, admitted: number, figures = {}) {
 }
 
 const key = (id: string, name: string, plan: Plan) => {
-  return { id, name, plan, hash: id, createdAt: daysAgo(40) };
+  return insertInto("api_keys", { id, name, plan, hash: id, createdAt: daysAgo(40) });
 };
 
 beforeAll(async () => {
   vi.stubEnv("COLUMNS", "200");
   vi.useFakeTimers({ toFake: ["Date"], now: NOW });
-  const { orm } = await store.database("keys");
-  await orm
-    .insert(apiKeys)
-    .values([
-      key("key_idle", "Idle", "business"),
-      key("key_small", "Small", "free"),
-      key("key_busy", "Busy & <b>", "pro"),
-    ]);
-  await orm
-    .insert(keyUsage)
-    .values([
+  const database = await store.database("keys");
+  await database.transaction([
+    key("key_idle", "Idle", "business"),
+    key("key_small", "Small", "free"),
+    key("key_busy", "Busy & <b>", "pro"),
+    ...[
       row("key_busy", 0, 40, { perMinute: 40, peakMinute: 38, refused: 5, strikes: 3 }),
       row("key_busy", 1, 1_000, { bans: 2, strikes: 120, refused: 250, peakDay: 1_100 }),
       row("key_busy", 6, 500),
       row("key_busy", 20, 7),
       row("key_small", 2, 9, { peakMinute: 3, peakDay: 9 }),
       row("key_gone", 0, 1),
-    ]);
+    ].map((reported) => insertInto("key_usage", reported)),
+  ]);
   const empty = await fresh.database("keys");
-  await empty.orm.insert(apiKeys).values(key("key_new", "New", "free"));
+  await empty.transaction([key("key_new", "New", "free")]);
 });
 afterAll(async () => {
   vi.useRealTimers();
@@ -163,11 +160,11 @@ describe("keys usage", () => {
     const many = new OpenStore();
     const database = await many.database("keys");
     const ids = Array.from({ length: 30 }, (_, index) => `key_${index}`);
-    for (const id of ids) await database.orm.insert(apiKeys).values(key(id, id, "free"));
-    const rows = `INSERT INTO key_usage
+    const rows = sql`INSERT INTO key_usage
       WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 365)
-      SELECT id, date(?, '-' || i || ' days'), 2, id = 'key_7', 0, 0, 1, 1, 60, 1000, 0 FROM api_keys, n`;
-    await database.transaction([{ sql: rows, params: [dayText(0)] }]);
+      SELECT id, date(${dayText(0)}, '-' || i || ' days'), 2, id = 'key_7', 0, 0, 1, 1, 60, 1000, 0
+      FROM api_keys, n`;
+    await database.transaction([...ids.map((id) => key(id, id, "free")), rows]);
     const keys: { id: string; admitted: number }[] = await many.keysJson("usage", "--days", "366");
     await many.close();
     expect(keys.map(({ admitted }) => admitted)).toEqual(ids.map(() => 2 * 366));
@@ -231,18 +228,19 @@ describe("a ban that is not in a usage report yet", () => {
   const until = endsAt.toISOString();
 
   beforeAll(async () => {
-    const { orm } = await store.database("keys");
+    const database = await store.database("keys");
     const before = (ms: number) => ({ number: 1, endsAt, beganAt: new Date(NOW.getTime() - ms) });
-    await orm.insert(keyBans).values([
+    const bans = [
       { ...before(1), keyId: "key_idle" },
-      { ...before(2), keyId: "key_small", liftedAt: NOW },
+      { ...before(2), keyId: "key_small", liftedAt: NOW, beganAt: new Date(dayText(1)) },
       // The first ban of key_busy is too new for its report of today. The next two are in a usage
       // report. The last one was before the days that the command reports.
       { ...before(1), keyId: "key_busy", endsAt: NOW },
       { ...before(DAY_MS), keyId: "key_busy", endsAt: NOW },
       { ...before(DAY_MS - 1), keyId: "key_busy", endsAt: NOW },
       { ...before(5 * DAY_MS), keyId: "key_busy", endsAt: NOW },
-    ]);
+    ];
+    await database.transaction(bans.map((ban) => insertInto("key_bans", ban)));
   });
 
   it("is counted at once, and shown with its end", async () => {

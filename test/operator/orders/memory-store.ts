@@ -1,5 +1,5 @@
 import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite";
-import { drizzle } from "drizzle-orm/sqlite-proxy";
+import type { Sql } from "sql-template-tag";
 import type { StoreDatabase } from "../../../src/operator/database/database.ts";
 import { readMigrations } from "../../../src/operator/database/migrations.ts";
 
@@ -15,25 +15,23 @@ export function openMemoryStore(): MemoryStore {
   const sqlite = new DatabaseSync(":memory:");
   for (const { sql } of readMigrations("orders")) sqlite.exec(sql);
   const prepared = new Map<string, StatementSync>();
-  const rowsOf = (text: string, params: readonly unknown[]) => {
+  const run = ({ sql: text, values }: Sql) => {
     // Preparing a statement with its triggers takes longer than running it on a few orders.
     const statement = prepared.get(text) ?? sqlite.prepare(text);
     prepared.set(text, statement);
-    statement.setReturnArrays(true);
-    return statement.all(...(params as SQLInputValue[])) as unknown as unknown[][];
+    return statement.all(...(values as SQLInputValue[]));
   };
   const store: MemoryStore = {
     sqlite,
     beforeQuery: () => {},
-    orm: drizzle(async (text, params, method) => {
+    all: async <Row>(statement: Sql) => {
       store.beforeQuery();
-      const rows = rowsOf(text, params);
-      return { rows: method === "get" ? (rows[0] as unknown[]) : rows };
-    }),
+      return run(statement) as Row[];
+    },
     transaction: async (statements) => {
       sqlite.exec("SAVEPOINT work");
       try {
-        for (const statement of statements) rowsOf(statement.sql, statement.params);
+        statements.forEach(run);
       } catch (error) {
         sqlite.exec("ROLLBACK TO work");
         throw error;
@@ -41,7 +39,7 @@ export function openMemoryStore(): MemoryStore {
         sqlite.exec("RELEASE work");
       }
     },
-    runIdempotent: async ({ sql, params }) => rowsOf(sql, params),
+    runIdempotent: async <Row>(statement: Sql) => run(statement) as Row[],
     close: async () => sqlite.close(),
   };
   return store;

@@ -9,12 +9,12 @@ import { openMemoryStore } from "./memory-store.ts";
 
 const BEFORE = new Date("2026-06-30T12:00:00Z");
 
-/** SQL for orders -1, -2, ..., of which -1 was cancelled at `BEFORE`, each other 1 ms earlier. */
+/** SQL for orders -1, -2, ..., the first cancelled at `BEFORE`, each other 1 ms earlier; -1 is also the last. */
 function cancelledOrders(count: number): string {
   return `
     WITH RECURSIVE n (back) AS (SELECT 0 UNION ALL SELECT back + 1 FROM n WHERE back + 1 < ${count})
     INSERT INTO cancelled_orders (cancelled_at, id)
-    SELECT ${BEFORE.getTime()} - back, -1 - back FROM n`;
+    SELECT ${BEFORE.getTime()} - back, -1 - back % ${count - 1} FROM n`;
 }
 
 // With 20,000 orders, the last step deletes as many orders as fit in a step.

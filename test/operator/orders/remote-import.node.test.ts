@@ -75,7 +75,7 @@ const count = (table: string) =>
 /** Calls `fail` before each API call, numbered from 1, that stores a part of the orders. */
 function onPart(fail: (call: number, query: Query) => void): void {
   cloudflare.interfere = ({ path, body }) => {
-    if (!path.endsWith("/query") || !body.includes('{"sql":"insert into')) return;
+    if (!path.endsWith("/query") || !body.includes('{"sql":"INSERT INTO')) return;
     sent.push(body.length);
     fail(sent.length, JSON.parse(body.toString()) as Query);
   };
@@ -175,7 +175,7 @@ describe("an import into a deployed store", () => {
   });
 
   it.each([
-    ["while it sends the orders", '{"sql":"insert into', 1],
+    ["while it sends the orders", '{"sql":"INSERT INTO', 1],
     ["while it compares them", "LEFT JOIN orders", 2],
   ])("says after Ctrl+C %s that nothing was placed, and how to continue", async (_, sql, parts) => {
     cloudflare.interfere = ({ body }) => {
@@ -241,7 +241,7 @@ describe("an import of orders that a deployed store has", () => {
     expect(await importFile("bad.ndjson", "--dry-run")).toEqual(bad);
     expect(cloudflare.changes).toEqual([]);
     cloudflare.interfere = ({ body }) => {
-      if (body.includes("delete from")) throw new ApiError(403, 10_000, "Authentication error");
+      if (body.includes("DELETE FROM")) throw new ApiError(403, 10_000, "Authentication error");
     };
     expect(await importFile("bad.ndjson")).toEqual(bad);
   });

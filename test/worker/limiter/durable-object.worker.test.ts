@@ -1,13 +1,13 @@
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { drizzle } from "drizzle-orm/d1";
+import sql from "sql-template-tag";
 import { beforeEach, describe, expect, test, vi } from "vitest";
 import { resetApiKey } from "../../../src/operator/key-store/administration.ts";
-import { changeQueries } from "../../../src/operator/key-store/key-changes.ts";
+import { change } from "../../../src/operator/key-store/key-changes.ts";
 import { findApiKey } from "../../../src/operator/key-store/key-details.ts";
-import { keyBans, keyUsage } from "../../../src/schema/keys.ts";
 import type { QuotaPolicy } from "../../../src/worker/limit-rules/decision.ts";
 import { createApiKey } from "../../support/api-key-fixture.ts";
+import { d1Store } from "../../support/d1-store.ts";
 import { advanceClock, stopClock } from "../../support/clock.ts";
 import {
   admit,
@@ -48,8 +48,16 @@ const request = async (policy = POLICY) => (await admit(limiter(), policy)).admi
 /** Sends requests that share one call. */
 const requests = (count: number, policy = POLICY) =>
   limiter().admit(policy, [], 0, crypto.randomUUID(), { requests: count, wait: null });
-const usage = () => drizzle(env.KEYS).select().from(keyUsage).orderBy(keyUsage.day);
-const bans = () => drizzle(env.KEYS).select().from(keyBans).orderBy(keyBans.beganAt);
+const database = d1Store(env.KEYS);
+const usage = () =>
+  database.all(sql`
+    SELECT key_id AS keyId, day, admitted, refused, strikes, bans, peak_minute AS peakMinute,
+      peak_day AS peakDay, per_minute AS perMinute, per_day AS perDay, reported_at AS reportedAt
+    FROM key_usage ORDER BY day`);
+const bans = () =>
+  database.all(sql`
+    SELECT key_id AS keyId, number, began_at AS beganAt, ends_at AS endsAt, lifted_at AS liftedAt
+    FROM key_bans ORDER BY began_at`);
 const storage = () => limiterStorage(name);
 const comeToAlarm = () => runAlarmWhenDue(name);
 
@@ -63,15 +71,10 @@ async function ban(policy = POLICY): Promise<void> {
 
 /** Resets the key, like the command `keys reset`. */
 async function reset(): Promise<void> {
-  const orm = drizzle(env.KEYS);
-  const before = (await findApiKey(orm, keyId))!;
+  const before = (await findApiKey(database, keyId))!;
   const after = { ...resetApiKey(before), revision: before.revision + 1 };
   const operation = { action: "reset", actor: "test", at: new Date() } as const;
-  const statements = changeQueries(orm, before, after, operation).map((query) => {
-    const { sql, params } = query.toSQL();
-    return env.KEYS.prepare(sql).bind(...params);
-  });
-  await env.KEYS.batch(statements);
+  await database.transaction(change(before, after, operation));
 }
 
 test("refusals and strikes write nothing; a ban writes one row and an alarm, and is logged and stored in the database at once", async () => {
@@ -86,14 +89,13 @@ test("refusals and strikes write nothing; a ban writes one row and an alarm, and
   await requests(11);
   expect((await storage()).rowsWritten).toBe(rowsWritten + 2);
   expect(eventLines()).toMatchObject([{ event: "banned", keyId, number: 1, until }]);
-  const [beganAt, endsAt] = [new Date(beganMs), new Date(beganMs + 60_000)];
-  const first = { keyId, number: 1, beganAt, endsAt, liftedAt: null };
+  const first = { keyId, number: 1, beganAt: beganMs, endsAt: beganMs + 60_000, liftedAt: null };
   await expect.poll(bans).toStrictEqual([first]);
   await evictLimiter(name);
   await comeToAlarm();
   expect(await bans()).toStrictEqual([first]);
   await ban();
-  const second = { number: 2, endsAt: new Date(Date.now() + 120_000) };
+  const second = { number: 2, endsAt: Date.now() + 120_000 };
   await expect.poll(bans).toMatchObject([first, second]);
 });
 
@@ -121,7 +123,7 @@ test("a ban that begins during the report of an earlier ban is kept if its own r
     if (isSecond) throw new Error("Network connection lost.");
     return env.KEYS.batch(statements);
   };
-  const prepare = (sql: string) => env.KEYS.prepare(sql);
+  const prepare = (text: string) => env.KEYS.prepare(text);
   await withEnvironment(name, { KEYS: { prepare, batch } });
   await ban();
   advanceClock(60_000);
@@ -141,7 +143,7 @@ describe("a reset", () => {
     await expect.poll(events).toContain("keys_database_unavailable");
     advanceClock(5_000);
     await reset();
-    const liftedAt = new Date(Date.now());
+    const liftedAt = Date.now();
     line.isCut = false;
     await comeToAlarm();
     expect(await bans()).toMatchObject([{ liftedAt }]);
@@ -153,7 +155,7 @@ describe("a reset", () => {
   ])("%s", async (_, policy, isLifted) => {
     await reset();
     await ban(policy);
-    const beganAt = new Date(Date.now());
+    const beganAt = Date.now();
     const expected = [{ number: 1, beganAt, liftedAt: isLifted ? beganAt : null }];
     await expect.poll(bans).toMatchObject(expected);
   });
@@ -170,7 +172,7 @@ describe("a report of usage", () => {
     await request();
     await comeToAlarm();
     const counts = { admitted: 6, refused: 43, strikes: 3, bans: 0, peakMinute: 3, peakDay: 6 };
-    const reportedAt = new Date(noonMs + HOUR_MS);
+    const reportedAt = noonMs + HOUR_MS;
     const day = new Date(noonMs).toISOString().slice(0, 10);
     const limits = { perMinute: 3, perDay: 1_000 };
     expect(await usage()).toStrictEqual([{ keyId, day, ...counts, ...limits, reportedAt }]);

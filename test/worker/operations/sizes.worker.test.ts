@@ -1,11 +1,11 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { drizzle } from "drizzle-orm/d1";
 import { expect, test } from "vitest";
 import { createApiKey } from "../../../src/operator/key-store/administration.ts";
-import { creationQueries } from "../../../src/operator/key-store/key-changes.ts";
+import { creation } from "../../../src/operator/key-store/key-changes.ts";
 import { MEASURED } from "../../capacity/estimate.ts";
 import { createEnterpriseKey } from "../../support/api-key-fixture.ts";
+import { d1Store } from "../../support/d1-store.ts";
 import { limiterNamed } from "../../support/limiter.ts";
 import { CountedService } from "./counted-service.ts";
 
@@ -36,17 +36,11 @@ const reportUsage = () =>
   ).run();
 
 async function createKeys(): Promise<void> {
-  const orm = drizzle(env.KEYS);
   const settings = { plan: "free", name: "Customer 123", limits: null, expiresAt: null } as const;
   const statements = Array.from({ length: KEYS }, () =>
-    creationQueries(orm, createApiKey(settings, new Date()).record, "operator"),
+    creation(createApiKey(settings, new Date()).record, "operator"),
   ).flat();
-  await env.KEYS.batch(
-    statements.map((query) => {
-      const { sql, params } = query.toSQL();
-      return env.KEYS.prepare(sql).bind(...params);
-    }),
-  );
+  await d1Store(env.KEYS).transaction(statements);
 }
 
 async function databaseBytes(database: D1Database): Promise<number> {

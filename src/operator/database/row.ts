@@ -1,0 +1,35 @@
+import sql, { join, raw, Sql } from "sql-template-tag";
+
+/**
+ * A row to be stored. A field such as `createdAt` is the column `created_at`. Times are stored in
+ * Unix milliseconds, and objects as JSON. SQL stays as it is.
+ */
+type Row = Readonly<Record<string, unknown>>;
+
+/** Returns the statement that inserts a row. */
+export function insertInto(table: string, row: Row): Sql {
+  const columns = columnsOf(row);
+  const names = raw(columns.map(([name]) => name).join());
+  return sql`INSERT INTO ${raw(table)} (${names}) VALUES (${join(columns.map(([, value]) => value))})`;
+}
+
+/** Returns the SQL between `SET` and `WHERE` that replaces these fields of a row. */
+export function assign(row: Row): Sql {
+  return join(columnsOf(row).map(([name, value]) => sql`${raw(name)} = ${value}`));
+}
+
+function columnsOf(row: Row): (readonly [name: string, value: unknown])[] {
+  return Object.entries(row).map(([field, value]) => {
+    return [field.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`), toSql(value)];
+  });
+}
+
+/** Returns a value as it is stored, to be inserted into a statement. */
+export function toSql(value: unknown): unknown {
+  if (value === null || value instanceof Sql) return value;
+  if (value instanceof Date) return value.getTime();
+  if (typeof value === "boolean") return Number(value);
+  // Bound as text, because D1 cannot bind a `BigInt`.
+  if (typeof value === "bigint") return sql`CAST(${String(value)} AS INTEGER)`;
+  return typeof value === "object" ? JSON.stringify(value) : value;
+}
