@@ -119,7 +119,7 @@ export const componentHeaders = Object.fromEntries(
   ]),
 );
 
-/** Returns references to the headers of a response: its `own` ones, and those of every response. */
+/** Returns references to the headers of a response: those of every response, and its `own`. */
 export function headerRefs(...own: HeaderName[]): Record<string, { $ref: string }> {
   return Object.fromEntries(
     [...own, ...Object.keys(everywhere)].map((name) => [

@@ -11,7 +11,7 @@ export interface AppEnv {
   Variables: {
     requestId: string;
     decidedBy?: DecidedBy;
-    /** The key's last cancellation, as `OrderLists.renew` needs it. */
+    /** The sequence number of the key's last cancellation: 0 for none, `Infinity` if unknown. */
     lastCancellation: number;
     servedBy?: Snapshot["servedBy"];
     /** The quota in the rate-limit headers. If unset, they show the budget of the client's address. */

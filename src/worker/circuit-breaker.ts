@@ -32,7 +32,7 @@ export class CircuitBreaker {
     return true;
   }
 
-  /** Begins a pause. Never lengthens one: a call may time out long after the part recovered. */
+  /** Begins a pause of a second, unless a shorter one is left: the call may have begun long ago. */
   failed(name: string, nowMs: number): void {
     const { untilMs = Infinity } = this.#pauses.get(name) ?? {};
     this.#pauses.set(name, { fromMs: nowMs, untilMs: Math.min(untilMs, nowMs + OPEN_MS) });

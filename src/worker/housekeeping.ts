@@ -4,7 +4,7 @@ import { logEvent } from "./log.ts";
 
 const DAY_MS = 86_400_000;
 
-/** The statements of each chore in one run: four chores, and Cloudflare's free plan allows 50. */
+/** The most statements of a chore in one run. All four may use 50, the limit of the free plan. */
 const MAX_STEPS = 10;
 
 /** Deletes parts of abandoned imports. An import is abandoned if even its newest part is old. */
@@ -15,8 +15,8 @@ const DELETE_IMPORT_PARTS = `
     LIMIT ?2)`;
 
 /**
- * Deletes former states of orders that no list needs. A list that began at the time `?1` or later
- * shows the orders after the last change before `?1`, or after a later change. These changes stay.
+ * Deletes the former states that no list needs any more. A list that began at the time `?1` or
+ * later can need the last change before `?1` and all later changes, so these stay.
  */
 export const DELETE_ORDER_CHANGES = `
   DELETE FROM order_changes WHERE sequence IN (

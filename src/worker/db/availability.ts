@@ -22,7 +22,7 @@ class PausedError extends Error {}
 const STATEMENT_FAULT =
   /SQLITE_(?:ERROR|CONSTRAINT|MISMATCH|RANGE|TOOBIG|AUTH|MISUSE|SCHEMA)|D1_(?:TYPE|COLUMN|DUMP|EXEC)\w*|no such (?:table|column)/;
 
-/** A query whose outcome is unknown after this time does not keep others from testing a database. */
+/** After this many milliseconds, a probe without an outcome no longer blocks the next one. */
 const PROBE_MS = 1_000;
 
 const LONGEST_PAUSE_MS = 500;
@@ -46,7 +46,7 @@ const HIDDEN_ATTEMPTS = 5;
  *
  * If a query times out and the database has answered no other query meanwhile, all queries fail
  * immediately for one second. After that, one query a second is sent as a probe, until the database
- * answers. A probe that nobody finishes, because its client disconnects, stops no later probe.
+ * answers. A probe may never end, because its client disconnects; it does not block later probes.
  */
 export class DatabaseQueries {
   readonly database: DatabaseName;

@@ -45,7 +45,7 @@ export interface Quota extends PerWindow<WindowQuota> {
 /** The limiter's decision on one request, with the quota that is left after this request. */
 export interface Decision extends Quota {
   readonly admitted: boolean;
-  /** Unix time in milliseconds until which every request is refused; `null`: the next may not be. */
+  /** Unix time in milliseconds until which requests are certainly refused; `null` if none are. */
   readonly standsUntilMs: number | null;
   /** `null` if further refusals cannot lead to a ban. */
   readonly strikes: StrikeForecast | null;
@@ -59,11 +59,11 @@ export interface Decision extends Quota {
 /** A decision, and what it changes. */
 export interface Decided {
   readonly decision: Decision;
-  /** The limiter state after it. Unchanged windows and bans are the same objects as before. */
+  /** The state after the decision. Unchanged windows and bans are the same objects as before. */
   readonly state: LimiterState;
-  /** The number of strikes that it counted, those that an isolate reported included. */
+  /** The number of strikes that were counted, including those that an isolate reported. */
   readonly strikes: number;
-  /** The ban that begins with it; `null` if none does. */
+  /** The ban that begins with this decision; `null` if none does. */
   readonly newBan: Ban | null;
 }
 
@@ -267,7 +267,7 @@ interface Strikes {
   readonly oldestMs: number;
 }
 
-/** Returns the strikes of reported refusals; `null` if these belong to another wait. */
+/** Returns the strikes of reported refusals; `null` if they belong to no wait that has strikes. */
 function reportedStrikes(
   state: LimiterState,
   { ageMs, strikes, oldestStrikeAgeMs }: WaitReport,
@@ -285,7 +285,7 @@ function reportedStrikes(
   return { wait, count: 0, oldestMs: nowMs };
 }
 
-/** Begins a wait with a refusal at `nowMs`, or returns it as a strike in the key's wait. */
+/** Returns the key's wait, which a refusal at `nowMs` can begin, and whether that is a strike. */
 function ownStrike(state: LimiterState, banPolicy: BanPolicy, nowMs: number): Strikes | null {
   if (!collectsStrikes(state, banPolicy, nowMs)) return null;
   const { wait } = state;

@@ -34,9 +34,10 @@ const CANCELLATION_MS = 3_600_000;
  * The limiter of one API key. Decides in one synchronous step on its state in memory, and returns an
  * admission only after it is on disk. Calls that are decided during a write share the next write.
  *
- * A Durable Object that stores anything has an alarm for the next report to the database. After the
- * report, the alarm is set to the time at which all windows, bans and days of usage have ended. At
- * that time, an idle Durable Object deletes its storage.
+ * A Durable Object that stores anything has an alarm for the next report to the database. After a
+ * report, the next alarm is an hour later, or when everything stored has ended (windows, bans, days
+ * of usage, the last cancellation), whichever is later. If nothing new was stored until then, the
+ * Durable Object deletes its storage.
  */
 export class RateLimiter extends DurableObject {
   readonly #config: Config;

@@ -24,7 +24,7 @@ export class GroupCommit {
     return this.#next;
   }
 
-  /** Like `commit`, but writes only if the last write failed. `null` if everything is on disk. */
+  /** Waits for writes under way, and repeats a failed one. `null` if everything is on disk. */
   settle(): Promise<void> | null {
     if (this.#next !== null) return this.#next;
     return this.#hasFailed ? this.commit() : this.#underWay;

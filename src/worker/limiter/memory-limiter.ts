@@ -9,7 +9,7 @@ import {
   type QuotaPolicy,
 } from "../limit-rules/decision.ts";
 
-/** Counts by name in the memory of one isolate, so more requests than the limit can be admitted. */
+/** A limiter in an isolate's memory. Several isolates together can admit more than the limit. */
 export class MemoryLimiter {
   readonly #bans: BanPolicy;
   readonly #states: QuickLRU<string, LimiterState>;

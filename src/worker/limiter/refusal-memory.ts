@@ -9,7 +9,7 @@ import { isSameLimits } from "../limit-rules/plans.ts";
 /** The most strikes that an isolate collects before it reports them to the Durable Object. */
 const MAX_UNREPORTED = 50;
 
-/** The key's next request after this time reports its strikes: those of all isolates add up to a ban. */
+/** The most milliseconds that strikes stay unreported while the key sends requests. */
 const MAX_UNREPORTED_MS = 3_000;
 
 interface Refusal {

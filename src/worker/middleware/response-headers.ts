@@ -35,8 +35,8 @@ export const commonHeaders = createMiddleware<AppEnv>(
 
 /**
  * Sets the headers of every response under `/v1`, including errors:
- * - The rate-limit headers (docs/limits.md, Headers). If no limiter decided on the request, they
- *   show the budget of the client's address, and the request does not count against this budget.
+ * - The rate-limit headers (docs/limits.md, Headers). If neither the limiter nor a failed
+ *   authentication has set a quota, they show the budget of the client's address.
  * - `Deprecation` (RFC 9745) and `Sunset` (RFC 8594), each only if the operator has set its date.
  */
 export function v1Headers(addresses: AddressBudget, { lifecycle }: Config) {

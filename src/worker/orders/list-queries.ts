@@ -33,7 +33,7 @@ export interface Snapshot extends ListVersion {
   readonly servedBy: { readonly region: string | null; readonly isPrimary: boolean };
   /** `null` if no request that shared the query needed the manifest. */
   readonly manifest: Manifest | null;
-  /** The orders of the segments that were missing in memory; only of the first one if many were. */
+  /** The segments that memory lacked; if it lacked more than `maxMissing`, only the first of them. */
   readonly texts: SegmentTexts;
 }
 

@@ -2,7 +2,7 @@
 export const LIST_SIZES = {
   /** The number of snapshot queries that run at the same time. Further requests wait and share. */
   concurrency: 2,
-  /** Up to this many missing segments are read with the manifest; of more, only the first one. */
+  /** If memory lacks more segments than this, only the first of them is read with the manifest. */
   missingWithManifest: 16,
   /** The most segments that one query reads. */
   groupSegments: 4,

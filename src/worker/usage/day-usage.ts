@@ -1,7 +1,7 @@
 import * as z from "zod/mini";
 import type { Decision } from "../limit-rules/decision.ts";
 
-/** An admission is reported within this time. A refusal may be later, because it sets no alarm. */
+/** Milliseconds within which an admission is reported. A refusal alone sets no alarm. */
 export const REPORT_EVERY_MS = 3_600_000;
 
 export const DAY_MS = 86_400_000;
