@@ -47,6 +47,27 @@ export const OPERATIONS = {
   objectEnd: { ...ADMISSION, objectRowsWritten: 2, queries: 1 },
 } as const satisfies Readonly<Record<string, Operations>>;
 
+/** `sizes.worker.test.ts` measures the sizes. Times are from the benchmark or from Cloudflare. */
+export const MEASURED = {
+  /** The size of an order, a key and a usage report in D1, indexes included. */
+  orderBytes: 50,
+  keyBytes: 480,
+  usageReportBytes: 66,
+  /** The size of a log line, including the fields that Cloudflare adds. */
+  logLineBytes: 1_000,
+  /** How long a small query that reads, or a query that writes, keeps the database busy. */
+  readMs: 1,
+  writeMs: 5,
+  /** How long reading a segment, or a segment's entry in the manifest, keeps the database busy. */
+  segmentReadMs: 4.5,
+  manifestMsPerSegment: 0.005,
+  /** The CPU time of the Worker for a request, and for each order of a list. */
+  requestCpuMs: 1,
+  orderCpuMs: 0.000_063,
+  /** How long a Durable Object is active for each call. */
+  objectCallMs: 10,
+} as const;
+
 /** The number of orders in a segment of a large store. */
 export const SEGMENT_ORDERS = 8_192;
 
@@ -58,24 +79,20 @@ export function segmentCount(orders: number): number {
 const SEGMENT_ROWS = 3;
 
 /**
- * Estimates the operations of a list that `unchangedList` does not include. The estimated number of
- * rows is never too low, and at most 15 % too high.
- *
- * @param reads.manifestShare the share of the list requests that read the manifest.
+ * Estimates the operations of a list that `unchangedList` does not include, if the list has changed.
+ * The estimated number of rows is never too low, and at most 15 % too high.
  */
 export function listReads(reads: {
-  readonly manifestShare: number;
   readonly segments: number;
   readonly segmentsRead: number;
   readonly ordersPerSegment: number;
 }): Operations {
-  const { manifestShare, segments, segmentsRead, ordersPerSegment } = reads;
+  const { segments, segmentsRead, ordersPerSegment } = reads;
   const readLater = segmentsRead <= LIST_SIZES.missingWithManifest ? 0 : segmentsRead - 1;
-  const manifestRows = manifestShare * segments * SEGMENT_ROWS;
   return {
     ...NO_OPERATIONS,
     queries: Math.ceil(readLater / LIST_SIZES.groupSegments),
-    rowsRead: manifestRows + segmentsRead * (ordersPerSegment + SEGMENT_ROWS),
+    rowsRead: segments * SEGMENT_ROWS + segmentsRead * (ordersPerSegment + SEGMENT_ROWS),
   };
 }
 

@@ -148,7 +148,7 @@ function expectList(counted: Operations, reads: Parameters<typeof listReads>[0])
 test.for([16, 40])("lists with %d segments", async (segments) => {
   const ordersPerSegment = 200;
   const service = await coldService(segments, ordersPerSegment);
-  const all = { manifestShare: 1, segments, segmentsRead: segments, ordersPerSegment };
+  const all = { segments, segmentsRead: segments, ordersPerSegment };
   expectList(await service.operationsOf({}), all);
 
   await env.ORDERS.exec("UPDATE orders SET quantity = 77 WHERE id = 7");

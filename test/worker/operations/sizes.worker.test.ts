@@ -1,13 +1,9 @@
-import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { expect, test } from "vitest";
 import { createApiKey } from "../../../src/operator/key-store/administration.ts";
 import { creation } from "../../../src/operator/key-store/key-changes.ts";
-import { MEASURED } from "../../capacity/estimate.ts";
-import { createEnterpriseKey } from "../../support/api-key-fixture.ts";
 import { d1Store } from "../../support/d1-store.ts";
-import { limiterNamed } from "../../support/limiter.ts";
-import { CountedService } from "./counted-service.ts";
+import { MEASURED } from "./operations.ts";
 
 const ORDERS = 5_000;
 const KEYS = 500;
@@ -57,17 +53,4 @@ test.for([
   const measured = ((await databaseBytes(database)) - before) / count;
   expect(measured / MEASURED[name]).toBeGreaterThan(0.85);
   expect(measured / MEASURED[name]).toBeLessThan(1.15);
-});
-
-test("the estimates match the size of an order in a list and the size of a key's Durable Object", async () => {
-  const { key, id } = await createEnterpriseKey(10, 10);
-  const service = new CountedService({ key });
-  await placeOrders();
-  const { bytes } = await service.send();
-  expect(bytes / ORDERS).toBeCloseTo(MEASURED.listedOrderBytes, 0);
-  const stored = await runInDurableObject(
-    limiterNamed(`key:${id}`),
-    (_, { storage }) => storage.sql.databaseSize,
-  );
-  expect(stored).toBe(MEASURED.objectBytes);
 });
