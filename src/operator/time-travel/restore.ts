@@ -152,9 +152,11 @@ async function settleRestoredKeys(
   const bookmark = { from: restoration.previousBookmark, to: restoration.bookmark };
   const records = [{ id: ALL_KEYS, details: { bookmark } }, ...(keys?.changed ?? [])];
   const wereReset = former?.filter(({ resets }) => resets > 0) ?? [];
+  // A change of a key adds only 1, so the time is larger than any earlier revision, except after a
+  // restoration on a machine whose clock was ahead.
+  const revision = Math.max(at.getTime(), largestRevision(former ?? []) + 1);
   await database.transaction([
-    // Larger than any earlier revision, because a change of a key adds only 1.
-    sql`UPDATE api_keys SET revision = ${at.getTime()}`,
+    sql`UPDATE api_keys SET revision = ${revision}`,
     ...wereReset.map(
       ({ id, resets }) => sql`UPDATE api_keys SET resets = max(resets, ${resets}) WHERE id = ${id}`,
     ),
@@ -162,6 +164,10 @@ async function settleRestoredKeys(
       insertInto("key_changes", { at, actor, action: "restore", keyId: id, details }),
     ),
   ]);
+}
+
+function largestRevision(keys: readonly KeyDetails[]): number {
+  return keys.reduce((largest, { revision }) => Math.max(largest, revision), 0);
 }
 
 export function describeRestore(target: RemoteTarget, report: RestoreReport): string {

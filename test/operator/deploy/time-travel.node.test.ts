@@ -116,6 +116,9 @@ describe("npm run time-travel", () => {
       ["restore", "key_new", expect.objectContaining({ plan: { from: "pro", to: null } })],
     ]);
 
+    // As after a restoration on a machine whose clock was ahead.
+    const future = Date.now() + 1e9;
+    database().sqlite.exec(`UPDATE api_keys SET revision = ${future} WHERE id = 'key_c'`);
     const back = ["--bookmark", previousBookmark, "--yes", "--json"];
     const undone = await timeTravel("restore", ...OF_KEYS, ...back);
     expect(JSON.parse(undone.stdout)).toEqual({
@@ -133,6 +136,7 @@ describe("npm run time-travel", () => {
         ],
       },
     });
+    for (const { revision } of keys()) expect(revision).toBe(future + 1);
     const [a, b, c, d, added] = before;
     expect(keysWithoutRevision()).toEqual([a, b, c, { ...d, resets: 4 }, added]);
   });

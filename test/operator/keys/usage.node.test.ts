@@ -117,6 +117,7 @@ describe("keys usage", () => {
     ]);
     expect(rows[0]).toEqual([dayText(13), "0", "0", "0", "0"]);
     expect(stdout).toMatch(/: ▁{7}▄▁{4}█▁\n/);
+    expect(stdout).not.toContain("–");
   });
 
   it("prints JSON of the keys, with the days on which a key reported usage", async () => {
@@ -197,6 +198,7 @@ describe("keys usage --near", () => {
     const { status, stdout, stderr } = await usage("--near", "80");
     expect({ status, stderr }).toEqual({ status: 3, stderr: "" });
     expect(stdout).toContain(`From ${dayText(1)} to ${dayText(0)}, as reported`);
+    expect(stdout).not.toContain("–");
     expect(tableCells(stdout).map(([id]) => id)).toEqual(["id", "key_busy"]);
   });
 
