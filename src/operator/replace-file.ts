@@ -1,9 +1,10 @@
 import { randomUUID } from "node:crypto";
-import { realpath, rename, rm, stat } from "node:fs/promises";
+import { chmod, realpath, rename, rm, stat, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
 
 /**
  * Writes a file under a temporary name and renames it at the end, so a failure keeps the old file.
+ * The new file has the permissions of the old one.
  *
  * @throws an Error for the operator if the path is a folder or in no folder; the error of `write`.
  */
@@ -19,6 +20,10 @@ export async function replaceFile<T>(
   const target = existing === undefined ? file : await realpath(file);
   const temporary = `${target}.${randomUUID()}.tmp`;
   try {
+    if (existing !== undefined) {
+      await writeFile(temporary, "", { mode: 0o600 });
+      await chmod(temporary, existing.mode);
+    }
     const result = await write(temporary);
     await rename(temporary, target);
     return result;

@@ -44,7 +44,7 @@ export async function writeUsagePage(
 ): Promise<void> {
   const style = await readFile(join(import.meta.dirname, "page.css"), "utf8");
   const text = String(await page(report, key, style, now));
-  await replaceFile(file, (temporary) => writeFile(temporary, text, { flag: "wx" }));
+  await replaceFile(file, (temporary) => writeFile(temporary, text));
 }
 
 function page(report: UsageReport, key: KeyReport | undefined, style: string, now: Date): Html {

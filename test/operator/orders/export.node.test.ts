@@ -1,8 +1,10 @@
 import {
+  chmodSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
   rmSync,
+  statSync,
   symlinkSync,
   writeFileSync,
 } from "node:fs";
@@ -125,9 +127,11 @@ it.each([
   store.sqlite.exec(change);
   const target = join(folder, "target.ndjson");
   writeFileSync(target, "earlier");
+  chmodSync(target, 0o640);
   symlinkSync(target, file);
   const outcome = await runExport(file, "--one-moment", "--json");
   expect(outcome).toEqual({ status: 0, stdout: `{"exported":${count}}\n`, stderr: "" });
   const written = readFileSync(target, "utf8");
   expect(written.match(/\n/g) ?? [], "in the target of a symbolic link").toHaveLength(count);
+  expect(statSync(target).mode & 0o777).toBe(0o640);
 });
