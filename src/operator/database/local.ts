@@ -17,12 +17,7 @@ const D1_LIMITS = {
   variableNumber: 100,
 };
 
-interface LocalDatabase extends StoreDatabase {
-  /** True if no migration had been applied before the database was opened. */
-  readonly isNew: boolean;
-}
-
-export type LocalStore = Readonly<Record<DatabaseName, LocalDatabase>> & AsyncDisposable;
+export type LocalStore = Readonly<Record<DatabaseName, StoreDatabase>> & AsyncDisposable;
 
 /** Opens both databases of a local store as `openLocalDatabase` does. */
 export async function openLocalStore(persistTo: string): Promise<LocalStore> {
@@ -45,7 +40,7 @@ export async function openLocalStore(persistTo: string): Promise<LocalStore> {
 export async function openLocalDatabase(
   persistTo: string,
   name: DatabaseName,
-): Promise<LocalDatabase> {
+): Promise<StoreDatabase> {
   const folder = resolve(persistTo);
   if (hasSingleDatabase(folder)) {
     throw new Error(
@@ -56,13 +51,12 @@ export async function openLocalDatabase(
   }
   // Created first, so that an error names this folder instead of the files' folder below it.
   await mkdir(folder, { recursive: true });
-  const { sqlite, isNew } = await openMigrated(databaseFile(folder, name), name).catch((cause) => {
+  const sqlite = await openMigrated(databaseFile(folder, name), name).catch((cause) => {
     throw new Error(`the store in ${folder} could not be opened: ${cause.message}`, { cause });
   });
   const run = ({ sql, values }: Sql) => sqlite.prepare(sql).all(...(values as SQLInputValue[]));
   const all = <Row>(statement: Sql) => retryWhileBusy(async () => run(statement) as Row[]);
   return {
-    isNew,
     all,
     transaction: async (statements) => {
       if (statements.length === 0) return;
@@ -78,25 +72,22 @@ async function openMigrated(file: string, name: DatabaseName) {
   // A statement on a locked database fails instead of blocking, and `retryWhileBusy` repeats it.
   const sqlite = new DatabaseSync(file, { timeout: 0, limits: D1_LIMITS });
   try {
-    return { sqlite, isNew: await migrate(sqlite, name) };
+    await migrate(sqlite, name);
+    return sqlite;
   } catch (error) {
     sqlite.close();
     throw error;
   }
 }
 
-/**
- * Applies the pending migrations in one transaction, without wrangler, which takes seconds to start.
- *
- * @returns true if the database had no migrations before.
- */
-async function migrate(sqlite: DatabaseSync, database: DatabaseName): Promise<boolean> {
+/** Applies the pending migrations in one transaction, without wrangler, which takes seconds to start. */
+async function migrate(sqlite: DatabaseSync, database: DatabaseName): Promise<void> {
   const migrations = readMigrations(database);
   const known = await retryWhileBusy(async () => appliedMigrations(sqlite));
-  if (migrations.every(({ name }) => known.has(name))) return false;
+  if (migrations.every(({ name }) => known.has(name))) return;
   // As in workerd: a transaction of one process does not block reads of another one.
   await retryWhileBusy(async () => sqlite.exec("PRAGMA journal_mode = WAL"));
-  return inTransaction(sqlite, () => {
+  await inTransaction(sqlite, () => {
     // Another process may have applied migrations before this transaction began.
     const applied = appliedMigrations(sqlite);
     sqlite.exec(MIGRATIONS_TABLE);
@@ -106,7 +97,6 @@ async function migrate(sqlite: DatabaseSync, database: DatabaseName): Promise<bo
       sqlite.exec(sql);
       record.run(name);
     }
-    return applied.size === 0;
   });
 }
 

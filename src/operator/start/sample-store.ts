@@ -1,4 +1,10 @@
+import { existsSync } from "node:fs";
+import { mkdir, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import sql, { raw } from "sql-template-tag";
+import type { StoreDatabase } from "../database/database.ts";
 import { openLocalStore } from "../database/local.ts";
+import { isStore } from "../database/local-store.ts";
 import { insertInto } from "../database/row.ts";
 import { addKeys } from "../key-store/change-key.ts";
 import { createApiKey } from "../key-store/administration.ts";
@@ -25,16 +31,33 @@ export interface DemoKey {
   readonly secret: string;
 }
 
-/** Migrates the store. Fills it if both databases are new, unless `empty`. Returns the demo keys. */
+/**
+ * Migrates the store. Fills a new one, unless `empty`, also if it was made by a start that ended
+ * before that. Returns the demo keys.
+ */
 export async function prepareStore(store: string, empty: boolean): Promise<DemoKey[]> {
+  const unfinished = join(store, "unfinished");
+  if (!isStore(store)) {
+    await mkdir(store, { recursive: true });
+    await writeFile(unfinished, "");
+  }
   await using databases = await openLocalStore(store);
-  const { orders: orderDatabase, keys } = databases;
-  if (empty || !orderDatabase.isNew || !keys.isNew) return [];
+  const demoKeys = empty || !existsSync(unfinished) ? [] : await fill(databases);
+  await rm(unfinished, { force: true });
+  return demoKeys;
+}
+
+async function fill({ orders, keys }: Record<"orders" | "keys", StoreDatabase>) {
+  const isEmpty = async (database: StoreDatabase, table: string) =>
+    (await database.all(sql`SELECT 1 FROM ${raw(table)} LIMIT 1`)).length === 0;
+  if (!(await isEmpty(keys, "api_keys"))) return [];
   const created = PLANS.map((plan) => {
     const limits = plan === "enterprise" ? ENTERPRISE_LIMITS : null;
     return createApiKey({ name: `Demo ${plan}`, plan, limits, expiresAt: null }, new Date());
   });
-  await orderDatabase.transaction(SAMPLE_ORDERS.map((row) => insertInto("orders", row)));
+  if (await isEmpty(orders, "orders")) {
+    await orders.transaction(SAMPLE_ORDERS.map((row) => insertInto("orders", row)));
+  }
   await addKeys(
     keys,
     created.map(({ record }) => record),

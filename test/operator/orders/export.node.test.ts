@@ -34,7 +34,7 @@ beforeEach(() => {
     WITH RECURSIVE n (id) AS (SELECT 0 UNION ALL SELECT id + 1 FROM n WHERE id + 1 < ${STORED})
     INSERT INTO orders (id) SELECT id FROM n`);
   vi.spyOn(localStore, "isStore").mockReturnValue(true);
-  const database = { ...store, isNew: false, close: async () => {} };
+  const database = { ...store, close: async () => {} };
   vi.spyOn(local, "openLocalDatabase").mockResolvedValue(database);
 });
 afterEach(async () => {
