@@ -82,6 +82,9 @@ export async function importOrders(
     await place(database, staged, orders.count()).catch(async (error: unknown) => {
       throw (await explainFailure(database, staged)) ?? error;
     });
+    // The transaction deletes the parts, and Cloudflare may report a success of another import.
+    const left = await readStoredParts(database, importId);
+    if (left.size > 0) throw new Error("the database reported success, but placed no order");
     return comparison;
   } catch (error) {
     if (error instanceof PartsGoneError) throw error;
