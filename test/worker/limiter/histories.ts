@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import type { Limits } from "../../../src/worker/limit-rules/plans.ts";
-import { event, oneOf, step, type Step } from "../limit-rules/histories.ts";
+import { event, oneOf, step } from "../limit-rules/histories.ts";
 import { DAY_MS, HOUR_MS } from "../limit-rules/simulated-limiter.ts";
-import { FATES, PERFECT, type Wire, type World } from "./world.ts";
+import { FATES, type Wire, type World } from "./world.ts";
 
 export const ISOLATES = 3;
 
@@ -57,21 +57,6 @@ const overlappingRequests = step(
   },
 );
 
-const orderlyRequests = step(
-  "requests one after another",
-  fc.record({ times: fc.integer({ min: 1, max: 12 }), gapMs: anyGapMs }),
-  async (world: World, { times, gapMs }) => {
-    world.wires = [PERFECT];
-    for (let n = 0; n < times; n++) {
-      if (n > 0 && gapMs > 0) await world.advance(gapMs);
-      const exchange = world.send(0);
-      await world.advance(0);
-      await world.drain();
-      await exchange;
-    }
-  },
-);
-
 const passages = oneOf<World>(
   [3, step("pass time", someTime, (world, ms) => world.advance(ms))],
   [
@@ -120,11 +105,8 @@ const losses = oneOf<World>(
   [1, event("cut the database", (world) => void (world.isDatabaseCut = !world.isDatabaseCut))],
 );
 
-const historyOf = (steps: fc.Arbitrary<Step<World>>) =>
-  fc.array(steps, { maxLength: 25, size: "max" });
-
 /** Generates histories of any events on any isolate. Calls overlap, are delayed and fail. */
-export const anyHistory = historyOf(
+export const anyHistory = fc.array(
   oneOf<World>(
     [10, overlappingRequests],
     [6, passages],
@@ -132,9 +114,5 @@ export const anyHistory = historyOf(
     [1, step("learn", anyIsolate, (world, isolate) => world.learn(isolate))],
     [3, losses],
   ),
-);
-
-/** Generates histories of one isolate whose calls take no time and never fail. */
-export const anyOrderlyHistory = historyOf(
-  oneOf([10, orderlyRequests], [6, passages], [1, administration]),
+  { maxLength: 25, size: "max" },
 );

@@ -1,13 +1,11 @@
-import { isDeepStrictEqual } from "node:util";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { parseConfig } from "../../../src/worker/config.ts";
-import type { Decision } from "../../../src/worker/limit-rules/decision.ts";
 import { retryAfterSeconds } from "../../../src/worker/limit-rules/headers.ts";
-import { LimitsModel, WindowsModel } from "../limit-rules/limits-model.ts";
+import { WindowsModel } from "../limit-rules/limits-model.ts";
 import { anyBanPolicy } from "../limit-rules/histories.ts";
 import { DAY_MS, keyPolicy } from "../limit-rules/simulated-limiter.ts";
-import { anyHistory, anyLimits, anyOrderlyHistory, ISOLATES } from "./histories.ts";
+import { anyHistory, anyLimits, ISOLATES } from "./histories.ts";
 import { PERFECT, simulateTime, TIMEOUT_MS, World } from "./world.ts";
 
 const anySkews = fc.array(fc.constantFrom(0, 0, -1, 137, -5_000, 40_000), {
@@ -187,77 +185,6 @@ async function checkRetryAfter(
   expect((await next).decision).toMatchObject({ admitted: true });
   return true;
 }
-
-function answerOf({ admitted, banned, minute, day, retryAtMs }: Decision) {
-  return { admitted, banned, minute, day, retryAtMs };
-}
-
-/**
- * Checks that the isolate repeats a refusal exactly until it ends or until a report of strikes is due,
- * and the contents of each report.
- */
-function checkReports({ exchanges, reports }: World): void {
-  let told: Exchange | null = null;
-  let repeated: Exchange[] = [];
-  for (const [index, exchange] of exchanges.entries()) {
-    const { sentMs, policy } = exchange;
-    const { standsUntilMs = null, strikes = null } = (told as Exchange | null)?.decision ?? {};
-    const { countFromMs = Infinity, left = 0, waitedSinceMs = 0 } = strikes ?? {};
-    const strikesMs = repeated.map((one) => one.sentMs).filter((ms) => ms >= countFromMs);
-    const oldestMs = strikesMs[0] ?? sentMs;
-    const isMany = strikesMs.length + 1 >= Math.min(Math.ceil(left / 2), 50);
-    const isDue = sentMs >= countFromMs && (isMany || sentMs - oldestMs >= 3_000);
-    const isSameKey = isDeepStrictEqual((told as Exchange | null)?.policy, policy);
-    const isRepeated = isSameKey && sentMs < (standsUntilMs ?? 0) && !isDue;
-    const decidedBy = isRepeated ? "memory" : "object";
-    if (exchange.decidedBy !== decidedBy) expect(exchange.decidedBy).toBe(decidedBy);
-    repeated.push(exchange);
-    if (isRepeated) continue;
-    const report = reports.filter((one) => one.exchange === index);
-    const wait = strikes && {
-      ageMs: sentMs - waitedSinceMs,
-      strikes: strikesMs.length,
-      oldestStrikeAgeMs:
-        strikesMs.length > 0 ? sentMs - oldestMs : report[0]?.wait?.oldestStrikeAgeMs,
-    };
-    const expected = [{ exchange: index, refusals: repeated.length - 1, wait }];
-    if (!isDeepStrictEqual(report, expected)) expect(report).toStrictEqual(expected);
-    repeated = [];
-    told = exchange;
-  }
-}
-
-test("one isolate with one request after another gets the same decisions as from the reference model, except that a ban may come later", async () => {
-  const seen = { bans: 0, memory: 0, compared: 0, late: 0 };
-  await fc.assert(
-    fc.asyncProperty(anyPolicy, anyBanPolicy, anyOrderlyHistory, async (first, bans, history) => {
-      const world = new World(first, bans, [0]);
-      world.diskMs = 0;
-      for (const step of history) {
-        await step.play(world);
-        world.learnAll();
-      }
-      checkReports(world);
-      const model = new LimitsModel(bans);
-      for (const { policy, sentMs, decision, decidedBy } of world.exchanges) {
-        const decided = answerOf(decision!);
-        const expected = answerOf(model.request(policy, sentMs));
-        const { banned } = decided;
-        if (expected.banned && !banned) {
-          seen.late += 1;
-          break;
-        }
-        if (!isDeepStrictEqual(decided, expected)) expect(decided).toStrictEqual(expected);
-        seen.compared += 1;
-        seen.bans += Number(banned);
-        seen.memory += Number(decidedBy === "memory");
-      }
-    }),
-    { numRuns: 150 },
-  );
-  expect(Math.min(seen.bans, seen.memory)).toBeGreaterThan(50);
-  expect(seen.late).toBeLessThan(15);
-}, 120_000);
 
 test("a refusal lasts no longer if the isolate's clock is set back while it waits for the decision", async () => {
   const world = new World(keyPolicy(1, 10), parseConfig({}).bans, [0]);

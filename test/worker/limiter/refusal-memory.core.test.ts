@@ -27,7 +27,7 @@ test.each([
   expect(memory.takeReport(0)).toMatchObject({ refusals: reported - 1 });
 });
 
-test("strikes are reported 3 seconds after the oldest, and then counted from 0", () => {
+test("one strike or two are reported 3 seconds after the oldest, and then counted from 0", () => {
   const memory = refusedFor(1_000);
   for (const beganMs of [100, 10_000]) {
     for (const ageMs of [0, 2_999]) {
@@ -37,4 +37,6 @@ test("strikes are reported 3 seconds after the oldest, and then counted from 0",
     const wait = { ageMs: beganMs + 3_000, strikes: 2, oldestStrikeAgeMs: 3_000 };
     expect(memory.takeReport(beganMs + 3_000)).toEqual({ refusals: 2, wait });
   }
+  expect(memory.repeat(20_000, POLICY)).not.toBeNull();
+  expect(memory.repeat(23_000, POLICY)).toBeNull();
 });

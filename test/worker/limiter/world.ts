@@ -132,8 +132,6 @@ export class World {
   readonly faults: string[] = [];
   /** The refusals from memory that calls reported, each call counted once. */
   reportedRefusals = 0;
-  /** The report of each call, and the index in `exchanges` of the request that caused the call. */
-  readonly reports: { exchange: number; refusals: number; wait: rules.WaitReport | null }[] = [];
   /** The number of failed calls with a report. */
   lostReports = 0;
   /** The largest totals reported for each day: admissions, refusals, strikes and bans. */
@@ -329,8 +327,7 @@ export class World {
     this.calledMs = this.nowMs;
     const { fate, outMs, backMs } = this.wires[0] ?? PERFECT;
     if (this.wires.length > 1) this.wires.shift();
-    const [, , refusals, nonce, { wait }] = args;
-    this.reports.push({ exchange: this.exchanges.length, refusals, wait });
+    const [, , refusals, nonce] = args;
     const attempts = this.#attempt(nonce);
     isolate.underWay += 1;
     isolate.last = null;

@@ -110,7 +110,7 @@ test.each([4, 99])("a list queries in groups what memory lacks; own segments: %i
 test.each([0, 1])(
   "a list reserves what it holds, and frees it; known segments: %i",
   async (known) => {
-    const underWay = new ListsUnderWay(40_000, 60_000);
+    const underWay = new ListsUnderWay(24_000, 60_000);
     const ownBytes = 1_000;
     const reservation = underWay.reserve(ownBytes)!;
     reservation.grow(known * 10 * MAX_SHORTHAND_BYTES);

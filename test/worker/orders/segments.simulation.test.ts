@@ -1,8 +1,6 @@
 import fc from "fast-check";
-import { afterAll, expect, test, vi } from "vitest";
+import { afterAll, expect, test } from "vitest";
 import { INT64_MAX, INT64_MIN } from "../../../src/worker/orders/int64.ts";
-import { ListsUnderWay, type Reservation } from "../../../src/worker/orders/lists-under-way.ts";
-import { SegmentMemory } from "../../../src/worker/orders/segment-memory.ts";
 import {
   bulkChange,
   MAX_SEGMENT_ORDERS,
@@ -185,88 +183,3 @@ function sequence(): number {
 function ownerOf(rows: readonly SegmentRow[], order: bigint): bigint | undefined {
   return rows.findLast(({ firstId }) => firstId <= order)?.firstId;
 }
-
-test("the memory keeps the segments of the newest manifest in the order of their arrival, while they fit", () => {
-  const anyVersion = fc.constantFrom(..."abcdef");
-  const anyStep = fc.oneof(
-    fc.record({ renewed: fc.uniqueArray(anyVersion, { maxLength: 6 }) }),
-    fc.record({ added: anyVersion, length: fc.constantFrom(0, 44, 144, 244) }),
-  );
-  fc.assert(
-    fc.property(fc.array(anyStep, { maxLength: 30 }), (steps) => {
-      const maxBytes = 1_000;
-      const memory = new SegmentMemory(maxBytes);
-      let listed: readonly string[] = [];
-      let kept = new Map<string, string>();
-      for (const one of steps) {
-        if ("renewed" in one) {
-          listed = one.renewed;
-          kept = new Map([...kept].filter(([version]) => listed.includes(version)));
-          const manifest = listed.map((version) => ({
-            version,
-            firstId: "0",
-            lastId: "0",
-            count: 1,
-          }));
-          memory.setManifest({ version: "list", sequence: 1, segments: manifest });
-        } else {
-          const text = "x".repeat(one.length);
-          const bytes = [...kept.values(), text].reduce((all, { length }) => all + length + 256, 0);
-          const isNew = listed.includes(one.added) && !kept.has(one.added);
-          if (isNew && bytes <= maxBytes) kept.set(one.added, text);
-          memory.add(one.added, text);
-        }
-        expect(memory.versions).toStrictEqual(listed.filter((version) => kept.has(version)));
-        for (const version of "abcdef") expect(memory.get(version)).toBe(kept.get(version));
-      }
-      expect([memory.holds(maxBytes), memory.holds(maxBytes + 1)]).toStrictEqual([true, false]);
-    }),
-    { numRuns: 500 },
-  );
-});
-
-test("lists reserve memory while it suffices or none else is sent, and lose it when they stall", () => {
-  const anyStep = fc.record({
-    do: fc.constantFrom("reserve", "reserve", "grow", "shrink", "progressed", "release", "wait"),
-    list: fc.nat(3),
-    bytes: fc.constantFrom(10, 25, 50, 110),
-    ms: fc.constantFrom(400, 1_000, 1_001),
-  });
-  fc.assert(
-    fc.property(fc.array(anyStep, { maxLength: 40 }), (steps) => {
-      let nowMs = 0;
-      const clock = vi.spyOn(Date, "now").mockImplementation(() => nowMs);
-      const underWay = new ListsUnderWay(100, 1_000);
-      let lists: { bytes: number; atMs: number; reservation: Reservation }[] = [];
-      const sum = () => lists.reduce((all, { bytes }) => all + bytes, 0);
-      for (const one of steps) {
-        const sent = lists[one.list];
-        if (one.do === "wait") nowMs += one.ms;
-        else if (one.do === "reserve") {
-          lists = lists.filter(({ atMs }) => nowMs - atMs <= 1_000);
-          const reservation = underWay.reserve(one.bytes);
-          expect(reservation !== null).toBe(lists.length === 0 || sum() + one.bytes <= 100);
-          if (reservation !== null) lists.push({ bytes: one.bytes, atMs: nowMs, reservation });
-        } else if (sent !== undefined) {
-          if (one.do === "grow") {
-            const isGranted = sum() + one.bytes <= 50;
-            expect(sent.reservation.grow(one.bytes)).toBe(isGranted);
-            if (isGranted) sent.bytes += one.bytes;
-          } else if (one.do === "shrink") {
-            sent.reservation.shrink(5);
-            sent.bytes -= 5;
-          } else if (one.do === "progressed") {
-            sent.reservation.progressed();
-            sent.atMs = nowMs;
-          } else {
-            sent.reservation.release();
-            lists = lists.filter((other) => other !== sent);
-          }
-        }
-        expect(underWay.bytes).toBe(sum());
-      }
-      clock.mockRestore();
-    }),
-    { numRuns: 500 },
-  );
-});
