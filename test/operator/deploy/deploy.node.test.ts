@@ -14,7 +14,7 @@ import { FakeCloudflare, Lie, LostConnection } from "./fake-cloudflare.ts";
 import { atEveryCall, shortenPauses } from "./faults.ts";
 import { HEALTHY } from "./fake-workers.ts";
 import { runFakeWrangler } from "./fake-wrangler.ts";
-import type { ApiCall } from "./route.ts";
+import { type ApiCall, ApiError } from "./route.ts";
 import type { Outcome } from "./run-command.ts";
 
 const labelRealCommit = checks.labelCommit;
@@ -113,6 +113,7 @@ it(
       ...migrate(ORDERS),
       ...migrate(KEYS),
       `deploy ${WORKER}`,
+      `change the settings of ${WORKER}`,
       `attach ${DOMAIN}`,
       // Deploys the same version again, to record that the trial requests succeeded.
       `deploy ${WORKER}: ${cloudflare.workers.find(WORKER).versions.current} 100 %`,
@@ -160,9 +161,11 @@ it(
       ...migrate(ORDERS, 1),
       ...migrate(KEYS, 1),
       `upload ${WORKER}`,
+      `change the settings of ${WORKER}`,
       `deploy ${WORKER}: ${before} 100 %, ${version} 0 %`,
       `deploy ${WORKER}: ${version} 100 %`,
       `deploy ${WORKER}: ${version} 100 %`,
+      `change the settings of ${WORKER}`,
     ]);
     const trial = {
       url: `https://${HOST}`,
@@ -287,6 +290,11 @@ describe("whatever happens at any step", () => {
           );
         }
         if (status === 0) return expect(isFinished(before), label).toBe(true);
+        if (!isFirst && /lies.* try promises:/.test(label)) {
+          expect(stderr).toContain(
+            `failed: https://${HOST} breaks its promises:\nHEAD: has a body (request r-1)\nAll traffic is back`,
+          );
+        }
         expect(stderr, label).toMatch(/^error: ".*" failed: ./);
         const claims = CLAIMS.flatMap(([claim, isTrue]) => {
           const said = claim.exec(stderr);
@@ -356,29 +364,23 @@ describe("a trial", () => {
     expect(cloudflare.changes.at(-1)).toBe(`deploy ${WORKER}: ${before} 100 %`);
   });
 
-  it("that breaks a promise sends all traffic back to the version before", async () => {
-    const { versions, before } = cloudflare.deployService("staging");
-    verify.mockResolvedValueOnce(KEPT).mockResolvedValueOnce(NOT_KEPT);
-    const { status, stderr } = await deployToStaging();
-    expect(status).toBe(1);
-    expect(stderr).toContain(
-      `failed: https://${HOST} breaks its promises:\nHEAD: has a body (request r-1)\nAll traffic is back`,
-    );
-    expect(versions.current).toBe(before);
-  });
-
   it("begins again while the version is not healthy, also after another version has answered", async () => {
     cloudflare.deployService("staging");
     shortenPauses();
     const unhealthy = [BROKEN];
     cloudflare.workers.answer = () => unhealthy.pop() ?? HEALTHY;
+    const clock = vi.spyOn(performance, "now").mockReturnValue(0);
     const cause = new OtherVersionError("GET / is not answered by the version");
     verify.mockImplementationOnce(async () => {
+      clock.mockReturnValue(59_000);
       unhealthy.push(BROKEN);
       throw new Error(cause.message, { cause });
     });
     expect(await deployToStaging("--patience", "60")).toMatchObject({ status: 0 });
+    clock.mockRestore();
     expect(verify).toHaveBeenCalledTimes(3);
+    // Five at once, for each of two failed and three successful attempts.
+    expect(cloudflare.workers.requests).toHaveLength(25);
   });
 });
 
@@ -400,6 +402,10 @@ describe("near reads", () => {
     expect(status).toBe(0);
     expect(stdout).toMatch(/takes up to a day: PUT .*\n$/);
     expect(stdout).toContain(switchOf("disabled"));
+    const options = { env: expect.objectContaining({ LIST_READS: "nearest" }), isShielded: true };
+    expect(runWrangler).toHaveBeenCalledWith(expect.arrayContaining(["upload"]), options);
+    const triggers = ["triggers", "deploy", "--env", "staging"];
+    expect(runWrangler).toHaveBeenCalledWith(triggers, { isShielded: true });
   });
 
   it("stop a first roll-out after it has created the database, until it is replicated", async () => {
@@ -419,99 +425,92 @@ describe("near reads", () => {
   });
 });
 
-/** Creates a deployed service, changes its wrangler.toml, and returns the arguments of `deploy`. */
-function deployWith(
-  changes: Partial<settings.Settings>,
-  ...args: readonly string[]
-): readonly string[] {
-  cloudflare.deployService("staging");
-  changeSettings(changes);
-  return args;
-}
-
-/** Creates databases without a Worker, one of them with a row, and returns arguments of `deploy`. */
-function createWith(database: string, row: string): readonly string[] {
+/** Creates databases without a Worker, one of them with a row. */
+function createWith(database: string, row: string): void {
   cloudflare.d1.createStore("staging");
   cloudflare.d1.find(database).sqlite.exec(`INSERT INTO ${row}`);
-  return CREATE;
 }
 
-/** Each refusal, with a function that causes it and returns `deploy`'s arguments. */
-const REFUSALS: readonly (readonly [string | RegExp, () => readonly string[]])[] = [
-  [`database ${ORDERS} holds data`, () => createWith(ORDERS, "orders (id) VALUES (1)")],
+/** Each refusal, with the arguments and the cause. Without `--create`, the service is deployed. */
+const REFUSALS: readonly (readonly [string | RegExp, readonly string[], () => unknown])[] = [
+  [`database ${ORDERS} holds data`, CREATE, () => createWith(ORDERS, "orders (id) VALUES (1)")],
   [
     `no Worker ${WORKER}, but the database ${ORDERS} holds data`,
+    CREATE,
     () => createWith(ORDERS, "cancelled_orders (cancelled_at, id) VALUES (1, 1)"),
   ],
   [
     `database ${KEYS} holds data`,
+    CREATE,
     () => createWith(KEYS, "key_changes VALUES (1, 1, 'ada', 'create', 'key_1', '{}')"),
   ],
   [
-    `the database ${KEYS} exists already, outside the jurisdiction eu. No database can move. It is empty: npx wrangler d1 delete ${KEYS}`,
-    () => {
-      cloudflare.d1.create(ORDERS, "eu");
-      cloudflare.d1.create(KEYS);
-      return ["--create", "--jurisdiction", "eu"];
-    },
+    `no Worker ${WORKER}, but the database ${KEYS} holds data`,
+    CREATE,
+    () =>
+      createWith(KEYS, "api_keys (id, hash, name, plan, created_at) VALUES (1, 2, 3, 'pro', 4)"),
   ],
-  [`there is no Worker ${WORKER}. Add --create for a first roll-out`, () => []],
-  [`the Worker ${WORKER} exists already. Leave out --create`, () => deployWith({}, ...CREATE)],
+  [
+    `the database ${KEYS} exists already, outside the jurisdiction eu. No database can move. It is empty: npx wrangler d1 delete ${KEYS}`,
+    ["--create", "--jurisdiction", "eu"],
+    () => [cloudflare.d1.create(ORDERS, "eu"), cloudflare.d1.create(KEYS)],
+  ],
+  [`there is no Worker ${WORKER}. Add --create for a first roll-out`, [], () => cloudflare.clear()],
+  [
+    `the Worker ${WORKER} exists already. Leave out --create`,
+    CREATE,
+    () => cloudflare.deployService("staging"),
+  ],
   [
     `the Worker ${WORKER} exists, but there is no database x-keys`,
-    () => deployWith({ databases: { orders: ORDERS, keys: "x-keys" } }),
+    [],
+    () => changeSettings({ databases: { orders: ORDERS, keys: "x-keys" } }),
   ],
   [
     /uses the database [\w-]{36} as ORDERS, but x-orders is [\w-]{36}/,
+    [],
     () => {
       cloudflare.d1.create("x-orders");
-      return deployWith({ databases: { orders: "x-orders", keys: KEYS } });
+      changeSettings({ databases: { orders: "x-orders", keys: KEYS } });
     },
   ],
-  ["has the migration v2 of Durable Objects", () => deployWith({ migrationTag: "v2" })],
+  ["has the migration v2 of Durable Objects", [], () => changeSettings({ migrationTag: "v2" })],
   [
     /[\w-]{36} 60 %, [\w-]{36} 40 %/,
+    [],
     () => {
-      const { versions, before } = cloudflare.deployService("staging");
+      const { versions } = cloudflare.workers.find(WORKER);
       const other = { version_id: versions.upload("other"), percentage: 40 };
-      versions.divide([{ version_id: before, percentage: 60 }, other]);
-      return [];
+      versions.divide([{ version_id: versions.current ?? "", percentage: 60 }, other]);
     },
   ],
   [
     "then run: npx wrangler triggers deploy --env staging",
-    () => {
-      cloudflare.workers.offWorkersDev.add(WORKER);
-      return deployWith({});
-    },
+    [],
+    () => cloudflare.workers.offWorkersDev.add(WORKER),
   ],
   [
     `${DOMAIN} is the address of the Worker shop`,
-    () => {
-      cloudflare.workers.domains.set(DOMAIN, "shop");
-      return deployWith({}, "--domain", DOMAIN);
-    },
+    ["--domain", DOMAIN],
+    () => cloudflare.workers.domains.set(DOMAIN, "shop"),
   ],
   [
-    `${DOMAIN} is in use (A 192.0.2.1)`,
+    "shop.example is in use (A a, AAAA a, CNAME a)",
+    ["--domain", "shop.example"],
     () => {
-      cloudflare.workers.records.push({ name: DOMAIN, type: "A", content: "192.0.2.1" });
-      return deployWith({}, "--domain", DOMAIN);
+      for (const type of ["A", "AAAA", "CNAME", "TXT"])
+        cloudflare.workers.records.push({ name: "shop.example", type, content: "a" });
     },
   ],
-  ["no zone of this login", () => deployWith({}, "--domain", "orders.other.example")],
-  [
-    "Authentication error",
-    () => {
-      vi.stubEnv("CLOUDFLARE_API_TOKEN", "wrong");
-      return [];
-    },
-  ],
+  ["no zone of this login", ["--domain", "orders.other.example"], () => {}],
+  ["Authentication error", [], () => vi.stubEnv("CLOUDFLARE_API_TOKEN", "wrong")],
 ];
 
 describe("a deployment changes nothing, and refuses", () => {
-  it.each(REFUSALS)("%s", async (message, prepare) => {
-    const { status, stderr } = await deployToStaging(...prepare());
+  it.each(REFUSALS)("%s", async (message, args, cause) => {
+    if (!args.includes("--create")) cloudflare.deployService("staging");
+    cause();
+    const { status, stderr } = await deployToStaging(...args);
     expect(status).toBe(1);
     expect(stderr).toMatch(message);
     expect(stderr).toContain("Nothing was changed.");
@@ -556,17 +555,25 @@ it.each([{ isOnWorkersDev: false }, { crons: ["1 * * * *"] }])(
   },
 );
 
-it("does not take the trial of an earlier deployment for its own", async () => {
+it.each([
+  [new LostConnection(), 3],
+  [new ApiError(403, 10_000, "Forbidden"), 1],
+])("does not take an earlier trial for its own: %s, %i attempts", async (error, attempts) => {
   labelCommit.mockResolvedValue({ message: "v1" });
   const { versions, before } = cloudflare.deployService("staging");
   const earlier = { version_id: versions.upload("earlier"), percentage: 0 };
   versions.divide([{ version_id: before, percentage: 100 }, earlier], "trial of v1");
   shortenPauses();
+  let posted = 0;
   cloudflare.interfere = ({ method, path }) => {
-    if (method === "POST" && path.endsWith("/deployments")) throw new LostConnection();
+    if (method !== "POST" || !path.endsWith("/deployments")) return;
+    posted += 1;
+    throw error;
   };
   const { stderr } = await deployToStaging();
   expect(stderr).toContain('"Make the new version available without traffic" failed');
+  // Those of the rollback, too.
+  expect(posted).toBe(2 * attempts);
 });
 
 it("the commands of docs/operating.md deploy both environments first and again", async () => {

@@ -75,7 +75,7 @@ function logRequest(fields: object): void {
 
 /** Runs a line of the runbook, with `--yes` where it asks, and returns stdout and stderr. */
 async function type(line: string, variables: Readonly<Record<string, string>>): Promise<string[]> {
-  const { words, input, output } = parseLine(line, variables, read);
+  const { words, input, output } = parseLine(line, variables);
   const [program, ...args] = words.filter((word) => word !== "-s");
   if (program === "npx") {
     // The real wrangler takes seconds.
@@ -241,7 +241,7 @@ it("every command of docs/operating.md is known", async () => {
   const lines = readCases("docs/operating.md").flatMap(({ commands }) => commands);
   expect(lines.length).toBeGreaterThanOrEqual(30);
   for (const line of lines) {
-    const { words } = parseLine(line.replace(/^PUBLIC_URL=\S+ /, ""), {}, () => "");
+    const { words } = parseLine(line.replace(/^PUBLIC_URL=\S+ /, ""));
     const [npm, name = "", ...args] = words.filter((word) => !/^(?:run|-s|--)$/.test(word));
     const program = await PROGRAMS[name]?.();
     expect([npm, program], line).toEqual(["npm", expect.anything()]);

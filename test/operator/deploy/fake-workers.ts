@@ -134,7 +134,9 @@ export class FakeWorkers {
     },
     "GET /workers/scripts/:/secrets": (_, name) => (this.find(name), []),
     "GET /workers/scripts/:/settings": (_, name) => ({ bindings: this.find(name).bindings }),
-    "PATCH /workers/scripts/:/script-settings": () => ({}),
+    "PATCH /workers/scripts/:/script-settings": ({ change }, name) => {
+      change(`change the settings of ${name}`);
+    },
     "GET /workers/scripts/:/versions": (_, name) => ({ items: this.find(name).versions.list }),
     "GET /workers/scripts/:/versions/:": (_, name, id) => this.find(name).versions.describe(id),
     "POST /workers/scripts/:/versions": (call, name) => {
