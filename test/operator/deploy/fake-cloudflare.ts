@@ -169,8 +169,8 @@ export class FakeCloudflare {
       method: request.method,
       path: decodeURIComponent(pathname.replace(BASE, "").replace(`/accounts/${ACCOUNT}`, "")),
       query: searchParams,
-      contentType: request.headers.get("Content-Type") ?? "",
-      body: Buffer.from(await request.arrayBuffer()),
+      form: () => request.formData(),
+      body: Buffer.from(await request.clone().arrayBuffer()),
       change: (text) => void this.changes.push(text),
     };
     try {
@@ -191,9 +191,8 @@ export class FakeCloudflare {
   }
 
   async #result(call: ApiCall, authorization: string | null): Promise<unknown> {
-    const token = call.path === "/workers/assets/upload" ? this.workers.jwt : TOKEN;
     const isSigned = call.path.startsWith("/upload/");
-    if (!isSigned && authorization !== `Bearer ${token}`) {
+    if (!isSigned && authorization !== `Bearer ${TOKEN}`) {
       throw new ApiError(401, 10000, "Authentication error");
     }
     const interfereAfter = this.interfere(call);

@@ -33,9 +33,7 @@ export class FakeD1 {
 
   /** The project's migrations for this database. */
   get migrations() {
-    const database = DATABASE_NAMES.find((name) => this.name.endsWith(`-${name}`));
-    if (database === undefined) throw new Error(`${this.name} is none of the project's databases`);
-    return readMigrations(database);
+    return readMigrations(this.name.endsWith("-keys") ? "keys" : "orders");
   }
 
   /** Applies the project's migrations as wrangler would, except for the last `without`. */
@@ -79,7 +77,7 @@ export class FakeD1 {
 
   bookmarkAt(time: string): string {
     const state = this.#states.findLast(({ atMs }) => atMs <= Date.parse(time));
-    if (state === undefined) throw new Error(`no bookmark for ${time}`);
+    if (state === undefined) throw new ApiError(400, 7500, `no bookmark for ${time}`);
     return state.bookmark;
   }
 
@@ -106,9 +104,6 @@ export class FakeD1 {
       const text = statement.sourceSQL;
       if (Buffer.byteLength(text) > MAX_STATEMENT_BYTES) {
         throw new Error("statement too long: SQLITE_TOOBIG");
-      }
-      if (/^\s*(begin|commit|rollback|savepoint)\b/i.test(text)) {
-        throw new Error("cannot start a transaction within a transaction: SQLITE_ERROR");
       }
       statement.setReadBigInts(true);
       yield { results: statement.all(...params).map(asDoubles) };

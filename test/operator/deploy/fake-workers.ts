@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { type ApiCall, ApiError, bodyOf, formOf, type Routes } from "./route.ts";
+import { type ApiCall, ApiError, bodyOf, type Routes } from "./route.ts";
 
 interface Share {
   readonly version_id: string;
@@ -107,10 +107,8 @@ export class FakeWorkers {
   readonly domains = new Map<string, string>();
   /** The DNS records of the account's only zone. */
   readonly records: Readonly<Record<"name" | "type" | "content", string>>[] = [];
-  /** The uploaded static files, by path. */
-  readonly files = new Map<string, string>();
-  /** The token that authorizes only the upload of static files, with two parts of empty JSON. */
-  readonly jwt = "e30.e30.signature";
+  /** The static files, by path. */
+  files: Readonly<Record<string, { readonly size: number }>> = {};
   /** If true, ignores version overrides, as Cloudflare does for a short time after an upload. */
   ignoresOverrides = false;
   /** Handles the requests without an override, as some servers do shortly after a deployment. */
@@ -118,8 +116,6 @@ export class FakeWorkers {
   /** Returns the response of a deployed Worker. Tests replace this function. */
   answer: (authorization: string, request: WorkerRequest) => WorkerAnswer = (_, { path }) =>
     path === "/healthz" ? HEALTHY : UNAUTHORIZED;
-  /** The hashes of the files that wrangler is about to upload, by path. */
-  #manifest: Readonly<Record<string, { readonly hash: string }>> = {};
 
   readonly routes: Routes = {
     "GET /workers/subdomain": () => ({ subdomain: "example" }),
@@ -162,10 +158,10 @@ export class FakeWorkers {
       return {};
     },
     "POST /workers/scripts/:/assets-upload-session": (call) => {
-      this.#manifest = bodyOf<{ manifest: Record<string, { hash: string }> }>(call).manifest;
-      return { jwt: this.jwt, buckets: [Object.values(this.#manifest).map(({ hash }) => hash)] };
+      this.files = bodyOf<{ manifest: Record<string, { size: number }> }>(call).manifest;
+      // Cloudflare has all of these files already.
+      return { jwt: "e30.e30.signature", buckets: [] };
     },
-    "POST /workers/assets/upload": (call) => this.#uploadFiles(call),
     "GET /workers/domains": () =>
       [...this.domains].map(([hostname, service]) => ({ hostname, service })),
     "PUT /workers/domains": (call) => this.#attach(call),
@@ -228,23 +224,15 @@ export class FakeWorkers {
   }
 
   async #upload(call: ApiCall, name: string): Promise<{ readonly id: string }> {
-    const metadata = JSON.parse((await formOf(call)).get("metadata") as string) as Metadata;
-    const { bindings, assets, annotations } = metadata;
+    const form = await call.form();
+    const { bindings, migrations, assets, annotations }: Metadata = JSON.parse(
+      form.get("metadata") as string,
+    );
     const { versions = new FakeVersions(), migrationTag: tagBefore } = this.scripts.get(name) ?? {};
-    const migrationTag = metadata.migrations?.new_tag ?? tagBefore;
+    const migrationTag = migrations?.new_tag ?? tagBefore;
     this.scripts.set(name, { bindings, migrationTag, versions, assets: assets?.config });
     const { "workers/message": message, "workers/tag": tag } = annotations ?? {};
     const id = versions.upload(message, tag, bindings);
     return Object.assign({ id, metadata: {} }, { startup_time_ms: 5, resources: { script: {} } });
-  }
-
-  async #uploadFiles(call: ApiCall): Promise<object> {
-    const form = await formOf(call);
-    for (const [path, { hash }] of Object.entries(this.#manifest)) {
-      const part = form.get(hash);
-      const base64 = part === null || typeof part === "string" ? part : await part.text();
-      if (base64 !== null) this.files.set(path, Buffer.from(base64, "base64").toString());
-    }
-    return { jwt: this.jwt };
   }
 }
