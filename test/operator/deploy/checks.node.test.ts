@@ -1,5 +1,12 @@
 import { execFileSync } from "node:child_process";
-import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  appendFileSync,
+  copyFileSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
@@ -116,13 +123,14 @@ describe("the check of the commit before a deployment to production", () => {
 
 describe("the settings of an environment", () => {
   it("are those of wrangler.toml", async () => {
+    appendFileSync(join(folder, "wrangler.toml"), '[[migrations]]\ntag = "v2"\n');
     expect(await readCheckedSettings("production", folder)).toEqual({
       env: "production",
       worker: "store-orders-production",
       databases: { orders: "store-orders-production-orders", keys: "store-orders-production-keys" },
       vars: { REQUEST_LOG: "all" },
       hasCustomDomain: false,
-      migrationTag: "v1",
+      migrationTag: "v2",
       codeUpdateStrategy: { mode: "immediate" },
       unversioned: { observability: expect.objectContaining({ enabled: true }) },
       isOnWorkersDev: true,

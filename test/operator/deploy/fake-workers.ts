@@ -15,16 +15,14 @@ interface Deployment {
 
 /** The versions and deployments of one Worker, the newest first, as the API shows them. */
 export class FakeVersions {
-  readonly list: { readonly id: string; readonly annotations: Annotations }[] = [];
+  readonly list: { readonly id: string; readonly [part: string]: unknown }[] = [];
   readonly deployments: Deployment[] = [];
 
   /** Adds a version without traffic, and returns its id. */
   upload(message = "", tag?: string, bindings: readonly object[] = []): string {
     const id = randomUUID();
     const annotations = { "workers/message": message, "workers/tag": tag };
-    this.list.unshift(
-      Object.assign({ id, annotations }, { metadata: {}, resources: { bindings } }),
-    );
+    this.list.unshift({ id, annotations, metadata: {}, resources: { bindings } });
     return id;
   }
 
@@ -92,9 +90,8 @@ interface WorkerRequest {
 const ZONE = "shop.example";
 
 export const UNAUTHORIZED: WorkerAnswer = { status: 401, body: '{"code":"unauthorized"}' };
-const OK = { orders: "ok", keys: "ok", limiter: "ok" };
 /** The response of /healthz. */
-export const HEALTHY: WorkerAnswer = { status: 200, body: JSON.stringify(OK) };
+export const HEALTHY: WorkerAnswer = { status: 200, body: '{"orders":"ok"}' };
 
 /** A fake of the API endpoints for Workers: versions, static files, triggers, domains, requests. */
 export class FakeWorkers {
@@ -114,12 +111,14 @@ export class FakeWorkers {
   /** Handles the requests without an override, as some servers do shortly after a deployment. */
   lateVersion: string | undefined;
   /** Returns the response of a deployed Worker. Tests replace this function. */
-  answer: (authorization: string, request: WorkerRequest) => WorkerAnswer = (_, { path }) =>
+  answer: (request: WorkerRequest) => WorkerAnswer = ({ path }) =>
     path === "/healthz" ? HEALTHY : UNAUTHORIZED;
 
   readonly routes: Routes = {
     "GET /workers/subdomain": () => ({ subdomain: "example" }),
-    "GET /workers/services/:": (_, name) => this.#service(name),
+    "GET /workers/services/:": (_, name) => ({
+      default_environment: { script: { migration_tag: this.find(name).migrationTag } },
+    }),
     "GET /workers/workers/:": (_, name) => ({ subdomain: this.#subdomain(name) }),
     "PATCH /workers/workers/:": (_, name) => ({ subdomain: this.#subdomain(name) }),
     "PUT /workers/scripts/:": async (call, name) => {
@@ -187,10 +186,9 @@ export class FakeWorkers {
     const version = isNamed
       ? versions.answering(asked)
       : (this.lateVersion ?? versions.answering(undefined));
-    const authorization = headers.get("Authorization") ?? "";
-    const request = { hostname, path, authorization, version };
+    const request = { hostname, path, authorization: headers.get("Authorization") ?? "", version };
     this.requests.push(request);
-    return { ...this.answer(authorization, request), ...(version !== undefined && { version }) };
+    return { ...this.answer(request), ...(version !== undefined && { version }) };
   }
 
   #subdomain(name: string): object {
@@ -198,20 +196,12 @@ export class FakeWorkers {
     return { enabled: !this.offWorkersDev.has(name) };
   }
 
-  #service(name: string): object {
-    if (!this.scripts.has(name)) {
-      throw new ApiError(404, 10090, "workers.api.error.service_not_found");
-    }
-    const script = { migration_tag: this.find(name).migrationTag };
-    return { default_environment: { script } };
-  }
-
   #attach(call: ApiCall): object {
     const { hostname = "", service = "" } = bodyOf<Record<string, string>>(call);
     call.change(`attach ${hostname}`);
     this.find(service);
     this.domains.set(hostname, service);
-    return { hostname, service };
+    return {};
   }
 
   #deploy(call: ApiCall, name: string): object {

@@ -160,14 +160,11 @@ describe("npm run metrics", () => {
     for (const [, called] of sql.matchAll(/(\w+)\(/g)) expect(called).toMatch(functions);
   });
 
-  it("prints a table, or a sentence if there are no rows", async () => {
+  it("prints a table, or a sentence if no requests are of the last hours or of a key", async () => {
     expect((await metrics("errors", ...PRODUCTION)).stdout).toContain("GRU            4       3");
     expect((await metrics("banned", ...PRODUCTION, "--hours", "1")).stdout).toBe(
       "No matching requests.\n",
     );
-  });
-
-  it("limits the requests to the last hours, and to one key", async () => {
     const all = await metrics("degraded", ...PRODUCTION, "--hours", "31", "--json");
     expect(JSON.parse(all.stdout)).toHaveLength(3);
     const one = await metrics("refused", ...PRODUCTION, "--key", PETS, "--json");
@@ -276,7 +273,7 @@ describe("npm run metrics -- check", () => {
   it("asks /healthz at every address, or at the one of --url", async () => {
     const { answer, domains } = cloudflare.workers;
     domains.set("orders.shop.example", "store-orders-production");
-    cloudflare.workers.answer = (_, { hostname }) =>
+    cloudflare.workers.answer = ({ hostname }) =>
       hostname === "orders.shop.example" ? HEALTHY : { status: 503, body: "" };
     const all = await check(VALUES);
     expect(all.status).toBe(3);

@@ -20,6 +20,7 @@ beforeEach(() => {
   cloudflare.interfere = () => {};
 });
 
+const daysAgo = (days: number) => new Date(Date.now() - 86_400_000 * days).toISOString();
 const database = () => cloudflare.d1.find(NAME);
 
 function timeTravel(...args: string[]): Promise<Outcome> {
@@ -140,7 +141,8 @@ describe("npm run time-travel", () => {
   it.each([
     [["bookmark", "--env", "staging"], 2, "required option '--database <database>' not specified"],
     [["bookmark", "--database", "keys"], 2, "the local store has no Time Travel; copy its folder"],
-    [["bookmark", ...OF_KEYS, "--at", "2026-01-01"], 2, "in the past, within the last 30 days"],
+    [["bookmark", ...OF_KEYS, "--at", daysAgo(31)], 2, "in the past, within the last 30 days"],
+    [["bookmark", ...OF_KEYS, "--at", daysAgo(29)], 1, "no bookmark for"],
     [["bookmark", ...OF_KEYS, "--at", "2999-01-01"], 2, "in the past, within the last 30 days"],
     [["bookmark", "--database=keys", "--env", "production"], 1, "there is none yet: run `npm run"],
     [["restore", ...OF_KEYS], 2, "--at TIME or --bookmark BOOKMARK"],
