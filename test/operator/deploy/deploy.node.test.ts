@@ -54,7 +54,6 @@ beforeEach(async () => {
 afterEach(async () => {
   vi.resetAllMocks();
   vi.unstubAllGlobals();
-  vi.unstubAllEnvs();
   await cloudflare.stop();
 });
 
@@ -376,41 +375,30 @@ describe("a trial", () => {
   });
 });
 
-describe("near reads", () => {
-  beforeEach(() => changeSettings({ vars: { LIST_READS: "nearest" } }));
+it("near reads stop a first roll-out after it has created the database, until it is replicated", async () => {
+  changeSettings({ vars: { LIST_READS: "nearest" } });
   const isOff = `LIST_READS is nearest, but the database ${ORDERS} is not replicated`;
   const switchOf = (mode: string) =>
     `/d1/database/${cloudflare.d1.find(ORDERS).uuid} with {"read_replication":{"mode":"${mode}"}}`;
-
-  it("change the reference page, and a deployment says how to switch the replicas off", async () => {
-    cloudflare.deployService("staging");
-    cloudflare.d1.find(ORDERS).replication = "auto";
-    const { status, stdout } = await deployToStaging();
-    expect(status).toBe(0);
-    expect(stdout).toMatch(/takes up to a day: PUT .*\n$/);
-    expect(stdout).toContain(switchOf("disabled"));
-    const options = { env: expect.objectContaining({ LIST_READS: "nearest" }), isShielded: true };
-    expect(runWrangler).toHaveBeenCalledWith(expect.arrayContaining(["upload"]), options);
-    const triggers = ["triggers", "deploy", "--env", "staging"];
-    expect(runWrangler).toHaveBeenCalledWith(triggers, { isShielded: true });
-  });
-
-  it("stop a first roll-out after it has created the database, until it is replicated", async () => {
-    const { status, stderr } = await deployToStaging(...CREATE);
-    expect(status).toBe(1);
-    const advice = `${switchOf("auto")}, or use Cloudflare's dashboard. To switch it off again takes`;
-    for (const part of [isOff, advice, "it goes on with what exists"])
-      expect(stderr).toContain(part);
-    expect(cloudflare.changes).toEqual(
-      [ORDERS, KEYS].map((name) => `create database ${name} in weur`),
-    );
-    const again = await deployToStaging(...CREATE);
-    expect(again).toMatchObject({ status: 1, stderr: expect.stringContaining(isOff) });
-    expect(again.stderr).toContain("Nothing was changed.");
-    cloudflare.d1.find(ORDERS).replication = "auto";
-    const { stdout } = await deploy(...lineToGoOn(stderr));
-    expect(stdout).toContain(switchOf("disabled"));
-  });
+  const { status, stderr } = await deployToStaging(...CREATE);
+  expect(status).toBe(1);
+  const advice = `${switchOf("auto")}, or use Cloudflare's dashboard. To switch it off again takes`;
+  for (const part of [isOff, advice, "it goes on with what exists"]) expect(stderr).toContain(part);
+  expect(cloudflare.changes).toEqual(
+    [ORDERS, KEYS].map((name) => `create database ${name} in weur`),
+  );
+  const again = await deployToStaging(...CREATE);
+  expect(again).toMatchObject({ status: 1, stderr: expect.stringContaining(isOff) });
+  expect(again.stderr).toContain("Nothing was changed.");
+  cloudflare.d1.find(ORDERS).replication = "auto";
+  const { stdout } = await deploy(...lineToGoOn(stderr));
+  expect(stdout).toMatch(/takes up to a day: PUT .*\n$/);
+  expect(stdout).toContain(switchOf("disabled"));
+  expect(await deployToStaging()).toMatchObject({ status: 0 });
+  const options = { env: expect.objectContaining({ LIST_READS: "nearest" }), isShielded: true };
+  expect(runWrangler).toHaveBeenCalledWith(expect.arrayContaining(["upload"]), options);
+  const triggers = ["triggers", "deploy", "--env", "staging"];
+  expect(runWrangler).toHaveBeenCalledWith(triggers, { isShielded: true });
 });
 
 /** Creates databases without a Worker, one of them with a row. */

@@ -55,7 +55,6 @@ beforeEach(async () => {
 });
 afterEach(async () => {
   vi.restoreAllMocks();
-  vi.unstubAllEnvs();
   await cloudflare.stop();
   rmSync(folder, { recursive: true });
 });

@@ -120,12 +120,7 @@ function asDoubles(row: Record<string, unknown>): Record<string, unknown> {
 export class FakeD1Api {
   readonly databases: FakeD1[] = [];
   readonly #files = new Map<string, string>();
-  readonly #origin: () => string;
   #imported: object = {};
-
-  constructor(origin: () => string) {
-    this.#origin = origin;
-  }
 
   readonly routes: Routes = {
     "GET /d1/database": ({ query }) => this.#list(query),
@@ -175,11 +170,8 @@ export class FakeD1Api {
   }
 
   #list(query: URLSearchParams): object[] {
-    const size = Number(query.get("per_page"));
-    const start = (Number(query.get("page")) - 1) * size;
     const name = query.get("name") ?? "";
-    const found = this.databases.filter((database) => database.name.includes(name));
-    return found.slice(start, start + size).map(describe);
+    return this.databases.filter((database) => database.name.includes(name)).map(describe);
   }
 
   #create(call: ApiCall): object {
@@ -207,7 +199,7 @@ export class FakeD1Api {
     if (action === "poll") return this.#imported;
     if (action === "init") {
       const file = `${database.uuid}.${etag}.sql`;
-      return { ...common, filename: file, upload_url: `${this.#origin()}/upload/${file}` };
+      return { ...common, filename: file, upload_url: `${call.origin}/upload/${file}` };
     }
     call.change(`import into ${database.name}`);
     try {
