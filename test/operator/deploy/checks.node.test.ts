@@ -104,7 +104,8 @@ describe("the check of the commit before a deployment to production", () => {
     const api = await CloudflareApi.open();
     const label = await labelCommit(folder);
     const refusal = async (staging: string, production?: string, message = PASSED) => {
-      cloudflare.deployService("staging", { commit: staging, message });
+      const tried = cloudflare.deployService("staging", { commit: staging, message: PASSED });
+      tried.versions.deploy(tried.before, message);
       cloudflare.deployService("production", { commit: production });
       const refused = await checkCommit(api, settings, label, folder).catch((error) => error);
       return (refused as Error | undefined)?.message;

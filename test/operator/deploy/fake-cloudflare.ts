@@ -167,7 +167,7 @@ export class FakeCloudflare {
     try {
       const result = await this.#result(call, request.headers.get("Authorization"));
       if (result instanceof Response) return result;
-      return Response.json({ success: true, errors: [], messages: [], result });
+      return Response.json({ success: true, errors: [], result });
     } catch (error) {
       if (error instanceof LostConnection) throw error;
       if (error instanceof Lie) return Response.json({ success: true, errors: [], result: {} });

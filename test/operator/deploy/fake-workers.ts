@@ -26,17 +26,16 @@ export class FakeVersions {
     return id;
   }
 
-  deploy(versionId: string, message?: string): object {
-    return this.divide([{ version_id: versionId, percentage: 100 }], message);
+  deploy(versionId: string, message?: string): void {
+    this.divide([{ version_id: versionId, percentage: 100 }], message);
   }
 
-  divide(versions: readonly Share[], message = ""): object {
+  divide(versions: readonly Share[], message = ""): void {
     for (const { version_id } of versions) this.describe(version_id);
     if (versions.reduce((sum, { percentage }) => sum + percentage, 0) !== 100) {
       throw new ApiError(400, 10021, "The percentages must add up to 100.");
     }
     this.deployments.unshift({ versions, annotations: { "workers/message": message } });
-    return { id: randomUUID() };
   }
 
   /** The id of the version that gets all traffic; `undefined` if the traffic is divided. */
@@ -120,7 +119,6 @@ export class FakeWorkers {
       default_environment: { script: { migration_tag: this.find(name).migrationTag } },
     }),
     "GET /workers/workers/:": (_, name) => ({ subdomain: this.#subdomain(name) }),
-    "PATCH /workers/workers/:": (_, name) => ({ subdomain: this.#subdomain(name) }),
     "PUT /workers/scripts/:": async (call, name) => {
       call.change(`deploy ${name}`);
       const uploaded = await this.#upload(call, name);
@@ -143,9 +141,8 @@ export class FakeWorkers {
     }),
     "POST /workers/scripts/:/deployments": (call, name) => this.#deploy(call, name),
     "GET /workers/scripts/:/subdomain": (_, name) => this.#subdomain(name),
-    "POST /workers/scripts/:/subdomain": (call, name) => {
-      if (bodyOf<{ enabled: boolean }>(call).enabled) this.offWorkersDev.delete(name);
-      else this.offWorkersDev.add(name);
+    "POST /workers/scripts/:/subdomain": (_, name) => {
+      this.offWorkersDev.delete(name);
       return this.#subdomain(name);
     },
     "GET /workers/scripts/:/schedules": (_, name) => ({
@@ -210,7 +207,8 @@ export class FakeWorkers {
     const shares = versions.map(({ version_id, percentage }) => `${version_id} ${percentage} %`);
     const objects = strategy?.mode === "immediate" ? "" : ", objects later";
     call.change(`deploy ${name}: ${shares.join(", ")}${objects}`);
-    return this.find(name).versions.divide(versions, annotations["workers/message"]);
+    this.find(name).versions.divide(versions, annotations["workers/message"]);
+    return {};
   }
 
   async #upload(call: ApiCall, name: string): Promise<{ readonly id: string }> {
