@@ -8,7 +8,7 @@ import type { Verification } from "../../../src/operator/verify/verify.ts";
 import * as verification from "../../../src/operator/verify/verify-store.ts";
 import * as wrangler from "../../../src/operator/wrangler.ts";
 import { openApiDocument } from "../../../src/openapi/document.ts";
-import { runInProcess } from "../in-process.ts";
+import { failure, runInProcess } from "../in-process.ts";
 import { readCases } from "./documents.ts";
 import { FakeCloudflare, Lie, LostConnection } from "./fake-cloudflare.ts";
 import { atEveryCall, shortenPauses } from "./faults.ts";
@@ -511,9 +511,7 @@ describe("a deployment changes nothing, and refuses", () => {
     [["--env", "staging", "--create", "--location", "mars"], "Allowed choices"],
     [["--env", "staging", "--domain", "https://x.example"], "expected a hostname"],
   ])("the options %j", async (args, message) => {
-    const { status, stderr } = await deploy(...args);
-    expect(status).toBe(2);
-    expect(stderr).toContain(message);
+    expect(await deploy(...args)).toEqual(failure(message, 2));
   });
 });
 

@@ -5,8 +5,7 @@ import type { RemoteEnvironment } from "../../../src/operator/arguments.ts";
 import { readMigrations } from "../../../src/operator/database/migrations.ts";
 import { type ApiCall, ApiError, bodyOf, type Routes } from "./route.ts";
 
-/** D1's limits on one statement, and on one value or row. */
-const MAX_STATEMENT_BYTES = 100_000;
+/** D1's limit on one value or row. */
 const MAX_ROW_BYTES = 2_000_000;
 
 /** Migrated databases by the names of their migrations, because migrating takes long. */
@@ -102,9 +101,6 @@ export class FakeD1 {
       const statement = this.sqlite.prepare(rest);
       // `prepare` compiles only the first statement in `rest`; `sourceSQL` is its text.
       const text = statement.sourceSQL;
-      if (Buffer.byteLength(text) > MAX_STATEMENT_BYTES) {
-        throw new Error("statement too long: SQLITE_TOOBIG");
-      }
       statement.setReadBigInts(true);
       yield { results: statement.all(...params).map(asDoubles) };
       rest = rest.slice(text.length);

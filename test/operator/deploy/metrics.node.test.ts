@@ -312,7 +312,7 @@ describe("npm run metrics -- check", () => {
   });
 });
 
-describe("the workflow that watches production", () => {
+it("watch.yml opens an issue, or comments on the open issue, only if a measure is above", async () => {
   const workflow = readFileSync(".github/workflows/watch.yml", "utf8");
   const script = /^ {6}- run: \|\n(?<script>(?: {10}.*\n)+)/m.exec(workflow)?.groups?.["script"];
 
@@ -337,10 +337,8 @@ describe("the workflow that watches production", () => {
     return [outcome.status, readFileSync(calls, "utf8")];
   }
 
-  it("opens an issue, or comments on the open issue, only if a measure is above", async () => {
-    expect(await watch(3, "")).toEqual([0, "issue list --state\nissue create --title\n"]);
-    expect(await watch(3, "7")).toEqual([0, "issue list --state\nissue comment 7\n"]);
-    expect(await watch(0, "")).toEqual([0, ""]);
-    expect(await watch(1, "")).toEqual([1, ""]);
-  });
+  expect(await watch(3, "")).toEqual([0, "issue list --state\nissue create --title\n"]);
+  expect(await watch(3, "7")).toEqual([0, "issue list --state\nissue comment 7\n"]);
+  expect(await watch(0, "")).toEqual([0, ""]);
+  expect(await watch(1, "")).toEqual([1, ""]);
 });

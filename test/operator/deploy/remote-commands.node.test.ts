@@ -5,7 +5,7 @@ import { afterEach, describe, expect, it, vi } from "vitest";
 import { hashSecret } from "../../../src/worker/api-keys/secret.ts";
 import { keysProgram } from "../../../src/operator/keys/program.ts";
 import * as wrangler from "../../../src/operator/wrangler.ts";
-import { runInProcess } from "../in-process.ts";
+import { failure, runInProcess } from "../in-process.ts";
 import { LostConnection, useFakeCloudflare } from "./fake-cloudflare.ts";
 import { runFakeWrangler } from "./fake-wrangler.ts";
 import { shortenPauses } from "./faults.ts";
@@ -100,9 +100,8 @@ describe("keys --env staging", () => {
       if (isLost) throw new LostConnection();
     };
     const line = ["create", "--plan", "pro", "--name", "Never", ...STAGING];
-    const { status, stdout, stderr } = await runInProcess(keysProgram(), line);
-    expect({ status, stdout }).toEqual({ status: 1, stdout: "" });
-    expect(stderr).toContain("It is not known whether the change was made");
+    const unknown = failure("It is not known whether the change was made");
+    expect(await runInProcess(keysProgram(), line)).toEqual(unknown);
   });
 
   it("needs only the permission for D1", async () => {
@@ -123,16 +122,13 @@ describe("keys --env staging", () => {
       const line = [command, id, ...args, ...STAGING];
       const question = `The key ${id} in staging: Pet shop, plan pro.\n`;
       const refused = await runInProcess(keysProgram(), line);
-      expect(refused).toMatchObject({ status: 1, stdout: "" });
-      expect(refused.stderr).toContain(question);
+      expect(refused).toEqual(failure(question));
       expect(refused.stderr).toMatch(/^error: nothing was changed, because there is no terminal /m);
       expect(refused.stderr).toContain(`\n  npm run keys -- ${line.join(" ")} --yes\n`);
       const type = (typed: string) =>
         runInProcess(keysProgram(), line, typed, { isTerminal: true });
       for (const typed of ["production\n", "", CONTROL_C]) {
-        const asked = await type(typed);
-        expect(asked).toMatchObject({ status: 1, stdout: "" });
-        expect(asked.stderr).toContain("error: not confirmed: nothing was changed");
+        expect(await type(typed)).toEqual(failure("error: not confirmed: nothing was changed"));
       }
       expect(keys()).toEqual(before);
       expect(await type("staging\n")).toMatchObject({ status: 0 });

@@ -1,6 +1,6 @@
 import { beforeEach, expect, it, vi } from "vitest";
 import { timeTravelProgram } from "../../../src/operator/time-travel/program.ts";
-import { runInProcess } from "../in-process.ts";
+import { failure, runInProcess } from "../in-process.ts";
 import * as wrangler from "../../../src/operator/wrangler.ts";
 import { useFakeCloudflare } from "./fake-cloudflare.ts";
 import { runFakeWrangler } from "./fake-wrangler.ts";
@@ -149,10 +149,7 @@ it.each([
   [["restore", ...OF_KEYS, "--bookmark", "x"], 1, "confirm with --yes"],
   [["restore", ...OF_KEYS, "--bookmark", "x", "--yes"], 1, "bookmark x is not valid"],
 ])("refuses %j with status %i", async (args, expected, message) => {
-  const { status, stdout, stderr } = await timeTravel(...args);
-  expect({ status, stdout }).toEqual({ status: expected, stdout: "" });
-  expect(stderr).toMatch(/^error: /m);
-  expect(stderr).toContain(message);
+  expect(await timeTravel(...args)).toEqual(failure(message, expected));
   expect(cloudflare.changes.filter((change) => !change.startsWith("restore"))).toEqual([]);
 });
 
