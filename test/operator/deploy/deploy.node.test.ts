@@ -240,7 +240,8 @@ describe("whatever happens at any step", () => {
       const { sqlite, migrations } = cloudflare.d1.find(database);
       return sqlite.prepare("SELECT name FROM d1_migrations").all().length === migrations.length;
     });
-    return current() !== before && isRecorded() && isMigrated;
+    const isAttached = before !== undefined || cloudflare.workers.domains.get(DOMAIN) === WORKER;
+    return current() !== before && isRecorded() && isMigrated && isAttached;
   }
 
   /** The claims of a failed deployment about the account, and whether each is true. */

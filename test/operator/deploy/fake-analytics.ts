@@ -71,10 +71,6 @@ export class FakeAnalytics {
     this.#sqlite.prepare(`INSERT INTO ${dataSet} VALUES (${places})`).run(...values);
   }
 
-  clear(dataSet: string): void {
-    this.#sqlite.exec(`DELETE FROM ${dataSet}`);
-  }
-
   /** Returns the response to a GraphQL query for the sums of some data sets, by alias. */
   #sumUp(sent: string): object {
     const { query, variables } = JSON.parse(sent) as {
