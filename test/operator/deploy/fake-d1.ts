@@ -99,11 +99,10 @@ export class FakeD1 {
     let rest = sql;
     while (/[^\s;]/.test(rest.replace(/--.*/g, ""))) {
       const statement = this.sqlite.prepare(rest);
-      // `prepare` compiles only the first statement in `rest`; `sourceSQL` is its text.
-      const text = statement.sourceSQL;
       statement.setReadBigInts(true);
       yield { results: statement.all(...params).map(asDoubles) };
-      rest = rest.slice(text.length);
+      // `prepare` compiled only the first statement in `rest`; `sourceSQL` is its text.
+      rest = rest.slice(statement.sourceSQL.length);
     }
   }
 }
