@@ -151,7 +151,6 @@ export class FakeWorkers {
     "PUT /workers/scripts/:/schedules": (call, name) => {
       const crons = bodyOf<{ cron: string }[]>(call).map(({ cron }) => cron);
       this.crons.set(name, crons);
-      return {};
     },
     "POST /workers/scripts/:/assets-upload-session": (call) => {
       this.files = bodyOf<{ manifest: Record<string, { size: number }> }>(call).manifest;
@@ -193,22 +192,20 @@ export class FakeWorkers {
     return { enabled: !this.offWorkersDev.has(name) };
   }
 
-  #attach(call: ApiCall): object {
+  #attach(call: ApiCall): void {
     const { hostname = "", service = "" } = bodyOf<Record<string, string>>(call);
     call.change(`attach ${hostname}`);
     this.find(service);
     this.domains.set(hostname, service);
-    return {};
   }
 
-  #deploy(call: ApiCall, name: string): object {
+  #deploy(call: ApiCall, name: string): void {
     const body = bodyOf<Deployment & { code_update_strategy?: { readonly mode: string } }>(call);
     const { versions, annotations, code_update_strategy: strategy } = body;
     const shares = versions.map(({ version_id, percentage }) => `${version_id} ${percentage} %`);
     const objects = strategy?.mode === "immediate" ? "" : ", objects later";
     call.change(`deploy ${name}: ${shares.join(", ")}${objects}`);
     this.find(name).versions.divide(versions, annotations["workers/message"]);
-    return {};
   }
 
   async #upload(call: ApiCall, name: string): Promise<{ readonly id: string }> {
