@@ -1,5 +1,12 @@
 import { execFileSync } from "node:child_process";
-import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  appendFileSync,
+  copyFileSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
@@ -17,6 +24,7 @@ import { useFakeCloudflare } from "./fake-cloudflare.ts";
 
 const PASSED = "v1, which has passed its trial";
 
+const cloudflare = useFakeCloudflare();
 let folder: string;
 beforeEach(() => {
   vi.spyOn(process.stdout, "write").mockReturnValue(true);
@@ -87,42 +95,40 @@ describe("the checks before a deployment", () => {
   });
 });
 
-describe("the check of the commit before a deployment to production", () => {
-  const cloudflare = useFakeCloudflare();
-
-  it("requires that staging has tried the commit, and that it contains production's", async () => {
-    const [first, second, third] = [commit(), commit(), commit()];
-    git("checkout", "--quiet", second);
-    const settings = await readSettings("production", folder);
-    const api = await CloudflareApi.open();
-    const label = await labelCommit(folder);
-    const refusal = async (staging: string, production?: string, message = PASSED) => {
-      cloudflare.deployService("staging", { commit: staging, message });
-      cloudflare.deployService("production", { commit: production });
-      const refused = await checkCommit(api, settings, label, folder).catch((error) => error);
-      return (refused as Error | undefined)?.message;
-    };
-    cloudflare.deployService("staging", { commit: second, message: PASSED });
-    await checkCommit(api, settings, label, folder);
-    expect(await refusal(second, first)).toBeUndefined();
-    expect(await refusal(second, `${second}-dirty`)).toBeUndefined();
-    expect(await refusal(first, first)).toContain("Deploy this commit to staging first");
-    expect(await refusal(second, first, "v1")).toContain("has not passed its trial there");
-    expect(await refusal(second, third)).toContain("which this commit does not contain");
-    expect(await refusal(second, "0".repeat(40))).toContain("which this commit does not contain");
-    expect(await refusal(second)).toMatch(/the version \S+, which names no commit.*--skip-checks/);
-  });
+it("a commit for production was tried on staging, and contains the commit of production", async () => {
+  const [first, second, third] = [commit(), commit(), commit()];
+  git("checkout", "--quiet", second);
+  const settings = await readSettings("production", folder);
+  const api = await CloudflareApi.open();
+  const label = await labelCommit(folder);
+  const refusal = async (staging: string, production?: string, message = PASSED) => {
+    const tried = cloudflare.deployService("staging", { commit: staging, message: PASSED });
+    tried.versions.deploy(tried.before, message);
+    cloudflare.deployService("production", { commit: production });
+    const refused = await checkCommit(api, settings, label, folder).catch((error) => error);
+    return (refused as Error | undefined)?.message;
+  };
+  cloudflare.deployService("staging", { commit: second, message: PASSED });
+  await checkCommit(api, settings, label, folder);
+  expect(await refusal(second, first)).toBeUndefined();
+  expect(await refusal(second, `${second}-dirty`)).toBeUndefined();
+  expect(await refusal(first, first)).toContain("Deploy this commit to staging first");
+  expect(await refusal(second, first, "v1")).toContain("has not passed its trial there");
+  expect(await refusal(second, third)).toContain("which this commit does not contain");
+  expect(await refusal(second, "0".repeat(40))).toContain("which this commit does not contain");
+  expect(await refusal(second)).toMatch(/the version \S+, which names no commit.*--skip-checks/);
 });
 
 describe("the settings of an environment", () => {
   it("are those of wrangler.toml", async () => {
+    appendFileSync(join(folder, "wrangler.toml"), '[[migrations]]\ntag = "v2"\n');
     expect(await readCheckedSettings("production", folder)).toEqual({
       env: "production",
       worker: "store-orders-production",
       databases: { orders: "store-orders-production-orders", keys: "store-orders-production-keys" },
       vars: { REQUEST_LOG: "all" },
       hasCustomDomain: false,
-      migrationTag: "v1",
+      migrationTag: "v2",
       codeUpdateStrategy: { mode: "immediate" },
       unversioned: { observability: expect.objectContaining({ enabled: true }) },
       isOnWorkersDev: true,

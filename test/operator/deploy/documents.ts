@@ -28,14 +28,10 @@ export function readCases(file: string): Case[] {
 }
 
 /**
- * Parses a line of a document as a shell would: the words of its command, its input and the file for
- * its output. `readInput` returns the content of a file.
+ * Parses a line of a document as a shell would: the words of its command, its input after `<<<`, and
+ * the file for its output.
  */
-export function parseLine(
-  line: string,
-  variables: Readonly<Record<string, string>>,
-  readInput: (file: string) => string,
-) {
+export function parseLine(line: string, variables: Readonly<Record<string, string>> = {}) {
   const today = new Date().toISOString().slice(0, 10);
   const expanded = line
     .replaceAll("$(date +%F)", today)
@@ -44,7 +40,7 @@ export function parseLine(
   const words = parts.map(([, single, double, plain]) => single ?? double ?? plain ?? "");
   const end = words.findIndex((word) => /^(?:>|<|<<<|#|\|+)$/.test(word));
   const [mark, operand = ""] = end === -1 ? [] : words.slice(end);
-  const input = mark === "<<<" ? operand : mark === "<" ? readInput(operand) : "";
+  const input = mark === "<<<" ? operand : "";
   const output = mark === ">" ? operand : undefined;
   return { words: end === -1 ? words : words.slice(0, end), input, output };
 }

@@ -30,10 +30,7 @@ export function useFakeCloudflare(...environments: readonly RemoteEnvironment[])
     await cloudflare.start();
     for (const environment of environments) cloudflare.d1.createStore(environment);
   });
-  afterAll(async () => {
-    vi.unstubAllEnvs();
-    await cloudflare.stop();
-  });
+  afterAll(() => cloudflare.stop());
   return cloudflare;
 }
 
@@ -42,7 +39,7 @@ export function useFakeCloudflare(...environments: readonly RemoteEnvironment[])
  * Workers. Answers this process's `fetch` directly, and wrangler on a loopback port.
  */
 export class FakeCloudflare {
-  readonly d1 = new FakeD1Api(() => this.origin);
+  readonly d1 = new FakeD1Api();
   readonly workers = new FakeWorkers();
   readonly analytics = new FakeAnalytics();
   /** The API calls that changed something in the account, such as `deploy store-orders-staging`. */
@@ -56,26 +53,18 @@ export class FakeCloudflare {
   origin = "";
   /** The accounts that the API token can access. */
   accounts = [{ id: ACCOUNT, name: "Pets" }];
-  readonly #routes: readonly (readonly [RegExp, Routes[string]])[];
+  readonly #routes: Routes = {
+    "GET /accounts": () => this.accounts,
+    ...this.d1.routes,
+    ...this.workers.routes,
+    ...this.analytics.routes,
+  };
   readonly #realFetch = globalThis.fetch;
   readonly #server = createServer(
     // Keeps idle connections open, because one could be closed just as a command sends a request.
     { keepAliveTimeout: 0 },
     (message, response) => void this.#serve(message, response),
   );
-
-  constructor() {
-    const routes: Routes = {
-      "GET /accounts": () => this.accounts,
-      ...this.d1.routes,
-      ...this.workers.routes,
-      ...this.analytics.routes,
-    };
-    this.#routes = Object.entries(routes).map(([call, answer]) => [
-      new RegExp(`^${call.replaceAll(":", "([^/]+)")}$`),
-      answer,
-    ]);
-  }
 
   /** Starts the fake account, and makes the commands use it. */
   async start(): Promise<void> {
@@ -90,6 +79,7 @@ export class FakeCloudflare {
   }
 
   async stop(): Promise<void> {
+    vi.unstubAllEnvs();
     globalThis.fetch = this.#realFetch;
     this.#server.closeAllConnections();
     await new Promise((resolve) => this.#server.close(resolve));
@@ -157,7 +147,7 @@ export class FakeCloudflare {
 
   /** @throws {LostConnection} if the connection closes without a response. */
   async #answer(request: Request): Promise<Response> {
-    const { hostname, pathname, searchParams } = new URL(request.url);
+    const { origin, hostname, pathname, searchParams } = new URL(request.url);
     const [, host = hostname, path = pathname] = /^\/hosts\/([^/]+)(\/.*)$/.exec(pathname) ?? [];
     if (WORKER_HOST.test(host)) {
       const served = this.workers.serve(host, path, request.headers);
@@ -166,17 +156,18 @@ export class FakeCloudflare {
       return new Response(body, { status, headers: isAsked ? { "X-Version": version } : {} });
     }
     const call: ApiCall = {
+      origin,
       method: request.method,
       path: decodeURIComponent(pathname.replace(BASE, "").replace(`/accounts/${ACCOUNT}`, "")),
       query: searchParams,
-      contentType: request.headers.get("Content-Type") ?? "",
-      body: Buffer.from(await request.arrayBuffer()),
+      form: () => request.formData(),
+      body: Buffer.from(await request.clone().arrayBuffer()),
       change: (text) => void this.changes.push(text),
     };
     try {
       const result = await this.#result(call, request.headers.get("Authorization"));
       if (result instanceof Response) return result;
-      return Response.json({ success: true, errors: [], messages: [], result });
+      return Response.json({ success: true, errors: [], result });
     } catch (error) {
       if (error instanceof LostConnection) throw error;
       if (error instanceof Lie) return Response.json({ success: true, errors: [], result: {} });
@@ -191,13 +182,13 @@ export class FakeCloudflare {
   }
 
   async #result(call: ApiCall, authorization: string | null): Promise<unknown> {
-    const token = call.path === "/workers/assets/upload" ? this.workers.jwt : TOKEN;
     const isSigned = call.path.startsWith("/upload/");
-    if (!isSigned && authorization !== `Bearer ${token}`) {
+    if (!isSigned && authorization !== `Bearer ${TOKEN}`) {
       throw new ApiError(401, 10000, "Authentication error");
     }
     const interfereAfter = this.interfere(call);
-    for (const [pattern, answer] of this.#routes) {
+    for (const [route, answer] of Object.entries(this.#routes)) {
+      const pattern = new RegExp(`^${route.replaceAll(":", "([^/]+)")}$`);
       const match = pattern.exec(`${call.method} ${call.path}`);
       if (match === null) continue;
       const result = await answer(call, ...match.slice(1));

@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { type ApiCall, ApiError, bodyOf, formOf, type Routes } from "./route.ts";
+import { type ApiCall, ApiError, bodyOf, type Routes } from "./route.ts";
 
 interface Share {
   readonly version_id: string;
@@ -15,30 +15,27 @@ interface Deployment {
 
 /** The versions and deployments of one Worker, the newest first, as the API shows them. */
 export class FakeVersions {
-  readonly list: { readonly id: string; readonly annotations: Annotations }[] = [];
+  readonly list: { readonly id: string; readonly [part: string]: unknown }[] = [];
   readonly deployments: Deployment[] = [];
 
   /** Adds a version without traffic, and returns its id. */
   upload(message = "", tag?: string, bindings: readonly object[] = []): string {
     const id = randomUUID();
     const annotations = { "workers/message": message, "workers/tag": tag };
-    this.list.unshift(
-      Object.assign({ id, annotations }, { metadata: {}, resources: { bindings } }),
-    );
+    this.list.unshift({ id, annotations, metadata: {}, resources: { bindings } });
     return id;
   }
 
-  deploy(versionId: string, message?: string): object {
-    return this.divide([{ version_id: versionId, percentage: 100 }], message);
+  deploy(versionId: string, message?: string): void {
+    this.divide([{ version_id: versionId, percentage: 100 }], message);
   }
 
-  divide(versions: readonly Share[], message = ""): object {
+  divide(versions: readonly Share[], message = ""): void {
     for (const { version_id } of versions) this.describe(version_id);
     if (versions.reduce((sum, { percentage }) => sum + percentage, 0) !== 100) {
       throw new ApiError(400, 10021, "The percentages must add up to 100.");
     }
     this.deployments.unshift({ versions, annotations: { "workers/message": message } });
-    return { id: randomUUID() };
   }
 
   /** The id of the version that gets all traffic; `undefined` if the traffic is divided. */
@@ -92,9 +89,8 @@ interface WorkerRequest {
 const ZONE = "shop.example";
 
 export const UNAUTHORIZED: WorkerAnswer = { status: 401, body: '{"code":"unauthorized"}' };
-const OK = { orders: "ok", keys: "ok", limiter: "ok" };
 /** The response of /healthz. */
-export const HEALTHY: WorkerAnswer = { status: 200, body: JSON.stringify(OK) };
+export const HEALTHY: WorkerAnswer = { status: 200, body: '{"orders":"ok"}' };
 
 /** A fake of the API endpoints for Workers: versions, static files, triggers, domains, requests. */
 export class FakeWorkers {
@@ -107,25 +103,22 @@ export class FakeWorkers {
   readonly domains = new Map<string, string>();
   /** The DNS records of the account's only zone. */
   readonly records: Readonly<Record<"name" | "type" | "content", string>>[] = [];
-  /** The uploaded static files, by path. */
-  readonly files = new Map<string, string>();
-  /** The token that authorizes only the upload of static files, with two parts of empty JSON. */
-  readonly jwt = "e30.e30.signature";
+  /** The static files, by path. */
+  files: Readonly<Record<string, { readonly size: number }>> = {};
   /** If true, ignores version overrides, as Cloudflare does for a short time after an upload. */
   ignoresOverrides = false;
   /** Handles the requests without an override, as some servers do shortly after a deployment. */
   lateVersion: string | undefined;
   /** Returns the response of a deployed Worker. Tests replace this function. */
-  answer: (authorization: string, request: WorkerRequest) => WorkerAnswer = (_, { path }) =>
+  answer: (request: WorkerRequest) => WorkerAnswer = ({ path }) =>
     path === "/healthz" ? HEALTHY : UNAUTHORIZED;
-  /** The hashes of the files that wrangler is about to upload, by path. */
-  #manifest: Readonly<Record<string, { readonly hash: string }>> = {};
 
   readonly routes: Routes = {
     "GET /workers/subdomain": () => ({ subdomain: "example" }),
-    "GET /workers/services/:": (_, name) => this.#service(name),
+    "GET /workers/services/:": (_, name) => ({
+      default_environment: { script: { migration_tag: this.find(name).migrationTag } },
+    }),
     "GET /workers/workers/:": (_, name) => ({ subdomain: this.#subdomain(name) }),
-    "PATCH /workers/workers/:": (_, name) => ({ subdomain: this.#subdomain(name) }),
     "PUT /workers/scripts/:": async (call, name) => {
       call.change(`deploy ${name}`);
       const uploaded = await this.#upload(call, name);
@@ -134,7 +127,9 @@ export class FakeWorkers {
     },
     "GET /workers/scripts/:/secrets": (_, name) => (this.find(name), []),
     "GET /workers/scripts/:/settings": (_, name) => ({ bindings: this.find(name).bindings }),
-    "PATCH /workers/scripts/:/script-settings": () => ({}),
+    "PATCH /workers/scripts/:/script-settings": ({ change }, name) => {
+      change(`change the settings of ${name}`);
+    },
     "GET /workers/scripts/:/versions": (_, name) => ({ items: this.find(name).versions.list }),
     "GET /workers/scripts/:/versions/:": (_, name, id) => this.find(name).versions.describe(id),
     "POST /workers/scripts/:/versions": (call, name) => {
@@ -146,9 +141,8 @@ export class FakeWorkers {
     }),
     "POST /workers/scripts/:/deployments": (call, name) => this.#deploy(call, name),
     "GET /workers/scripts/:/subdomain": (_, name) => this.#subdomain(name),
-    "POST /workers/scripts/:/subdomain": (call, name) => {
-      if (bodyOf<{ enabled: boolean }>(call).enabled) this.offWorkersDev.delete(name);
-      else this.offWorkersDev.add(name);
+    "POST /workers/scripts/:/subdomain": (_, name) => {
+      this.offWorkersDev.delete(name);
       return this.#subdomain(name);
     },
     "GET /workers/scripts/:/schedules": (_, name) => ({
@@ -157,13 +151,12 @@ export class FakeWorkers {
     "PUT /workers/scripts/:/schedules": (call, name) => {
       const crons = bodyOf<{ cron: string }[]>(call).map(({ cron }) => cron);
       this.crons.set(name, crons);
-      return {};
     },
     "POST /workers/scripts/:/assets-upload-session": (call) => {
-      this.#manifest = bodyOf<{ manifest: Record<string, { hash: string }> }>(call).manifest;
-      return { jwt: this.jwt, buckets: [Object.values(this.#manifest).map(({ hash }) => hash)] };
+      this.files = bodyOf<{ manifest: Record<string, { size: number }> }>(call).manifest;
+      // Cloudflare has all of these files already.
+      return { jwt: "e30.e30.signature", buckets: [] };
     },
-    "POST /workers/assets/upload": (call) => this.#uploadFiles(call),
     "GET /workers/domains": () =>
       [...this.domains].map(([hostname, service]) => ({ hostname, service })),
     "PUT /workers/domains": (call) => this.#attach(call),
@@ -189,10 +182,9 @@ export class FakeWorkers {
     const version = isNamed
       ? versions.answering(asked)
       : (this.lateVersion ?? versions.answering(undefined));
-    const authorization = headers.get("Authorization") ?? "";
-    const request = { hostname, path, authorization, version };
+    const request = { hostname, path, authorization: headers.get("Authorization") ?? "", version };
     this.requests.push(request);
-    return { ...this.answer(authorization, request), ...(version !== undefined && { version }) };
+    return { ...this.answer(request), ...(version !== undefined && { version }) };
   }
 
   #subdomain(name: string): object {
@@ -200,49 +192,32 @@ export class FakeWorkers {
     return { enabled: !this.offWorkersDev.has(name) };
   }
 
-  #service(name: string): object {
-    if (!this.scripts.has(name)) {
-      throw new ApiError(404, 10090, "workers.api.error.service_not_found");
-    }
-    const script = { migration_tag: this.find(name).migrationTag };
-    return { default_environment: { script } };
-  }
-
-  #attach(call: ApiCall): object {
+  #attach(call: ApiCall): void {
     const { hostname = "", service = "" } = bodyOf<Record<string, string>>(call);
     call.change(`attach ${hostname}`);
     this.find(service);
     this.domains.set(hostname, service);
-    return { hostname, service };
   }
 
-  #deploy(call: ApiCall, name: string): object {
+  #deploy(call: ApiCall, name: string): void {
     const body = bodyOf<Deployment & { code_update_strategy?: { readonly mode: string } }>(call);
     const { versions, annotations, code_update_strategy: strategy } = body;
     const shares = versions.map(({ version_id, percentage }) => `${version_id} ${percentage} %`);
     const objects = strategy?.mode === "immediate" ? "" : ", objects later";
     call.change(`deploy ${name}: ${shares.join(", ")}${objects}`);
-    return this.find(name).versions.divide(versions, annotations["workers/message"]);
+    this.find(name).versions.divide(versions, annotations["workers/message"]);
   }
 
   async #upload(call: ApiCall, name: string): Promise<{ readonly id: string }> {
-    const metadata = JSON.parse((await formOf(call)).get("metadata") as string) as Metadata;
-    const { bindings, assets, annotations } = metadata;
+    const form = await call.form();
+    const { bindings, migrations, assets, annotations }: Metadata = JSON.parse(
+      form.get("metadata") as string,
+    );
     const { versions = new FakeVersions(), migrationTag: tagBefore } = this.scripts.get(name) ?? {};
-    const migrationTag = metadata.migrations?.new_tag ?? tagBefore;
+    const migrationTag = migrations?.new_tag ?? tagBefore;
     this.scripts.set(name, { bindings, migrationTag, versions, assets: assets?.config });
     const { "workers/message": message, "workers/tag": tag } = annotations ?? {};
     const id = versions.upload(message, tag, bindings);
     return Object.assign({ id, metadata: {} }, { startup_time_ms: 5, resources: { script: {} } });
-  }
-
-  async #uploadFiles(call: ApiCall): Promise<object> {
-    const form = await formOf(call);
-    for (const [path, { hash }] of Object.entries(this.#manifest)) {
-      const part = form.get(hash);
-      const base64 = part === null || typeof part === "string" ? part : await part.text();
-      if (base64 !== null) this.files.set(path, Buffer.from(base64, "base64").toString());
-    }
-    return { jwt: this.jwt };
   }
 }

@@ -12,21 +12,19 @@ export function interrupt(): void {
   for (const listener of own) listener("SIGINT");
 }
 
+const lose = () => {
+  throw new LostConnection();
+};
+
 /** What can happen to a call of the API: before it, or, in the returned function, after it. */
 const FAULTS: Readonly<Record<string, () => void | (() => void)>> = {
   "a signal before it": () => interrupt(),
-  "a connection that is lost before it": () => {
-    throw new LostConnection();
-  },
-  "a connection that is lost after it": () => () => {
-    throw new LostConnection();
-  },
+  "a connection that is lost before it": lose,
+  "a connection that is lost after it": () => lose,
   "an answer that lies": () => {
     throw new Lie();
   },
-  "a connection that is lost for good": () => {
-    throw new LostConnection();
-  },
+  "a connection that is lost for good": lose,
 };
 
 /**

@@ -35,12 +35,12 @@ const REFUSED = { status: 429, code: "rate_limit_exceeded", remaining: 0, durati
 /** The requests in the fake Analytics Engine; all but the first are of the last day. */
 const DAY: [secondsAgo: number, sampleInterval: number, fields: Partial<RequestRecord>][] = [
   [30 * HOUR, 1, { status: 500, code: "internal_error", degraded: "limiter" }],
-  [20 * HOUR, 100, { servedBy: "replica WEUR" }],
+  [20 * HOUR, 100, { servedBy: "replica WEUR", represents: 0 }],
   [20 * HOUR, 10, REFUSED],
   [20 * HOUR, 5, { ...ZOO_REQUEST, durationMs: 200, servedBy: "primary ENAM" }],
   [2 * HOUR, 1, { ...ZOO_REQUEST, ...REFUSED, code: "api_key_banned" }],
   [2 * HOUR - 90, 1, { ...ZOO_REQUEST, ...REFUSED, code: "api_key_banned" }],
-  [60, 3, { status: 503, code: "service_unavailable", degraded: "orders", region: "GRU" }],
+  [60, 3, { status: 500, code: "internal_error", degraded: "orders", region: "GRU" }],
   [30, 1, { degraded: "limiter", region: "GRU", method: "DELETE", remaining: 6 }],
   [10, 1, { ...ANONYMOUS, status: 401, code: "unauthorized", remaining: 3 }],
   [9, 2, { ...ANONYMOUS, ...REFUSED, represents: 100 }],
@@ -67,7 +67,7 @@ const ANSWERS: Record<QuestionName, object[]> = {
     traffic(1, "", 401, 1),
     traffic(1, "", 429, 200),
     traffic(1, "free", 200, 1),
-    traffic(1, "free", 503, 3),
+    traffic(1, "free", 500, 3),
   ],
   slowest: [
     { ...route("GET"), requests: 321, median_ms: 10, p95_ms: 10, p99_ms: 200 },
@@ -118,7 +118,6 @@ const { analytics } = cloudflare;
 const folder = mkdtempSync(join(tmpdir(), "store-orders-metrics-"));
 
 beforeAll(() => {
-  analytics.nowSeconds = NOW;
   cloudflare.deployService("production");
   cloudflare.deployService("staging");
   for (const [secondsAgo, sampleInterval, fields] of DAY) {
@@ -127,12 +126,13 @@ beforeAll(() => {
   }
 });
 beforeEach(() => {
-  // This costs $12.03: requests $3, processor time $2, calls 3 cents, duration $1, rows the rest.
+  analytics.nowSeconds = NOW;
+  // Twice this costs $12.03: requests $3, processor time $2, calls 3 cents, duration $1, rows the rest.
   analytics.metered = {
-    workersInvocationsAdaptive: { requests: 10e6, cpuTimeUs: 100e9 },
-    durableObjectsInvocationsAdaptiveGroups: { requests: 0.2e6 },
-    durableObjectsPeriodicGroups: { duration: 80_000, rowsWritten: 1e6 },
-    d1AnalyticsAdaptiveGroups: { rowsRead: 3e9, rowsWritten: 2e6 },
+    workersInvocationsAdaptive: { requests: 5e6, cpuTimeUs: 50e9 },
+    durableObjectsInvocationsAdaptiveGroups: { requests: 0.1e6 },
+    durableObjectsPeriodicGroups: { duration: 40_000, rowsWritten: 0.5e6 },
+    d1AnalyticsAdaptiveGroups: { rowsRead: 1.5e9, rowsWritten: 1e6 },
   };
 });
 afterEach(() => {
@@ -147,12 +147,6 @@ function metrics(...args: readonly string[]): Promise<Outcome> {
 const NAMES = Object.keys(QUESTIONS) as QuestionName[];
 
 describe("npm run metrics", () => {
-  it("refuses a data set that does not exist yet", async () => {
-    expect(await metrics("traffic", "--env", "staging")).toEqual(
-      failure("/analytics_engine/sql: no such table"),
-    );
-  });
-
   it.each(NAMES)("%s counts all requests that a row stands for", async (name) => {
     const key = name === "key" ? ["--key", ZOO] : [];
     const { status, stdout, stderr } = await metrics(name, ...PRODUCTION, ...key, "--json");
@@ -166,14 +160,11 @@ describe("npm run metrics", () => {
     for (const [, called] of sql.matchAll(/(\w+)\(/g)) expect(called).toMatch(functions);
   });
 
-  it("prints a table, or a sentence if there are no rows", async () => {
+  it("prints a table, or a sentence if no requests are of the last hours or of a key", async () => {
     expect((await metrics("errors", ...PRODUCTION)).stdout).toContain("GRU            4       3");
     expect((await metrics("banned", ...PRODUCTION, "--hours", "1")).stdout).toBe(
       "No matching requests.\n",
     );
-  });
-
-  it("limits the requests to the last hours, and to one key", async () => {
     const all = await metrics("degraded", ...PRODUCTION, "--hours", "31", "--json");
     expect(JSON.parse(all.stdout)).toHaveLength(3);
     const one = await metrics("refused", ...PRODUCTION, "--key", PETS, "--json");
@@ -183,8 +174,8 @@ describe("npm run metrics", () => {
   it.each([
     [["key", ...PRODUCTION], "required option '--key <id>' not specified"],
     [["traffic"], "required option '--env <environment>' not specified"],
-    [["traffic", ...PRODUCTION, "--hours", "9999"], "older data is not kept"],
-    [["key", ...PRODUCTION, "--key", "' OR 1 --"], "Expected an id such as"],
+    [["traffic", ...PRODUCTION, "--hours", "2209"], "older data is not kept"],
+    [["key", ...PRODUCTION, "--key", `${PETS}' OR 1 --`], "Expected an id such as"],
   ])("refuses %j", async (args, message) => {
     expect(await metrics(...args)).toEqual(failure(message, 2));
   });
@@ -193,9 +184,10 @@ describe("npm run metrics", () => {
     cloudflare.interfere = () => {
       throw new ApiError(403, 10000, "Authentication error");
     };
-    const refused = await metrics("traffic", ...PRODUCTION);
-    expect(refused).toMatchObject({ status: 1, stdout: "" });
-    expect(refused.stderr).toMatch(/Authentication error \[code: 10000\].*token's permissions/);
+    const advice = "check the login (`npx wrangler login`) or the token's permissions";
+    expect(await metrics("traffic", ...PRODUCTION)).toEqual(
+      failure(`/sql: Authentication error [code: 10000] (HTTP 403): ${advice}`),
+    );
   });
 
   it("is as docs/observability.md says", async () => {
@@ -213,14 +205,11 @@ describe("npm run metrics", () => {
   });
 });
 
-/** Runs `metrics check` with these thresholds, of the last day in production by default. */
-function check(
-  thresholds: string | object,
-  args: readonly string[] = [...PRODUCTION, "--hours", "24"],
-): Promise<Outcome> {
+/** Runs `metrics check` with these thresholds, by default of the last day in production. */
+function check(thresholds: string | object, ...args: readonly string[]): Promise<Outcome> {
   const file = join(folder, "thresholds.json");
   writeFileSync(file, typeof thresholds === "string" ? thresholds : JSON.stringify(thresholds));
-  return metrics("check", "--thresholds", file, ...args);
+  return metrics("check", "--thresholds", file, ...PRODUCTION, "--hours", "24", ...args);
 }
 
 describe("npm run metrics -- check", () => {
@@ -247,11 +236,6 @@ describe("npm run metrics -- check", () => {
       const above = stdout.split("\n").filter((line) => line.startsWith("ABOVE: "));
       expect(above).toEqual([expect.stringContaining(`threshold ${name} is`)]);
     }
-    const bannedKeys = { ...VALUES, bannedKeys: 0 };
-    const printed = await check(bannedKeys, [...PRODUCTION, "--hours", "24", "--json"]);
-    expect(printed.status).toBe(3);
-    const measure = { name: "bannedKeys", value: 1, threshold: 0, isAbove: true };
-    expect(JSON.parse(printed.stdout)).toContainEqual(expect.objectContaining(measure));
   });
 
   it("measures the last hour by default, with the thresholds that the documents show", async () => {
@@ -266,33 +250,39 @@ describe("npm run metrics -- check", () => {
 
   it.each([
     [90, 1],
-    [25 * 60 - 30, 1],
     [150, 0],
+    [25 * 60 - 30, 1],
   ])("finds silence after a request %i minutes ago: %i", async (minutes, silent) => {
-    const dataSet = "store_orders_staging";
-    analytics.write(dataSet, NOW - 60 * minutes, REQUEST);
+    // Later than the cases before, so that their requests do not count.
+    analytics.nowSeconds = NOW + 100 * HOUR * minutes;
+    analytics.write("store_orders_staging", analytics.nowSeconds - 60 * minutes, REQUEST);
     analytics.metered = {};
     const none = Object.fromEntries(Object.keys(VALUES).map((name) => [name, 0]));
-    const { status, stdout } = await check(none, ["--env", "staging", "--json"]);
-    analytics.clear(dataSet);
+    const { status, stdout } = await check(none, "--env", "staging", "--hours", "1", "--json");
     expect(status).toBe(silent === 1 ? 3 : 0);
     expect(JSON.parse(stdout)).toContainEqual(
-      expect.objectContaining({ name: "silentHours", value: silent, isAbove: silent === 1 }),
+      expect.objectContaining({
+        name: "silentHours",
+        value: silent,
+        threshold: 0,
+        isAbove: silent === 1,
+      }),
     );
   });
 
   it("asks /healthz at every address, or at the one of --url", async () => {
     const { answer, domains } = cloudflare.workers;
     domains.set("orders.shop.example", "store-orders-production");
-    cloudflare.workers.answer = (_, { hostname }) =>
-      hostname === "orders.shop.example" ? { status: 503, body: "" } : HEALTHY;
+    cloudflare.workers.answer = ({ hostname }) =>
+      hostname === "orders.shop.example" ? HEALTHY : { status: 503, body: "" };
     const all = await check(VALUES);
     expect(all.status).toBe(3);
-    expect(all.stdout).toContain("ABOVE: https://orders.shop.example/healthz answers 503;");
-    const ofDay = [...PRODUCTION, "--hours", "24", "--url"];
-    const address = "https://store-orders-production.example.workers.dev";
-    expect(await check(VALUES, [...ofDay, address])).toMatchObject({ status: 0 });
-    const none = await check(VALUES, [...ofDay, "http://127.0.0.1:1"]);
+    expect(all.stdout).toContain(
+      "ABOVE: https://store-orders-production.example.workers.dev/healthz answers 503;",
+    );
+    const address = "https://orders.shop.example";
+    expect(await check(VALUES, "--url", address)).toMatchObject({ status: 0 });
+    const none = await check(VALUES, "--url", "http://127.0.0.1:1");
     expect(none).toMatchObject({ status: 3 });
     expect(none.stdout).toMatch(/^ABOVE: http:\/\/127\.0\.0\.1:1\/healthz does not answer: /);
     cloudflare.workers.answer = answer;
@@ -322,7 +312,7 @@ describe("npm run metrics -- check", () => {
   });
 });
 
-describe("the workflow that watches production", () => {
+it("watch.yml opens an issue, or comments on the open issue, only if a measure is above", async () => {
   const workflow = readFileSync(".github/workflows/watch.yml", "utf8");
   const script = /^ {6}- run: \|\n(?<script>(?: {10}.*\n)+)/m.exec(workflow)?.groups?.["script"];
 
@@ -347,10 +337,8 @@ describe("the workflow that watches production", () => {
     return [outcome.status, readFileSync(calls, "utf8")];
   }
 
-  it("opens an issue, or comments on the open issue, only if a measure is above", async () => {
-    expect(await watch(3, "")).toEqual([0, "issue list --state\nissue create --title\n"]);
-    expect(await watch(3, "7")).toEqual([0, "issue list --state\nissue comment 7\n"]);
-    expect(await watch(0, "")).toEqual([0, ""]);
-    expect(await watch(1, "")).toEqual([1, ""]);
-  });
+  expect(await watch(3, "")).toEqual([0, "issue list --state\nissue create --title\n"]);
+  expect(await watch(3, "7")).toEqual([0, "issue list --state\nissue comment 7\n"]);
+  expect(await watch(0, "")).toEqual([0, ""]);
+  expect(await watch(1, "")).toEqual([1, ""]);
 });

@@ -11,12 +11,14 @@ export class ApiError extends Error {
 }
 
 export interface ApiCall {
+  /** The address of the server. */
+  readonly origin: string;
   readonly method: string;
   /** The path of the API call below the account. */
   readonly path: string;
   readonly query: URLSearchParams;
-  readonly contentType: string;
   readonly body: Buffer;
+  readonly form: () => Promise<FormData>;
   /** Records a change in `FakeCloudflare.changes`. */
   readonly change: (text: string) => void;
 }
@@ -29,9 +31,4 @@ export type Routes = Readonly<Record<string, (call: ApiCall, ...parts: string[])
 
 export function bodyOf<T>({ body }: ApiCall): T {
   return JSON.parse(body.toString()) as T;
-}
-
-export function formOf({ body, contentType }: ApiCall): Promise<FormData> {
-  const headers = { "Content-Type": contentType };
-  return new Response(new Uint8Array(body), { headers }).formData();
 }

@@ -11,12 +11,12 @@ export interface Outcome {
 export async function runCommand(
   command: string,
   args: readonly string[],
-  { env, input }: { readonly env: NodeJS.ProcessEnv; readonly input?: string },
+  { env }: { readonly env: NodeJS.ProcessEnv },
 ): Promise<Outcome> {
-  const child = spawn(command, args, { env: { ...process.env, ...env } });
-  // A program may end before it reads its input.
-  child.stdin.on("error", () => {});
-  child.stdin.end(input ?? "");
+  const child = spawn(command, args, {
+    env: { ...process.env, ...env },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
   const closed = new Promise<number | null>((resolve) => child.once("close", resolve));
   const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr)]);
   return { status: await closed, stdout, stderr };
