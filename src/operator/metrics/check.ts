@@ -29,7 +29,7 @@ FILE is JSON with all of these thresholds. src/operator/metrics/thresholds.json 
   p95Ms            95th percentile of the response time of requests with a key, in milliseconds
   refusedPercent   share of the requests with a key whose response was 429
   bannedKeys       number of keys that sent requests while they were banned, counted up to 50
-  dollarsPerDay    cost of the whole account's use in the last 24 hours, as if the plan included
+  dollarsPerDay    cost of the account's use in the last 24 whole hours, as if the plan included
                    nothing; without logs, data points and storage
 
 Examples:

@@ -1,7 +1,8 @@
 import { z } from "zod";
 import type { CloudflareApi } from "../cloudflare-api.ts";
 
-const DAY_MS = 86_400_000;
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
 
 /** The GraphQL query for an account's metered use, summed over all Workers. */
 const QUERY = `query ($account: string!, $from: Time!, $to: Time!) {
@@ -60,13 +61,15 @@ function gigabyte(title: string, dollars: number, included: number) {
 }
 
 /**
- * Calculates what the use of the account in the last 24 hours would cost if the plan included no
- * free use, without logs, data points and storage, and which item costs most.
+ * Calculates what the use of the account in the last 24 whole hours would cost if the plan included
+ * no free use, without logs, data points and storage, and which item costs most.
  */
 export async function costOfLastDay(api: CloudflareApi, now: Date) {
-  const from = new Date(now.getTime() - DAY_MS).toISOString();
+  // Cloudflare has the use of databases only by the hour.
+  const toMs = Math.floor(now.getTime() / HOUR_MS) * HOUR_MS;
+  const [from, to] = [toMs - DAY_MS, toMs].map((ms) => new Date(ms).toISOString());
   const account = api.account.replace("/accounts/", "");
-  const variables = { account, from, to: now.toISOString() };
+  const variables = { account, from, to };
   const answer = await api.query("/graphql", answerSchema, { query: QUERY, variables });
   const { workers, calls, objects, databases } = answer.data.viewer.accounts[0];
   const use: Partial<Use> = {

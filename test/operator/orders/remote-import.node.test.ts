@@ -97,6 +97,9 @@ describe("an import into a deployed store", () => {
     const write = `write to ${NAME}`;
     expect(cloudflare.changes).toEqual([write, write, `import into ${NAME}`]);
     expect([count("orders"), count("order_import_parts")]).toEqual([MANY, 0]);
+    const exported = await runInProcess(ordersProgram(), ["export", "--env", "staging"]);
+    const lines = linesOf(MANY).map((line) => line.replace("}", ',"status":"pending"}'));
+    expect(exported.stdout === lines.toReversed().join("")).toBe(true);
   });
 
   it("whatever happens at any call, places all orders or none, and says how to go on", async () => {
