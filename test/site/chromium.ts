@@ -27,17 +27,6 @@ const UNUSED_FEATURES = [
   "PaintHolding",
 ];
 
-/** Options that turn off features that no test needs, such as requests for updates. */
-const QUIET = [
-  `--disable-features=${UNUSED_FEATURES.join()}`,
-  "--disable-gpu",
-  "--disable-quic",
-  "--no-first-run",
-  "--disable-background-networking",
-  "--disable-component-update",
-  "--disable-sync",
-];
-
 /**
  * Finds Chromium on this machine: the file at `CHROMIUM_PATH`, or else the first Chromium in
  * `PATH`.
@@ -61,5 +50,6 @@ export function findChromium(): string | undefined {
  */
 export function launchChromium(executablePath: string): Promise<Browser> {
   const isRoot = process.getuid?.() === 0;
-  return chromium.launch({ executablePath, args: QUIET, chromiumSandbox: !isRoot });
+  const args = [`--disable-features=${UNUSED_FEATURES.join()}`];
+  return chromium.launch({ executablePath, args, chromiumSandbox: !isRoot });
 }
