@@ -335,9 +335,7 @@ describe.skipIf(chromium === undefined)("the reference page", () => {
     expect(text).toContain(`${from}/v1`);
     const code = await page.locator(".intro pre:visible").first().boundingBox();
     expect((code?.y ?? NaN) + (code?.height ?? NaN)).toBeLessThan(844);
-    await page.locator("#key").fill(keys["pro"] ?? "");
-    await page.locator("#list").getByRole("button", { name: "List orders" }).click();
-    await page.locator(STATUS).waitFor();
+    await listOrders(page, keys["pro"] ?? "");
     await expect.poll(() => isClear(page.locator(STATUS)), { timeout: 5_000 }).toBe(true);
     expect(await isClear(page.locator("#orders tbody td").first())).toBe(true);
     expect(await isClear(page.locator("#order-id"))).toBe(true);
