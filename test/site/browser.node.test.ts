@@ -242,9 +242,9 @@ describe.skipIf(chromium === undefined)("the reference page", () => {
     expect(left).not.toContain("9223372036854775807");
 
     // The console reads at most 200,000 characters of a list, and shows at most 100 orders.
-    let body = "";
+    let answer = {};
     const contentType = "application/json";
-    await page.route("**/v1/store/orders", (route) => route.fulfill({ contentType, body }));
+    await page.route("**/v1/store/orders", (route) => route.fulfill({ contentType, ...answer }));
     const listOf = (count: number) => JSON.stringify(Array.from({ length: count }, () => ({})));
     const paddedTo = (length: number) => `${"[{},{},{}".padEnd(length - 1)}]`;
     for (const [long, rows, note, isCut] of [
@@ -253,13 +253,34 @@ describe.skipIf(chromium === undefined)("the reference page", () => {
       [paddedTo(200_000), 3, /^3 orders$/, false],
       [paddedTo(200_001), 2, /^The first 2 orders\. Cancel any other/, true],
     ] as const) {
-      body = long;
+      answer = { body: long };
       await page.locator("#list").getByRole("button", { name: "List orders" }).click();
       await expectText(page, "#orders-note", note);
       expect(await page.locator("#orders tbody tr").count()).toBe(rows);
       expect(await page.locator("#body-note").isVisible()).toBe(isCut);
     }
     expect(await page.locator("#body-note").innerText()).toContain("first 200,000 characters");
+
+    // A countdown can take hours. An error other than a 429 has none, and shows that no ban is left.
+    const headers = {
+      "Retry-After": "86399",
+      RateLimit: '"minute";r=12;t=60',
+      "RateLimit-Policy": '"minute";q=60;w=60',
+    };
+    for (const [status, code, note] of [
+      [429, "api_key_banned", /^nothing until the ban ends$/],
+      [503, "service_unavailable", /^back in \d+ s$/],
+    ] as const) {
+      answer = { status, headers, body: JSON.stringify({ code }) };
+      await page.locator("#list").getByRole("button", { name: "List orders" }).click();
+      await expectText(page, `${MINUTE} .meter-note`, note);
+      expect(await page.locator("#wait").isVisible()).toBe(status === 429);
+      expect(await page.locator("#orders").isVisible()).toBe(false);
+      expect(await page.locator("#body-note").isVisible()).toBe(false);
+    }
+    expect(await page.locator("#wait-time").textContent()).toMatch(/^23:59:5\d$/);
+    expect(await page.locator(MINUTE).getAttribute("data-level")).toBe("low");
+    expect(await page.locator(`${MINUTE} .fill`).getAttribute("style")).toBe("width: 20%;");
   });
 
   test("can be used by keyboard alone, with the focus always visible", async () => {
@@ -370,6 +391,7 @@ describe.skipIf(chromium === undefined)("the reference page", () => {
     await page.clock.runFor(60_000);
     expect(await page.locator("#wait").innerText()).toContain("The wait is over");
     expect(await page.locator(MINUTE).innerText()).toContain("60 of 60");
+    expect(await page.locator(DAY).innerText()).toContain("back in 23 h 59 min");
 
     await page.getByRole("button", { name: "Trigger a ban" }).click();
     await page.getByRole("button", { name: "Have it banned" }).click();
