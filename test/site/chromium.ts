@@ -29,7 +29,7 @@ const UNUSED_FEATURES = [
 
 /**
  * Finds Chromium on this machine: the file at `CHROMIUM_PATH`, or else the first Chromium in
- * `PATH`.
+ * `PATH`. Without one, says that tests are skipped.
  *
  * @throws {Error} if there is no file at `CHROMIUM_PATH`.
  */
@@ -41,7 +41,12 @@ export function findChromium(): string | undefined {
   }
   const folders = (process.env["PATH"] ?? "").split(delimiter);
   const paths = folders.flatMap((folder) => NAMES.map((name) => join(folder, name)));
-  return [...paths, MAC].find((path) => existsSync(path));
+  const found = [...paths, MAC].find((path) => existsSync(path));
+  if (found === undefined) {
+    console.error("\n!!! No Chromium on this machine: the tests of pages are SKIPPED.");
+    console.error("!!! Install chromium, or set CHROMIUM_PATH.\n");
+  }
+  return found;
 }
 
 /**
