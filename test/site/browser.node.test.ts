@@ -145,9 +145,12 @@ describe.skipIf(chromium === undefined)("the reference page", () => {
     await page.getByRole("button", { name: "Stop" }).click();
     await expectText(page, "#summary", /^Stopped/);
     expect(await page.getByRole("button", { name: "Trigger a 429" }).isVisible()).toBe(true);
+    await expectText(page, `${MINUTE} .figure`, / of 5,000$/);
+    await listOrders(page, keys["enterprise"] ?? "");
     await page.context().setOffline(true);
     await page.locator("#list").getByRole("button", { name: "List orders" }).click();
     await expectText(page, "#summary", /No answer came/);
+    expect(await page.locator("#orders").isVisible()).toBe(false);
   });
 
   test("shows its text, and its tabs work, without JavaScript", async () => {
@@ -204,6 +207,7 @@ describe.skipIf(chromium === undefined)("the reference page", () => {
     await confirm();
     await expectText(page, STATUS, /^204/);
     await expectText(page, "tr:has(> :text-is('1001'))", /Cancelled$/);
+    expect(await page.getByRole("button", { name: "Cancel order 1001" }).count()).toBe(0);
     await page.getByRole("button", { name: "Cancel order 1004" }).click();
     await confirm();
     await expectText(page, "tr:has(> :text-is('1004'))", /Has shipped$/);
@@ -218,6 +222,7 @@ describe.skipIf(chromium === undefined)("the reference page", () => {
       await expectText(page, ".status-line", new RegExp(`DELETE .*${encodeURIComponent(id)}`));
       await expectText(page, "#body", answer);
     }
+    await expectText(page, "tr:has(> :text-is('1001'))", /Is gone$/);
     await expectText(page, "tr:has(> :text-is('9223372036854775807'))", /Cancelled$/);
 
     // An empty order id hides the earlier response and the table of orders.
