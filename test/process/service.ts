@@ -21,7 +21,7 @@ interface StartOptions {
 
 /**
  * The command `npm start` in its own process group. Its start takes several seconds of processor
- * time. A test that needs only the Worker uses `serveWorker`.
+ * time. A test that needs only the Worker uses `ServedStore`.
  */
 export class Service {
   readonly port: number;
