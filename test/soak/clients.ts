@@ -31,7 +31,10 @@ async function send(
   waitMs: (answer: Answer | null) => number,
 ): Promise<void> {
   for (let sent = 0; world.goesOn(sent); sent++) {
-    await world.wait(waitMs(await world.send(subject, anyAsk(world, key))));
+    const pauseMs = waitMs(await world.send(subject, anyAsk(world, key)));
+    // The end of the soak would shorten the wait.
+    if (Date.now() + pauseMs >= world.endMs) return;
+    await world.wait(pauseMs);
   }
 }
 
