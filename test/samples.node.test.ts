@@ -1,15 +1,13 @@
 import { execFile } from "node:child_process";
 import { existsSync, globSync, readFileSync } from "node:fs";
-import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { delimiter, join } from "node:path";
 import { promisify } from "node:util";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import packageJson from "../package.json" with { type: "json" };
 import { prepareStore } from "../src/operator/start/sample-store.ts";
 import type { Server } from "./bench/server.ts";
-import { StoreFolder } from "./operator/store-folder.ts";
-import { SERVICE, serveWorker } from "./process/worker-server.ts";
+import { ServedStore, SERVICE } from "./process/worker-server.ts";
 import { textOf } from "./site/page-text.ts";
 
 const run = promisify(execFile);
@@ -48,18 +46,18 @@ const PATH = (process.env["PATH"] ?? "")
 
 const samples = readSamples();
 const page = await readFile("dist/site/index.html", "utf8");
-const store = new StoreFolder();
+const store = new ServedStore();
+const folder = join(store.path, "samples");
 const keys: Record<string, string> = {};
 let service: Server;
-let folder: string;
 let compiler: { readonly stdout: string };
 
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), "store-orders-samples-"));
+  await mkdir(join(folder, "src"), { recursive: true });
   // The samples use the orders and keys that a first `npm start` creates.
   for (const { plan, secret } of await prepareStore(store.path, false)) keys[plan] = secret;
   await store.ordersJson(["export", join(folder, "orders.ndjson")]);
-  service = await serveWorker(SERVICE, store.path);
+  service = await store.serve(SERVICE);
 
   // The commands in the client's README that build and install the package.
   const readme = readFileSync("src/client/README.md", "utf8");
@@ -72,7 +70,6 @@ beforeAll(async () => {
   const flags = "--prefer-offline --no-audit --no-fund";
   await run("sh", ["-c", `${install} ${types} ${flags}`], { cwd: folder });
 
-  await mkdir(join(folder, "src"));
   const pasted = ["First call", "Cancel an order"].map((label, index) => ({
     file: `pasted-${index + 1}.ts`,
     code: sampleOnPage(label, "TypeScript"),
@@ -86,12 +83,6 @@ beforeAll(async () => {
     (error) => error,
   );
 }, 120_000);
-
-afterAll(async () => {
-  await service?.[Symbol.asyncDispose]();
-  store.remove();
-  await rm(folder, { recursive: true, force: true });
-});
 
 test("the package contains only the client, its licence and its documentation", async () => {
   const installed = join(folder, "node_modules/store-orders-client");

@@ -66,7 +66,7 @@ export async function compareRates(bench: Bench, comparison: RateComparison): Pr
       const request = await prepare(server);
       return async () => {
         const spentBefore = server.process.processorMs();
-        const perSecond = await requestRate({ request, count: REQUESTS, connections }, status);
+        const perSecond = await requestRate(request, REQUESTS, connections, status);
         return { perSecond, spent: (server.process.processorMs() - spentBefore) / REQUESTS };
       };
     };

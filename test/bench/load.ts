@@ -31,20 +31,15 @@ export interface Answer {
 export async function send(sent: Request, expectedStatus?: number): Promise<Answer> {
   const { url, ...options } = sent;
   const { statusCode, headers, body } = await request(url, { ...options, reset: true });
-  const pieces: Buffer[] = [];
-  for await (const piece of body) pieces.push(piece as Buffer);
+  const bytes = Buffer.from(await body.arrayBuffer());
   if (expectedStatus !== undefined && statusCode !== expectedStatus) {
     throw new Error(`${url}: ${statusCode} instead of ${expectedStatus}.`);
   }
-  return { status: statusCode, headers, body: Buffer.concat(pieces) };
+  return { status: statusCode, headers, body: bytes };
 }
 
 /** The times from the request to the first and last byte, and the server's processor time. */
-export interface ListTimes {
-  readonly firstByteMs: number;
-  readonly totalMs: number;
-  readonly processorMs: number;
-}
+export type ListTimes = Readonly<Record<"firstByteMs" | "totalMs" | "processorMs", number>>;
 
 /** Measures a list of orders, without keeping it. Throws if its last byte is not the `]`. */
 export async function timeList(server: Server, { url, ...options }: Request): Promise<ListTimes> {
@@ -62,19 +57,16 @@ export async function timeList(server: Server, { url, ...options }: Request): Pr
   return { firstByteMs, totalMs, processorMs: server.process.processorMs() - spentBefore };
 }
 
-/** A request that is sent `count` times. */
-export interface Load {
-  readonly request: Request;
-  readonly count: number;
-  readonly connections?: number;
-}
-
 /**
- * Sends the request whenever a connection is free, and returns the requests per second. Throws if
- * a status is not `expectedStatus`.
+ * Sends the request `count` times, whenever a connection is free, and returns the requests per
+ * second. Throws if a status is not `expectedStatus`.
  */
-export async function requestRate(load: Load, expectedStatus: number): Promise<number> {
-  const { request: sent, count, connections = CONNECTIONS } = load;
+export async function requestRate(
+  sent: Request,
+  count: number,
+  connections: number,
+  expectedStatus: number,
+): Promise<number> {
   const { url } = sent;
   // Opens new connections for each load, because Workers close idle connections.
   const pool = new Pool(new URL(url).origin, { connections });

@@ -1,8 +1,4 @@
-export interface Spread {
-  readonly median: number;
-  readonly min: number;
-  readonly max: number;
-}
+export type Spread = Readonly<Record<"median" | "min" | "max", number>>;
 
 /** A row of the results: the measurements of the service and of its peer, if any, with units. */
 export interface Result {

@@ -35,10 +35,7 @@ export async function createStore(
   const importOrders = ["orders", "import", orderFile, "--persist-to", folder];
   await runCommand(process.execPath, ["src/operator/main.ts", ...importOrders], PROJECT_ROOT);
   await using store = await openLocalStore(folder);
-  const all = [...keys.unlimited, ...keys.scarce];
-  await addKeys(
-    store.keys,
-    all.map(({ record }) => record),
-  );
+  const records = [...keys.unlimited, ...keys.scarce].map(({ record }) => record);
+  await addKeys(store.keys, records);
   return folder;
 }

@@ -153,11 +153,11 @@ test("an error that affects all orders ends the batch, whose error lists every o
     status: 401,
     requestId: "request-1",
     cause: { code: "unauthorized" },
+    results: { length: 2 },
+    unsettledIds: { length: 8 },
   });
-  expect(error.results.length).toBe(2);
-  expect([...error.results.map(({ id }) => id), ...error.unsettledIds].toSorted(compare)).toEqual(
-    ids(10),
-  );
+  const listed = [...error.results.map(({ id }) => id), ...error.unsettledIds];
+  expect(new Set(listed)).toEqual(new Set(ids(10)));
   expect(service.requests.length).toBeLessThanOrEqual(4);
 });
 
@@ -188,7 +188,3 @@ test.each([0, -1, 1.5, NaN, 1_001])("a concurrency of %d is refused", async (con
   const client = clientOf(new ScriptedService(cancelled));
   await expect(client.cancelOrders([1n], { concurrency })).rejects.toThrow("concurrency");
 });
-
-function compare(a: bigint, b: bigint): number {
-  return a < b ? -1 : 1;
-}

@@ -1,3 +1,4 @@
+import { ReadableStream } from "node:stream/web";
 import { vi } from "vitest";
 import { createClient, type StoreOrdersClient } from "../../src/client/client.ts";
 import type { ClientOptions } from "../../src/client/options.ts";
@@ -46,8 +47,16 @@ export class ScriptedService {
 
 export const OPTIONS = { apiKey: "sord_test", baseUrl: "https://orders.example" };
 
+/** Returns a list whose body arrives in these parts, or is lost with an error. */
 export function list(...parts: readonly (string | Error)[]): Answer {
-  return () => new Response(body(parts), { headers: { "Content-Type": "application/json" } });
+  async function* body() {
+    for (const part of parts) {
+      if (part instanceof Error) throw part;
+      yield new TextEncoder().encode(part);
+    }
+  }
+  const headers = { "Content-Type": "application/json" };
+  return () => new Response(ReadableStream.from(body()), { headers });
 }
 
 export function cancelled(): Response {
@@ -75,21 +84,6 @@ export function silent({ signal }: SentRequest): Promise<Response> {
   return new Promise((_, reject) => {
     signal?.addEventListener("abort", () => reject(signal.reason));
   });
-}
-
-function body(parts: readonly (string | Error)[]): ReadableStream<Uint8Array> {
-  const queue = [...parts];
-  return new ReadableStream(
-    {
-      pull(controller) {
-        const part = queue.shift();
-        if (part === undefined) controller.close();
-        else if (part instanceof Error) controller.error(part);
-        else controller.enqueue(new TextEncoder().encode(part));
-      },
-    },
-    { highWaterMark: 0 },
-  );
 }
 
 export function clientOf(

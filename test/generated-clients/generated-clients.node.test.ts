@@ -3,13 +3,12 @@ import { mkdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { build } from "esbuild";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { beforeAll, expect, test } from "vitest";
 import { documentedClient } from "../../src/operator/build/site.ts";
 import { PROJECT_ROOT } from "../../src/operator/wrangler.ts";
 import type { Server } from "../bench/server.ts";
-import { StoreFolder } from "../operator/store-folder.ts";
-import { AMPLE, createKeys, type NewKey } from "../process/create-keys.ts";
-import { SERVICE, serveWorker } from "../process/worker-server.ts";
+import { AMPLE, createKeys } from "../process/create-keys.ts";
+import { ServedStore, SERVICE } from "../process/worker-server.ts";
 
 const run = promisify(execFile);
 
@@ -39,20 +38,15 @@ interface GeneratedClient {
   readonly cancelOrder: (orderId: bigint) => Promise<void>;
 }
 
-const store = new StoreFolder();
+const store = new ServedStore();
 let server: Server;
-let keys: Record<"ample" | "hasty", NewKey>;
+let keys: Record<"ample" | "hasty", string>;
 
 beforeAll(async () => {
-  keys = await createKeys(store, { ample: AMPLE, hasty: { perMinute: 1, perDay: 1_000 } });
+  keys = await createKeys(store.path, { ample: AMPLE, hasty: { perMinute: 1, perDay: 1_000 } });
   const lines = [...IDS.map((id) => `{"id":${id}}`), `{"id":${SHIPPED_ID},"status":"shipped"}`];
   await store.ordersJson(["import", "-"], lines.join("\n"));
-  [server] = await Promise.all([serveWorker(SERVICE, store.path), generate()]);
-});
-
-afterAll(async () => {
-  await server[Symbol.asyncDispose]();
-  store.remove();
+  [server] = await Promise.all([store.serve(SERVICE), generate()]);
 });
 
 /** Writes the files of docs/api.md, and runs its command with the service's OpenAPI document. */
@@ -97,7 +91,7 @@ test("the generated client compiles under --strict", async () => {
 });
 
 test("lists ids with every digit, and cancels exactly the given order", async () => {
-  const { listOrders, cancelOrder } = await load(keys.ample.key);
+  const { listOrders, cancelOrder } = await load(keys.ample);
   const ids = async () => (await listOrders()).map(({ id }) => id);
   expect(await ids()).toEqual([SHIPPED_ID, ...IDS]);
   await cancelOrder(IDS[1]);
@@ -106,12 +100,12 @@ test("lists ids with every digit, and cancels exactly the given order", async ()
 
 // The generated client handles the errors of the OpenAPI document alike, whatever their code.
 test("throws an error with the code of the service", async () => {
-  const { cancelOrder } = await load(keys.ample.key);
+  const { cancelOrder } = await load(keys.ample);
   await expect(cancelOrder(IDS[1])).rejects.toThrow(/^order_not_found: /);
   await expect(cancelOrder(SHIPPED_ID)).rejects.toThrow(/^order_already_shipped: /);
   const stranger = await load("");
   await expect(stranger.listOrders()).rejects.toThrow(/^unauthorized: /);
-  const hasty = await load(keys.hasty.key);
+  const hasty = await load(keys.hasty);
   await hasty.listOrders();
   await expect(hasty.listOrders()).rejects.toThrow(/^rate_limit_exceeded: /);
 });

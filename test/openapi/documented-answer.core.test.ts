@@ -137,11 +137,17 @@ describe("a difference is found in", () => {
   test.each([
     ["a 204 with a body", { ...GOOD.cancelled, body: "{}" }, "the document has no body here"],
     ["a HEAD with a body", { ...GOOD.list, method: "HEAD" }, "an answer to HEAD has a body"],
+    ["an empty body", { ...GOOD.list, body: "" }, "the body is not JSON"],
     ["half a list", { ...GOOD.list, body: '[{"id":1}' }, "the body is not JSON"],
     [
       "a list as text",
       withHeader(GOOD.list, "Content-Type", "text/plain"),
       "the body is text/plain",
+    ],
+    [
+      "a list with a charset",
+      withHeader(GOOD.list, "Content-Type", "application/json; charset=utf-8"),
+      "the body is application/json; charset=utf-8",
     ],
   ])("%s", (_, seen, difference) => {
     expect(differencesFromDocument(seen)).toStrictEqual([difference]);

@@ -3,13 +3,12 @@ import { readFileSync } from "node:fs";
 import { connect, type Socket } from "node:net";
 import { join } from "node:path";
 import { setImmediate as pause } from "node:timers/promises";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
 import type { Server } from "../bench/server.ts";
-import { StoreFolder } from "../operator/store-folder.ts";
 import { AMPLE, createKeys } from "./create-keys.ts";
 import { Load } from "./load.ts";
 import { orderLines } from "./order-lines.ts";
-import { serveWorker, SERVICE } from "./worker-server.ts";
+import { ServedStore, SERVICE } from "./worker-server.ts";
 
 const FIRST_ID = 10_000;
 const ORDERS = 5_000;
@@ -20,19 +19,14 @@ const DROPS = 150;
 const DROPPED_AT_ONCE = 10;
 const PART = Buffer.alloc(64 * 1024, " ");
 
-const store = new StoreFolder();
+const store = new ServedStore();
 let server: Server;
 let key: string;
 
 beforeAll(async () => {
-  const { load } = await createKeys(store, { load: AMPLE });
-  key = load.key;
+  ({ load: key } = await createKeys(store.path, { load: AMPLE }));
   await store.ordersJson(["import", "-"], orderLines(FIRST_ID, ORDERS));
-  server = await serveWorker(SERVICE, store.path);
-});
-afterAll(async () => {
-  await server[Symbol.asyncDispose]();
-  store.remove();
+  server = await store.serve(SERVICE);
 });
 
 function request(path: string, secret: string, init: RequestInit = {}): Promise<Response> {

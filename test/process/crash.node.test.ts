@@ -1,10 +1,9 @@
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { beforeAll, describe, expect, it, vi } from "vitest";
 import type { Server } from "../bench/server.ts";
-import { StoreFolder } from "../operator/store-folder.ts";
-import { AMPLE, createKeys, type NewKey } from "./create-keys.ts";
+import { AMPLE, createKeys } from "./create-keys.ts";
 import { Load } from "./load.ts";
 import { orderLines } from "./order-lines.ts";
-import { serveWorker, SERVICE } from "./worker-server.ts";
+import { ServedStore, SERVICE } from "./worker-server.ts";
 
 const CLIENTS = 6;
 const LIMIT = 200;
@@ -12,23 +11,14 @@ const ADMITTED_BEFORE = 80;
 const FIRST_ID = 10_000;
 const ORDERS = 3_000;
 
-/** The state that responses had confirmed to the clients before the service was killed. */
-interface Acknowledged {
-  readonly banEnd: string | null;
-  readonly windowEnds: readonly (string | null)[];
-  readonly minute: number;
-  readonly day: number;
-  readonly cancelled: ReadonlySet<number>;
-  readonly attempted: ReadonlySet<number>;
-}
-
-const store = new StoreFolder();
+const store = new ServedStore();
 let server: Server;
-let keys: Record<"free" | "pro" | "ample" | "minute" | "day", NewKey>;
-let before: Acknowledged;
+let keys: Record<"free" | "pro" | "ample" | "minute" | "day", string>;
+/** The state that responses had confirmed to the clients before the service was killed. */
+let before: Awaited<ReturnType<typeof killUnderLoad>>;
 
 beforeAll(async () => {
-  keys = await createKeys(store, {
+  keys = await createKeys(store.path, {
     free: "free",
     pro: "pro",
     ample: AMPLE,
@@ -37,23 +27,18 @@ beforeAll(async () => {
   });
   await store.ordersJson(["import", "-"], orderLines(FIRST_ID, ORDERS));
   // Counts every refusal towards a ban, even in the ten seconds after the first refusal.
-  const serve = () => serveWorker(SERVICE, store.path, { BAN_GRACE_SECONDS: "0" });
+  const serve = () => store.serve(SERVICE, { BAN_GRACE_SECONDS: "0" });
   server = await serve();
-  const banEnd = await banFreeKey();
-  before = { ...(await killUnderLoad()), banEnd };
+  before = await killUnderLoad(await banFreeKey());
   server = await serve();
-});
-afterAll(async () => {
-  await server[Symbol.asyncDispose]();
-  store.remove();
 });
 
-function request({ key }: NewKey, path = "", method = "GET"): Promise<Response> {
+function request(key: string, path = "", method = "GET"): Promise<Response> {
   const headers = { Authorization: `Bearer ${key}` };
   return fetch(`${server.url}/v1/store/orders${path}`, { method, headers });
 }
 
-const cancel = (key: NewKey, id: number) => request(key, `/${id}`, "DELETE");
+const cancel = (key: string, id: number) => request(key, `/${id}`, "DELETE");
 
 /** Returns the end of the ban. */
 async function banFreeKey(): Promise<string | null> {
@@ -66,7 +51,7 @@ async function banFreeKey(): Promise<string | null> {
   throw new Error("not banned");
 }
 
-async function killUnderLoad(): Promise<Omit<Acknowledged, "banEnd">> {
+async function killUnderLoad(banEnd: string | null) {
   const ofMinute = await request(keys.minute);
   const ofDay = await request(keys.day);
   const cancelled = new Set<number>();
@@ -92,6 +77,7 @@ async function killUnderLoad(): Promise<Omit<Acknowledged, "banEnd">> {
   // all its clients happened to be between two requests.
   expect(loads.flatMap(({ failures }) => failures)).not.toHaveLength(0);
   return {
+    banEnd,
     windowEnds: [ofMinute, ofDay].map(({ headers }) => headers.get("X-RateLimit-Reset")),
     minute: minute.count(200) + 1,
     day: day.count(200) + 1,

@@ -8,19 +8,15 @@ import ky from "ky";
 import { Agent, type Dispatcher, request, RetryAgent } from "undici";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Server as WorkerServer } from "../bench/server.ts";
-import { createClient } from "../../src/client/client.ts";
-import { StoreFolder } from "../operator/store-folder.ts";
-import { createKeys, type NewKey } from "./create-keys.ts";
-import { orderLines } from "./order-lines.ts";
-import { advanceClock, CLOCKED_SERVICE, serveWorker } from "./worker-server.ts";
+import { createKeys } from "./create-keys.ts";
+import { advanceClock, CLOCKED_SERVICE, ServedStore } from "./worker-server.ts";
 
 const LIST = "/v1/store/orders";
-const ORDERS = 20;
 /** The seconds that are left of each key's minute window when the clients send their requests. */
 const LEFT_SECONDS = 6;
 
-const PER_MINUTE = { curl: 2, ky: 2, undici: 2, hastyUndici: 2, ours: 2, ourBatch: 8 };
-type ClientName = keyof typeof PER_MINUTE;
+const NAMES = ["curl", "ky", "undici", "hastyUndici"] as const;
+type ClientName = (typeof NAMES)[number];
 
 /** A request of a client and the response. Times are in milliseconds of `performance.now()`. */
 interface Exchange {
@@ -33,19 +29,15 @@ interface Exchange {
   readonly answeredMs: number;
 }
 
-const store = new StoreFolder();
+const store = new ServedStore();
 const agent = new RetryAgent(new Agent());
 const hastyAgent = new RetryAgent(new Agent(), { maxTimeout: 2_000 });
-const batch = Array.from({ length: 10 }, (_, index) => index + 1);
-const delaysMs: number[] = [];
-const etas: number[] = [];
 const exchanges: Exchange[] = [];
 
-let keys: Record<ClientName, NewKey>;
+let keys: Record<ClientName, string>;
 let service: WorkerServer;
 let proxy: Server;
 let url: string;
-let longestWindowSeconds = 0;
 let ended: { [Name in ClientName]: ReturnType<(typeof clients)[Name]> };
 
 const clients = {
@@ -56,39 +48,21 @@ const clients = {
   ky: () => ky.get(url + LIST, { headers: bearer("ky") }).json(),
   undici: () => listWithUndici("undici", agent),
   hastyUndici: () => listWithUndici("hastyUndici", hastyAgent),
-  ours: async () => {
-    const onRetry = ({ delayMs }: { delayMs: number }) => delaysMs.push(delayMs);
-    const client = createClient({ baseUrl: url, apiKey: keys.ours.key, onRetry });
-    return client.listOrders().all();
-  },
-  ourBatch: () =>
-    createClient({ baseUrl: url, apiKey: keys.ourBatch.key }).cancelOrders(batch, {
-      onProgress: ({ etaSeconds }) => etas.push(etaSeconds),
-    }),
 };
 
 // All clients run at the same time, so that the test waits only once for the end of the windows.
 beforeAll(async () => {
-  const limits = Object.entries(PER_MINUTE).map(([name, perMinute]) => [
-    name,
-    { perMinute, perDay: 100_000 },
-  ]);
-  keys = await createKeys(store, Object.fromEntries(limits));
-  await store.ordersJson(["import", "-"], orderLines(1, ORDERS));
-  service = await serveWorker(CLOCKED_SERVICE, store.path);
+  const limits = { perMinute: 2, perDay: 100_000 };
+  keys = await createKeys(store.path, Object.fromEntries(NAMES.map((name) => [name, limits])));
+  service = await store.serve(CLOCKED_SERVICE);
   proxy = recordingProxy(service.url).listen(0, "127.0.0.1");
   await once(proxy, "listening");
   url = `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`;
 
   const startMs = performance.now();
-  await Promise.all([
-    ...(["curl", "ky", "undici", "ours"] as const).map((name) => spend(name, 2)),
-    spend("hastyUndici", 3),
-    spend("ourBatch", 1),
-  ]);
+  await Promise.all(NAMES.map((name) => spend(name, name === "hastyUndici" ? 3 : 2)));
   const elapsedSeconds = (performance.now() - startMs) / 1_000;
   await advanceClock(service, 60 - LEFT_SECONDS - elapsedSeconds);
-  longestWindowSeconds = LEFT_SECONDS + elapsedSeconds + 1;
   const started = Object.entries(clients).map(([name, start]) => [name, start()] as const);
   ended = Object.fromEntries(started) as typeof ended;
   await Promise.allSettled(Object.values(ended));
@@ -97,8 +71,6 @@ beforeAll(async () => {
 afterAll(async () => {
   await Promise.all([agent.close(), hastyAgent.close()]);
   proxy.close().closeAllConnections();
-  await service[Symbol.asyncDispose]();
-  store.remove();
 });
 
 /** Returns a proxy in front of the service that records every request and its response. */
@@ -126,7 +98,7 @@ function recordingProxy(origin: string): Server {
 }
 
 function bearer(name: ClientName): { readonly Authorization: string } {
-  return { Authorization: `Bearer ${keys[name].key}` };
+  return { Authorization: `Bearer ${keys[name]}` };
 }
 
 function exchangesOf(name: ClientName): Exchange[] {
@@ -148,14 +120,13 @@ async function listWithUndici(name: ClientName, dispatcher: Dispatcher): Promise
   return statusCode;
 }
 
-test.each(["curl", "ky", "undici", "ours"] as const)("%s waits for Retry-After", async (name) => {
+test.each(NAMES.slice(0, 3))("%s waits for Retry-After", async (name) => {
   await ended[name];
   const own = exchangesOf(name);
   expect(own.map(({ status }) => status)).toEqual([200, 200, 429, 200]);
   const [, , refused, admitted] = own;
   const waitedMs = admitted!.arrivedMs - refused!.answeredMs;
   expect(waitedMs).toBeGreaterThanOrEqual(refused!.retryAfterSeconds * 1_000 - 5);
-  if (name === "ours") expect(delaysMs).toHaveLength(1);
 });
 
 test("undici's RetryAgent retries early after a Retry-After beyond its maxTimeout", async () => {
@@ -164,16 +135,6 @@ test("undici's RetryAgent retries early after a Retry-After beyond its maxTimeou
   expect(statuses.slice(0, 5)).toEqual([200, 200, 429, 429, 429]);
   expect(statuses.length).toBeLessThanOrEqual(8);
   expect(statuses.at(-1)).toBe(200);
-});
-
-test("a batch of the client of this package is never refused", async () => {
-  const results = batch.map((id) => ({ id: BigInt(id), outcome: "cancelled" }));
-  expect(await ended.ourBatch).toEqual(results);
-  const statuses = exchangesOf("ourBatch").map(({ status }) => status);
-  expect(statuses).toEqual([200, ...batch.map(() => 204)]);
-  expect(etas[0]).toBeGreaterThan(0);
-  // Allows 2 more seconds for rounding up, and for the cancellations after the window's end.
-  expect(etas[0]).toBeLessThanOrEqual(longestWindowSeconds + 2);
 });
 
 test("none of these clients is banned", () => {

@@ -21,7 +21,7 @@ interface StartOptions {
 
 /**
  * The command `npm start` in its own process group. Its start takes several seconds of processor
- * time. A test that needs only the Worker uses `serveWorker`.
+ * time. A test that needs only the Worker uses `ServedStore`.
  */
 export class Service {
   readonly port: number;
@@ -117,13 +117,12 @@ export class Service {
   }
 
   /**
-   * Sends a signal to the service and waits until all its processes have ended.
+   * Sends a signal to the service, SIGKILL also to its children, and waits until all have ended.
    *
-   * @param group whether to signal the whole process group, as a terminal does for Ctrl+C.
    * @throws an Error that lists the processes that still run after 20 seconds.
    */
-  async end(signal: NodeJS.Signals, { group = signal === "SIGKILL" } = {}): Promise<void> {
-    if (!this.hasExited) process.kill(group ? -this.pid : this.pid, signal);
+  async end(signal: "SIGTERM" | "SIGKILL"): Promise<void> {
+    if (!this.hasExited) process.kill(signal === "SIGKILL" ? -this.pid : this.pid, signal);
     try {
       await vi.waitUntil(() => this.processes().length === 0, { timeout: END_MS, interval: 100 });
     } catch (error) {

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import sql from "sql-template-tag";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
-import { openLocalDatabase } from "../../src/operator/database/local.ts";
+import { openLocalStore } from "../../src/operator/database/local.ts";
 import { insertInto } from "../../src/operator/database/row.ts";
 import { startProgram } from "../../src/operator/start/program.ts";
 import { isSecret } from "../../src/worker/api-keys/secret.ts";
@@ -25,26 +25,15 @@ afterAll(async () => {
   store.remove();
 });
 
-/** Runs the `curl` line that `npm start` printed in a shell, as a user who pastes it would. */
-async function pasteCurl(output: string): Promise<{ status: string; body: string }> {
-  const [line = ""] = /^ *curl .*$/m.exec(output) ?? [];
-  const { stdout } = await promisify(execFile)("sh", ["-c", line]);
-  const [head = "", body = ""] = stdout.split("\r\n\r\n");
-  return { status: head.split("\r\n")[0] ?? "", body };
-}
-
 /**
  * Stores a part that an interrupted import left, which housekeeping deletes because of its age, and
  * breaks the deletion of old usage.
  */
 async function leaveWork(): Promise<void> {
-  const keys = await openLocalDatabase(store.path, "keys");
-  await keys.all(sql`ALTER TABLE key_usage RENAME TO lost_usage`);
-  await keys.close();
-  const database = await openLocalDatabase(store.path, "orders");
+  await using databases = await openLocalStore(store.path);
+  await databases.keys.all(sql`ALTER TABLE key_usage RENAME TO lost_usage`);
   const part = { importId: "left", part: 0, createdAt: new Date(0), lines: "[]" };
-  await database.all(insertInto("order_import_parts", part));
-  await database.close();
+  await databases.orders.all(insertInto("order_import_parts", part));
 }
 
 describe("npm start on a new store", () => {
@@ -69,8 +58,10 @@ describe("npm start on a new store", () => {
   });
 
   it("prints a curl line that works as pasted and lists extreme int64 values exactly", async () => {
-    const { status, body } = await pasteCurl(service.stdout);
-    expect(status).toBe("HTTP/1.1 200 OK");
+    const [line = ""] = /^ *curl .*$/m.exec(service.stdout) ?? [];
+    const { stdout } = await promisify(execFile)("sh", ["-c", line]);
+    const [head = "", body = ""] = stdout.split("\r\n\r\n");
+    expect(head).toMatch(/^HTTP\/1\.1 200 OK\r\n/);
     expect(JSON.parse(body)).toHaveLength(10);
     const ids = [...body.matchAll(/"id":(-?\d+)/g)].map(([, id]) => id);
     expect(ids[0]).toBe("-9223372036854775808");

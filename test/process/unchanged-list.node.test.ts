@@ -1,43 +1,30 @@
-import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
+import { beforeAll, beforeEach, expect, test, vi } from "vitest";
 import type { Server } from "../bench/server.ts";
 import { LIST_SIZES } from "../../src/worker/orders/list-sizes.ts";
-import { StoreFolder } from "../operator/store-folder.ts";
 import { AMPLE, createKeys } from "./create-keys.ts";
 import { orderLines } from "./order-lines.ts";
-import { serveWorker } from "./worker-server.ts";
+import { ServedStore } from "./worker-server.ts";
 import type { Held } from "./workers/held.ts";
 
 /** As many clients as an isolate runs queries for the list at the same time. */
 const READERS = LIST_SIZES.concurrency;
 const CLIENTS = 40;
 
-const store = new StoreFolder();
+const store = new ServedStore();
 let key: string;
 let server: Server;
 let entityTag: string;
 
 beforeAll(async () => {
-  const { client } = await createKeys(store, { client: AMPLE });
-  key = client.key;
+  ({ client: key } = await createKeys(store.path, { client: AMPLE }));
   await store.ordersJson(["import", "-"], orderLines(1, 10));
-  server = await serveWorker("test/process/workers/held.ts", store.path, {
-    DATABASE_TIMEOUT_MS: "30000",
-  });
-});
-afterAll(async () => {
-  await server[Symbol.asyncDispose]();
-  store.remove();
+  server = await store.serve("test/process/workers/held.ts", { DATABASE_TIMEOUT_MS: "30000" });
 });
 beforeEach(async () => {
   ({ entityTag } = await ask());
 });
 
-interface Answer {
-  readonly status: number;
-  readonly entityTag: string;
-}
-
-async function ask(headers: Record<string, string> = {}): Promise<Answer> {
+async function ask(headers: Record<string, string> = {}) {
   const response = await fetch(`${server.url}/v1/store/orders`, {
     headers: { Authorization: `Bearer ${key}`, ...headers },
   });
@@ -46,7 +33,7 @@ async function ask(headers: Record<string, string> = {}): Promise<Answer> {
 }
 
 /** Sends conditional requests for the list from several clients at the same time. */
-function askAtOnce(clients: number, headers: Record<string, string> = {}): Promise<Answer[]> {
+function askAtOnce(clients: number, headers: Record<string, string> = {}) {
   const conditional = { "If-None-Match": entityTag, ...headers };
   return Promise.all(Array.from({ length: clients }, () => ask(conditional)));
 }

@@ -27,20 +27,9 @@ const UNUSED_FEATURES = [
   "PaintHolding",
 ];
 
-/** Options that turn off features that no test needs, such as requests for updates. */
-const QUIET = [
-  `--disable-features=${UNUSED_FEATURES.join()}`,
-  "--disable-gpu",
-  "--disable-quic",
-  "--no-first-run",
-  "--disable-background-networking",
-  "--disable-component-update",
-  "--disable-sync",
-];
-
 /**
  * Finds Chromium on this machine: the file at `CHROMIUM_PATH`, or else the first Chromium in
- * `PATH`.
+ * `PATH`. Without one, says that tests are skipped.
  *
  * @throws {Error} if there is no file at `CHROMIUM_PATH`.
  */
@@ -52,7 +41,12 @@ export function findChromium(): string | undefined {
   }
   const folders = (process.env["PATH"] ?? "").split(delimiter);
   const paths = folders.flatMap((folder) => NAMES.map((name) => join(folder, name)));
-  return [...paths, MAC].find((path) => existsSync(path));
+  const found = [...paths, MAC].find((path) => existsSync(path));
+  if (found === undefined) {
+    console.error("\n!!! No Chromium on this machine: the tests of pages are SKIPPED.");
+    console.error("!!! Install chromium, or set CHROMIUM_PATH.\n");
+  }
+  return found;
 }
 
 /**
@@ -61,5 +55,6 @@ export function findChromium(): string | undefined {
  */
 export function launchChromium(executablePath: string): Promise<Browser> {
   const isRoot = process.getuid?.() === 0;
-  return chromium.launch({ executablePath, args: QUIET, chromiumSandbox: !isRoot });
+  const args = [`--disable-features=${UNUSED_FEATURES.join()}`];
+  return chromium.launch({ executablePath, args, chromiumSandbox: !isRoot });
 }

@@ -3,7 +3,7 @@ import { openLocalStore } from "../../src/operator/database/local.ts";
 import { addKeys } from "../../src/operator/key-store/change-key.ts";
 import { insertInto } from "../../src/operator/database/row.ts";
 import type { Limits, Plan } from "../../src/worker/limit-rules/plans.ts";
-import { backingOff, dropping, guessing, hammering, type Holder, patient } from "./clients.ts";
+import { backingOff, dropping, guessing, hammering, patient, type Play } from "./clients.ts";
 import type { World } from "./world.ts";
 
 /** A kind of client, with the number of its keys and the number of clients that share each key. */
@@ -14,17 +14,14 @@ interface Role {
   readonly keys: number;
   readonly clients: number;
   readonly isWellBehaved: boolean;
-  readonly play: (world: World, holder: Holder) => Promise<void>;
+  readonly play: Play;
 }
 
 const single = { clients: 1, isWellBehaved: true };
 const hostile = { plan: "free", keys: 2, isWellBehaved: false } as const;
 
-const alone = (paceMs: number) => (world: World, holder: Holder) =>
-  patient(world, holder, paceMs, true);
-const inFleet = (world: World, holder: Holder) => patient(world, holder, 500, false);
-const hammer = (paceMs: number) => (world: World, holder: Holder) =>
-  hammering(world, holder, paceMs);
+const alone = (paceMs: number) => patient(paceMs, true);
+const inFleet = patient(500, false);
 
 const enterprise = (perMinute: number, perDay: number) =>
   ({ plan: "enterprise", limits: { perMinute, perDay } }) as const;
@@ -38,9 +35,9 @@ const ROLES: readonly Role[] = [
   { name: "doubling its wait", plan: "free", keys: 8, ...single, play: backingOff },
   { name: "a fleet", plan: "free", keys: 2, clients: 40, isWellBehaved: true, play: inFleet },
   { name: "a fleet", plan: "pro", keys: 1, clients: 60, isWellBehaved: true, play: inFleet },
-  { name: "hammering", ...hostile, clients: 3, play: hammer(30) },
-  { name: "hammering", ...hostile, plan: "business", clients: 4, play: hammer(20) },
-  { name: "hammering slowly", ...hostile, clients: 1, play: hammer(300) },
+  { name: "hammering", ...hostile, clients: 3, play: hammering(30) },
+  { name: "hammering", ...hostile, plan: "business", clients: 4, play: hammering(20) },
+  { name: "hammering slowly", ...hostile, clients: 1, play: hammering(300) },
   { name: "observing", plan: "free", keys: 1, ...single, play: async () => {} },
   { name: "dropping connections", ...hostile, clients: 2, play: dropping },
 ];
@@ -60,10 +57,8 @@ export async function prepareStore(folder: string): Promise<Cast> {
     }),
   );
   await using store = await openLocalStore(folder);
-  await addKeys(
-    store.keys,
-    cast.map(({ created }) => created.record),
-  );
+  const records = cast.map(({ created }) => created.record);
+  await addKeys(store.keys, records);
   for (let from = 1; from <= ORDERS; from += 25) {
     const rows = Array.from({ length: 25 }, (_, index) => BigInt(from + index)).map((id) => ({
       id,
@@ -80,10 +75,9 @@ export async function playAll(world: World, cast: Cast): Promise<void> {
     const holder = { key: created.key, subject: world.subject(name, role.isWellBehaved) };
     return Array.from({ length: role.clients }, () => role.play(world, holder));
   });
-  const guesses = Array.from({ length: GUESSERS }, (_, index) => {
-    const address = `203.0.113.${index + 1}`;
-    return guessing(world, address);
-  });
+  const guesses = Array.from({ length: GUESSERS }, (_, index) =>
+    guessing(world, `203.0.113.${index + 1}`),
+  );
   await Promise.all([...playing, ...guesses]);
 }
 

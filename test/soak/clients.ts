@@ -6,10 +6,12 @@ import type { Ask, World } from "./world.ts";
 /** The wait after a request without a valid response, in milliseconds. */
 const RECONNECT_MS = 300;
 
-export interface Holder {
+interface Holder {
   readonly key: string;
   readonly subject: Subject;
 }
+
+export type Play = (world: World, holder: Holder) => Promise<void>;
 
 /** Returns a random request: a list, a cancellation or an invalid request. */
 function anyAsk({ draw }: World, key: string): Ask {
@@ -22,53 +24,49 @@ function anyAsk({ draw }: World, key: string): Ask {
   return chance < 0.95 ? { key, method: "POST" } : { key, path: "/v1/none" };
 }
 
-/** Waits exactly for `Retry-After`. A client that does not share its key must then be admitted. */
-export async function patient(
+/** Sends random requests. `waitMs` returns the milliseconds to wait after each response. */
+async function send(
   world: World,
   { key, subject }: Holder,
-  paceMs: number,
-  isAlone: boolean,
+  waitMs: (answer: Answer | null) => number,
 ): Promise<void> {
-  let hasWaited = false;
   for (let sent = 0; world.goesOn(sent); sent++) {
-    const answer = await world.send(subject, anyAsk(world, key));
-    if (answer === null) {
-      hasWaited = false;
-      await world.wait(RECONNECT_MS);
-    } else if (answer.retryAfterSeconds === null) {
-      hasWaited = false;
-      await world.wait(paceMs * (0.5 + world.draw()));
-    } else {
-      if (isAlone && hasWaited) world.wrong.push(`${subject.name} had waited for Retry-After`);
-      const waitMs = answer.retryAfterSeconds * 1_000;
-      if (Date.now() + waitMs >= world.endMs) return;
-      hasWaited = true;
-      await world.wait(waitMs);
-    }
+    const pauseMs = waitMs(await world.send(subject, anyAsk(world, key)));
+    // The end of the soak would shorten the wait.
+    if (Date.now() + pauseMs >= world.endMs) return;
+    await world.wait(pauseMs);
   }
+}
+
+/** Waits exactly for `Retry-After`. A client that does not share its key must then be admitted. */
+export function patient(paceMs: number, isAlone: boolean): Play {
+  return (world, holder) => {
+    let hasWaited = false;
+    return send(world, holder, (answer) => {
+      const seconds = answer?.retryAfterSeconds ?? null;
+      const isWrong = isAlone && hasWaited && seconds !== null;
+      if (isWrong) world.wrong.push(`${holder.subject.name} had waited for Retry-After`);
+      hasWaited = seconds !== null;
+      if (seconds !== null) return seconds * 1_000;
+      return answer === null ? RECONNECT_MS : paceMs * (0.5 + world.draw());
+    });
+  };
 }
 
 /** Ignores `Retry-After`: waits 0.1 seconds after a refusal, then twice as long, up to 5 s. */
-export async function backingOff(world: World, { key, subject }: Holder): Promise<void> {
+export const backingOff: Play = (world, holder) => {
   let waitMs = 0;
-  for (let sent = 0; world.goesOn(sent); sent++) {
-    const answer = await world.send(subject, anyAsk(world, key));
+  return send(world, holder, (answer) => {
     const isRefused = answer === null || answer.status === 429;
     waitMs = isRefused ? Math.min(5_000, Math.max(100, waitMs * 2)) : 0;
-    await world.wait(waitMs || 50);
-  }
-}
+    return waitMs || 50;
+  });
+};
 
 /** Sends requests at a constant pace, whatever the responses. */
-export async function hammering(
-  world: World,
-  { key, subject }: Holder,
-  paceMs: number,
-): Promise<void> {
-  for (let sent = 0; world.goesOn(sent); sent++) {
-    const answer = await world.send(subject, anyAsk(world, key));
-    await world.wait(answer === null ? RECONNECT_MS : paceMs);
-  }
+export function hammering(paceMs: number): Play {
+  return (world, holder) =>
+    send(world, holder, (answer) => (answer === null ? RECONNECT_MS : paceMs));
 }
 
 /**
@@ -93,9 +91,9 @@ export async function guessing(world: World, address: string): Promise<void> {
 }
 
 /** Sends requests and closes each connection before the response. */
-export async function dropping(world: World, { key, subject }: Holder): Promise<void> {
+export const dropping: Play = async (world, { key, subject }) => {
   for (let sent = 0; world.goesOn(sent); sent++) {
     await world.drop(subject, key);
     await world.wait(100 + world.draw() * 100);
   }
-}
+};

@@ -3,6 +3,7 @@ import { mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { InvalidArgumentError } from "commander";
+import { parseCount } from "../../src/operator/arguments.ts";
 import { createProgram, runProgram } from "../../src/operator/command-line.ts";
 import { PROJECT_ROOT } from "../../src/operator/wrangler.ts";
 import { bundleWorker } from "../bench/bundle.ts";
@@ -26,7 +27,6 @@ async function soak({ minutes, seed }: SoakOptions): Promise<void> {
   const cast = await prepareStore(store);
   const service = new Service(await bundleWorker("service", PROJECT_ROOT, folder), store);
   try {
-    await service.start();
     const world = new World(service, Date.now() + minutes * 60_000, seed);
     await Promise.all([playAll(world, cast), killAgainAndAgain(world)]);
     report(world, minutes, judgeOrders(world, await listedIds(service, cast)));
@@ -94,17 +94,12 @@ function parseMinutes(text: string): number {
   throw new InvalidArgumentError("Expected a number of minutes, up to 1440.");
 }
 
-function parseSeed(text: string): number {
-  if (/^\d{1,9}$/.test(text)) return Number(text);
-  throw new InvalidArgumentError("Expected a whole number of up to 9 digits.");
-}
-
 const program = createProgram(
   "npm run soak --",
   "Runs well-behaved and hostile clients against the service, kills it repeatedly, and checks every answer. Exits with 1 if an answer was wrong.",
 )
   .option("--minutes <n>", "how long the clients run", parseMinutes, 3)
-  .option("--seed <n>", "seed of the random number generator", parseSeed, 1)
+  .option("--seed <n>", "seed of the random number generator", parseCount, 1)
   .action(soak);
 
 await runProgram(program, process.argv.slice(2));

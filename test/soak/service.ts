@@ -3,40 +3,30 @@ import { Server } from "../bench/server.ts";
 
 /** Serves the service, and can kill and restart its workerd process on the same store. */
 export class Service {
-  readonly #bundle: Bundle;
-  readonly #store: string;
-  #server: Server | null = null;
-  #address = Promise.withResolvers<string>();
+  readonly #start: () => Promise<Server>;
+  #server: Promise<Server>;
   kills = 0;
 
   constructor(bundle: Bundle, store: string) {
-    this.#bundle = bundle;
-    this.#store = store;
+    this.#start = () => Server.start(bundle, { store });
+    this.#server = this.#start();
   }
 
   /** The URL of the service. While the service is down, the promise is pending. */
   get url(): Promise<string> {
-    return this.#address.promise;
-  }
-
-  async start(): Promise<void> {
-    this.#server = await Server.start(this.#bundle, { store: this.#store });
-    this.#address.resolve(this.#server.url);
+    return this.#server.then(({ url }) => url);
   }
 
   /** Kills the workerd process with SIGKILL. */
   async kill(): Promise<void> {
-    const server = this.#server;
-    if (server === null) return;
-    this.#server = null;
-    this.#address = Promise.withResolvers();
+    const server = await this.#server;
     server.process.kill();
     await server[Symbol.asyncDispose]();
   }
 
   async restart(): Promise<void> {
     this.kills += 1;
-    await this.kill();
-    await this.start();
+    this.#server = this.kill().then(this.#start);
+    await this.#server;
   }
 }

@@ -40,7 +40,7 @@ async function countedPerAdmission(
   const figures: number[] = [];
   for (let round = 0; round <= bench.rounds; round += 1) {
     await operationsSince(server);
-    await requestRate({ request, count: COUNTED_REQUESTS, connections }, 200);
+    await requestRate(request, COUNTED_REQUESTS, connections, 200);
     const operations = await operationsSince(server);
     if (round > 0) figures.push(operations[counted] / COUNTED_REQUESTS);
   }

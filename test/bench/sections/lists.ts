@@ -190,16 +190,8 @@ async function timeColdList(bench: Bench, version: Version, delays: Delays): Pro
   return times;
 }
 
-interface CancellingLoad {
-  readonly orders: number;
-  readonly readers: number;
-  readonly countedMs: number;
-}
-
-interface Counts {
-  complete: number;
-  cutOff: number;
-}
+type CancellingLoad = Readonly<Record<"orders" | "readers" | "countedMs", number>>;
+type Counts = Record<"complete" | "cutOff", number>;
 
 /** Returns a function that reads lists while ten orders a second are cancelled. */
 function listsWhileCancelling(bench: Bench, server: Server, load: CancellingLoad) {

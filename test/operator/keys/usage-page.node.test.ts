@@ -39,12 +39,6 @@ async function addKey(
 }
 
 const chromium = findChromium();
-if (chromium === undefined) {
-  console.error(
-    "\n!!! No Chromium on this machine: the tests of the usage page are SKIPPED.\n" +
-      "!!! Install chromium, or set CHROMIUM_PATH.\n",
-  );
-}
 
 describe.skipIf(chromium === undefined)("keys usage --html in a browser", () => {
   const store = new OpenStore();

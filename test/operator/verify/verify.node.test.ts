@@ -1,7 +1,7 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import sql from "sql-template-tag";
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { beforeAll, describe, expect, it, vi } from "vitest";
 import { openLocalDatabase } from "../../../src/operator/database/local.ts";
 import * as administration from "../../../src/operator/key-store/administration.ts";
 import { type Surroundings, verifyProgram } from "../../../src/operator/verify/program.ts";
@@ -10,14 +10,13 @@ import { verify } from "../../../src/operator/verify/verify.ts";
 import { type StoreVerifyOptions, verifyStore } from "../../../src/operator/verify/verify-store.ts";
 import * as wrangler from "../../../src/operator/wrangler.ts";
 import { openApiDocument } from "../../../src/openapi/document.ts";
-import { advanceClock, CLOCKED_SERVICE, serveWorker } from "../../process/worker-server.ts";
+import { advanceClock, CLOCKED_SERVICE, ServedStore } from "../../process/worker-server.ts";
 import type { Server } from "../../bench/server.ts";
 import { LostConnection, useFakeCloudflare } from "../deploy/fake-cloudflare.ts";
 import { FakeVersions } from "../deploy/fake-workers.ts";
 import { runFakeWrangler } from "../deploy/fake-wrangler.ts";
 import type { Outcome } from "../deploy/run-command.ts";
 import { failure, runInProcess } from "../in-process.ts";
-import { StoreFolder } from "../store-folder.ts";
 import { LIMIT_SABOTAGES, ORDER_SABOTAGES, SABOTAGES } from "./sabotages.ts";
 
 const LISTED_ORIGIN = "https://app.example";
@@ -28,20 +27,16 @@ const ORDERS = `{"id":1,"petId":2,"quantity":3,"shipDate":"2026-11-20T08:30:00.0
 `;
 
 const cloudflare = useFakeCloudflare("staging");
-const folder = new StoreFolder();
+const folder = new ServedStore();
 let service: Server;
 /** The address of the service. */
 let url: string;
 beforeAll(async () => {
   await folder.ordersJson(["import", "-"], ORDERS);
-  service = await serveWorker(CLOCKED_SERVICE, folder.path, { CORS_ORIGINS: LISTED_ORIGIN });
+  service = await folder.serve(CLOCKED_SERVICE, { CORS_ORIGINS: LISTED_ORIGIN });
   url = service.url;
   // The mock begins here, because the start above needs the real wrangler.
   vi.spyOn(wrangler, "runWrangler").mockImplementation(runFakeWrangler);
-});
-afterAll(async () => {
-  await service[Symbol.asyncDispose]();
-  folder.remove();
 });
 
 let aheadMs = 0;
