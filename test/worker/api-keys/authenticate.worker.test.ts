@@ -1,11 +1,10 @@
-import { env } from "cloudflare:workers";
 import { describe, expect, test } from "vitest";
 import { generateSecret } from "../../../src/operator/key-store/secret.ts";
 import { SECRET_PREFIX } from "../../../src/worker/api-keys/secret.ts";
 import { expectError, quotaOf } from "../../support/answer.ts";
 import { createApiKey } from "../../support/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../../support/clock.ts";
-import { databaseLine } from "../../support/database-double.ts";
+import { faultyDatabases } from "../../support/faults.ts";
 import { type RequestOptions, send, startService } from "../../support/service.ts";
 
 const LIST = "/v1/store/orders";
@@ -40,7 +39,7 @@ test("credentials without a bearer token", async () => {
 test("a token that is not a secret is refused without a query", async () => {
   const { key } = await createApiKey();
   const mistyped = key.slice(0, -1) + (key.endsWith("a") ? "b" : "a");
-  const line = databaseLine(env.KEYS);
+  const { bindings, script } = faultyDatabases("KEYS");
   for (const credentials of [
     mistyped,
     `"${key}"`,
@@ -52,14 +51,14 @@ test("a token that is not a secret is refused without a query", async () => {
     `${key}, Bearer ${key}`,
     `${key}, Basic ${key}`,
   ]) {
-    const response = await startService({}, { KEYS: line.database })(LIST, {
+    const response = await startService({}, bindings)(LIST, {
       headers: { Authorization: `Bearer ${credentials}` },
     });
     const message = await expectUnauthorized(response, TOKEN_CHALLENGE);
     expect(message).not.toContain(key);
     expect(message.length).toBeLessThan(300);
   }
-  expect(line.statements).toStrictEqual([]);
+  expect(script.calls).toBe(0);
 });
 
 describe("a well-formed key that is not valid", () => {

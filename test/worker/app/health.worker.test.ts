@@ -16,7 +16,7 @@ import {
   LOST,
   PASS,
   stopDeadlines,
-} from "../faults/faults.ts";
+} from "../../support/faults.ts";
 import { eventLines, requestLines } from "../../support/written-lines.ts";
 
 const HEALTH = "/healthz";

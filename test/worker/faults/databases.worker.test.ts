@@ -5,7 +5,15 @@ import { createApiKey, createEnterpriseKey } from "../../support/api-key-fixture
 import { advanceClock, stopClock } from "../../support/clock.ts";
 import { cutIntoSegments, placeManyOrders, storedOrder } from "../../support/order-fixture.ts";
 import { type Send, startService } from "../../support/service.ts";
-import { fail, faultyDatabases, HANG, LOST, loseTheAnswer, PASS, stopDeadlines } from "./faults.ts";
+import {
+  fail,
+  faultyDatabases,
+  HANG,
+  LOST,
+  loseTheAnswer,
+  PASS,
+  stopDeadlines,
+} from "../../support/faults.ts";
 import { eventLines, events, requestLines } from "../../support/written-lines.ts";
 
 const LIST = "/v1/store/orders";

@@ -14,7 +14,7 @@ import {
   type Outcome,
   PASS,
   stopDeadlines,
-} from "./faults.ts";
+} from "../../support/faults.ts";
 import { eventLines, events, requestLines } from "../../support/written-lines.ts";
 
 const LIST = "/v1/store/orders";

@@ -9,13 +9,13 @@ import type { QuotaPolicy } from "../../../src/worker/limit-rules/decision.ts";
 import { createApiKey } from "../../support/api-key-fixture.ts";
 import { d1Store } from "../../support/d1-store.ts";
 import { advanceClock, stopClock } from "../../support/clock.ts";
+import { faultyDatabases, LOST, type Outcome, PASS } from "../../support/faults.ts";
 import {
   admit,
   evictLimiter,
   limiterNamed,
   limiterStorage,
   runAlarmWhenDue,
-  tapDatabase,
   withEnvironment,
 } from "../../support/limiter.ts";
 import { eventLines, events } from "../../support/written-lines.ts";
@@ -101,8 +101,9 @@ test("refusals and strikes write nothing; a ban writes one row and an alarm, and
 
 test("a ban takes effect without waiting for the database", async () => {
   const { promise: held, reject: fail } = Promise.withResolvers<never>();
-  const statement = { bind: () => null };
-  await withEnvironment(name, { KEYS: { prepare: () => statement, batch: () => held } });
+  const { bindings, script } = faultyDatabases("KEYS");
+  script.next(() => held);
+  await withEnvironment(name, bindings);
   await ban();
   const dueMs = Date.now() + 60_000;
   expect(events()).toStrictEqual(["banned"]);
@@ -115,20 +116,18 @@ test("a ban takes effect without waiting for the database", async () => {
 });
 
 test("a ban that begins during the report of an earlier ban is kept if its own report fails", async () => {
-  const report = { isHeld: true, calls: 0 };
-  const batch = async (statements: D1PreparedStatement[]) => {
-    report.calls += 1;
-    const isSecond = report.calls === 2;
-    while (report.isHeld) await scheduler.wait(1);
-    if (isSecond) throw new Error("Network connection lost.");
-    return env.KEYS.batch(statements);
+  const { bindings, script } = faultyDatabases("KEYS");
+  let isHeld = true;
+  const later: Outcome = async (call) => {
+    while (isHeld) await scheduler.wait(1);
+    return call();
   };
-  const prepare = (text: string) => env.KEYS.prepare(text);
-  await withEnvironment(name, { KEYS: { prepare, batch } });
+  script.next(later, (call) => later(() => LOST(call)));
+  await withEnvironment(name, bindings);
   await ban();
   advanceClock(60_000);
   await ban();
-  report.isHeld = false;
+  isHeld = false;
   await expect.poll(events).toContain("keys_database_unavailable");
   await expect.poll(bans).toMatchObject([{ number: 1 }]);
   await comeToAlarm();
@@ -137,14 +136,15 @@ test("a ban that begins during the report of an earlier ban is kept if its own r
 
 describe("a reset", () => {
   test("lifts a ban that is reported later", async () => {
-    const line = await tapDatabase(name);
-    line.isCut = true;
+    const { bindings, script } = faultyDatabases("KEYS");
+    script.always(LOST);
+    await withEnvironment(name, bindings);
     await ban();
     await expect.poll(events).toContain("keys_database_unavailable");
     advanceClock(5_000);
     await reset();
     const liftedAt = Date.now();
-    line.isCut = false;
+    script.always(PASS);
     await comeToAlarm();
     expect(await bans()).toMatchObject([{ liftedAt }]);
   });
@@ -184,7 +184,8 @@ describe("a report of usage", () => {
   });
 
   test("is sent at most once an hour, and within an hour after an admission", async () => {
-    const line = await tapDatabase(name);
+    const { bindings, script } = faultyDatabases("KEYS");
+    await withEnvironment(name, bindings);
     const policy = { ...POLICY, limits: { perMinute: 100, perDay: 1_000 } };
     const reportsMs: number[] = [];
     for (let minute = 0; minute < 2.5 * 60; minute += 13) {
@@ -193,9 +194,9 @@ describe("a report of usage", () => {
       expect(alarmMs).toBeLessThanOrEqual(Date.now() + HOUR_MS);
       advanceClock(13 * 60_000);
       if (alarmMs! > Date.now()) continue;
-      const { length } = line.statements;
+      const { calls } = script;
       await runDurableObjectAlarm(limiter());
-      expect(line.statements.length).toBeGreaterThan(length);
+      expect(script.calls).toBeGreaterThan(calls);
       reportsMs.push(Date.now());
     }
     const [firstMs, secondMs] = reportsMs;

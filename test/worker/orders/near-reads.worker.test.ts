@@ -2,10 +2,9 @@ import { env } from "cloudflare:workers";
 import { beforeEach, expect, test, vi } from "vitest";
 import { createApiKey } from "../../support/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../../support/clock.ts";
-import { failingLimiters } from "../../support/limiter.ts";
 import { placeManyOrders } from "../../support/order-fixture.ts";
 import { settle, startService } from "../../support/service.ts";
-import { faultyLimiters, LOST, PASS } from "../faults/faults.ts";
+import { brokenLimiters, faultyLimiters, LOST, PASS } from "../../support/faults.ts";
 import { eventLines, events, requestLines } from "../../support/written-lines.ts";
 
 const LIST = "/v1/store/orders";
@@ -74,8 +73,7 @@ test("by default, lists come from the primary database, without sessions", async
 test("while the fallback limiter decides, lists come from the primary database", async () => {
   await placeManyOrders(2);
   const { key } = await createApiKey();
-  const limiters = failingLimiters(() => Promise.reject(new Error("unreachable")));
-  const service = startService(VARS, { ...bindings, RATE_LIMITER: limiters });
+  const service = startService(VARS, { ...bindings, RATE_LIMITER: brokenLimiters() });
   expect((await service(LIST, { key })).status).toBe(200);
   expect(lastServedBy()).toBe("primary unknown");
 });

@@ -5,7 +5,7 @@ import { createApiKey } from "../../support/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../../support/clock.ts";
 import { startService } from "../../support/service.ts";
 import { eventLines, requestLines } from "../../support/written-lines.ts";
-import { faultyDatabases, LOST } from "../faults/faults.ts";
+import { faultyDatabases, LOST } from "../../support/faults.ts";
 
 const LIST = "/v1/store/orders";
 

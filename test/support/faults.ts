@@ -73,6 +73,18 @@ export function faultyDatabases(...names: readonly ("ORDERS" | "KEYS")[]) {
   return { bindings, script };
 }
 
+/** Returns a binding to a database whose calls all have the same outcome. */
+export function brokenDatabase(name: "ORDERS" | "KEYS", outcome: Outcome = LOST) {
+  const { bindings, script } = faultyDatabases(name);
+  script.always(outcome);
+  return bindings;
+}
+
+/** Returns Durable Objects that fail every request. */
+export function brokenLimiters(): Cloudflare.Env["RATE_LIMITER"] {
+  return { getByName: () => ({ admit: fail("Internal error.") }) } as never;
+}
+
 /** Returns real Durable Objects with injected faults. `places` has the options of each stub. */
 export function faultyLimiters() {
   const script = new FaultScript();
