@@ -1,13 +1,12 @@
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { generateSecret } from "../../../src/operator/key-store/secret.ts";
 import { SECRET_PREFIX } from "../../../src/worker/api-keys/secret.ts";
 import { expectError, quotaOf } from "../../support/answer.ts";
 import { createApiKey } from "../../support/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../../support/clock.ts";
 import { faultyDatabases } from "../../support/faults.ts";
-import { type RequestOptions, send, startService } from "../../support/service.ts";
+import { LIST, type RequestOptions, send, startService } from "../../support/service.ts";
 
-const LIST = "/v1/store/orders";
 const PLAIN_CHALLENGE = 'Bearer realm="store-orders"';
 const TOKEN_CHALLENGE = 'Bearer realm="store-orders", error="invalid_token"';
 
@@ -61,28 +60,14 @@ test("a token that is not a secret is refused without a query", async () => {
   expect(script.calls).toBe(0);
 });
 
-describe("a well-formed key that is not valid", () => {
-  test("an unknown key", async () => {
-    const response = await send(LIST, { key: generateSecret() });
-    expect(await expectUnauthorized(response, TOKEN_CHALLENGE)).toContain("unknown");
-  });
-
-  test("an expired key, exactly from the millisecond of its expiry", async () => {
-    const nowMs = stopClock();
-    const { key } = await createApiKey({ expiresAt: new Date(nowMs + 5_000) });
-    advanceClock(4_999);
-    expect((await send(LIST, { key })).status).toBe(200);
-    advanceClock(1);
-    const response = await send(LIST, { key });
-    expect(await expectUnauthorized(response, TOKEN_CHALLENGE)).toContain("expired");
-  });
-
-  test("a revoked key, even if it has also expired", async () => {
-    const past = new Date(Date.now() - 1_000);
-    const { key } = await createApiKey({ revokedAt: past, expiresAt: past });
-    const response = await send(LIST, { key });
-    expect(await expectUnauthorized(response, TOKEN_CHALLENGE)).toContain("revoked");
-  });
+test("a key expires exactly at the millisecond of its expiry", async () => {
+  const nowMs = stopClock();
+  const { key } = await createApiKey({ expiresAt: new Date(nowMs + 5_000) });
+  advanceClock(4_999);
+  expect((await send(LIST, { key })).status).toBe(200);
+  advanceClock(1);
+  const response = await send(LIST, { key });
+  expect(await expectUnauthorized(response, TOKEN_CHALLENGE)).toContain("expired");
 });
 
 test("a valid key is accepted after the scheme in any case", async () => {

@@ -1,12 +1,9 @@
 import { beforeEach, expect, test } from "vitest";
 import { expectError, quotaOf } from "../../support/answer.ts";
 import { createApiKey, rotate, updateApiKey } from "../../support/api-key-fixture.ts";
-import { advanceClock, stopClock } from "../../support/clock.ts";
+import { advanceClock, HOUR_MS, stopClock } from "../../support/clock.ts";
 import { faultyDatabases, LOST } from "../../support/faults.ts";
-import { type Send, send, startService } from "../../support/service.ts";
-
-const LIST = "/v1/store/orders";
-const HOUR_MS = 3_600_000;
+import { LIST, type Send, send, startService } from "../../support/service.ts";
 
 /** Changes of a key take effect within this time (docs/api.md, Authentication). */
 const EFFECTIVE_MS = 30_000;
@@ -15,6 +12,7 @@ const REPLACED = "was replaced by a newer one";
 
 async function expectUnauthorized(response: Response, message: string): Promise<void> {
   expect(response.headers.get("WWW-Authenticate")).toContain('error="invalid_token"');
+  expect(quotaOf(response).remaining).toBeLessThan(60);
   expect(await expectError(response, 401, "unauthorized")).toContain(message);
 }
 

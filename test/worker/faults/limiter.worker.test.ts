@@ -2,10 +2,10 @@ import { runInDurableObject } from "cloudflare:test";
 import { beforeEach, expect, test, vi } from "vitest";
 import { expectError, quotaOf } from "../../support/answer.ts";
 import { createApiKey, createEnterpriseKey, rotate } from "../../support/api-key-fixture.ts";
-import { advanceClock, stopClock } from "../../support/clock.ts";
+import { advanceClock, DAY_MS, stopClock } from "../../support/clock.ts";
 import { evictLimiter, limiterNamed, limiterStorage } from "../../support/limiter.ts";
 import { placeOrder, storedOrder } from "../../support/order-fixture.ts";
-import { type Send, startService } from "../../support/service.ts";
+import { LIST, type Send, startService } from "../../support/service.ts";
 import {
   fail,
   faultyLimiters,
@@ -16,9 +16,6 @@ import {
   stopDeadlines,
 } from "../../support/faults.ts";
 import { eventLines, events, requestLines } from "../../support/written-lines.ts";
-
-const LIST = "/v1/store/orders";
-const DAY_MS = 86_400_000;
 
 // The errors have the messages and properties from Cloudflare's documentation of Durable Objects.
 const NETWORK = fail("Network connection lost.", { retryable: true });

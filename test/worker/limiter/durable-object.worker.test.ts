@@ -8,7 +8,7 @@ import { findApiKey } from "../../../src/operator/key-store/key-details.ts";
 import type { QuotaPolicy } from "../../../src/worker/limit-rules/decision.ts";
 import { createApiKey } from "../../support/api-key-fixture.ts";
 import { d1Store } from "../../support/d1-store.ts";
-import { advanceClock, stopClock } from "../../support/clock.ts";
+import { advanceClock, DAY_MS, HOUR_MS, stopClock } from "../../support/clock.ts";
 import { faultyDatabases, LOST, type Outcome, PASS } from "../../support/faults.ts";
 import {
   admit,
@@ -23,8 +23,6 @@ import { eventLines, events } from "../../support/written-lines.ts";
 // limiter.simulation.test.ts shows exactness, group commit, counts, reports and log in any schedule.
 // These tests show what needs the real storage, alarms and SQL.
 
-const HOUR_MS = 3_600_000;
-const DAY_MS = 24 * HOUR_MS;
 const POLICY: QuotaPolicy = {
   limits: { perMinute: 3, perDay: 1_000 },
   revision: 0,

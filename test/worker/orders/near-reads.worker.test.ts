@@ -3,11 +3,10 @@ import { beforeEach, expect, test, vi } from "vitest";
 import { createApiKey } from "../../support/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../../support/clock.ts";
 import { placeManyOrders } from "../../support/order-fixture.ts";
-import { settle, startService } from "../../support/service.ts";
+import { LIST, settle, startService } from "../../support/service.ts";
 import { brokenLimiters, faultyLimiters, LOST, PASS } from "../../support/faults.ts";
 import { eventLines, events, requestLines } from "../../support/written-lines.ts";
 
-const LIST = "/v1/store/orders";
 const VARS = { LIST_READS: "nearest" };
 
 /** A replica that never changes after its first answer, which is the state of the primary. */

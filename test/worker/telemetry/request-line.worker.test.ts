@@ -4,10 +4,8 @@ import { createApiKey, createEnterpriseKey } from "../../support/api-key-fixture
 import { advanceClock, stopClock } from "../../support/clock.ts";
 import { brokenDatabase, brokenLimiters, LOST } from "../../support/faults.ts";
 import { placeOrder } from "../../support/order-fixture.ts";
-import { type Send, send, startService } from "../../support/service.ts";
+import { LIST, type Send, send, startService } from "../../support/service.ts";
 import { requestLines } from "../../support/written-lines.ts";
-
-const LIST = "/v1/store/orders";
 
 let id: string;
 let key: string;
