@@ -85,10 +85,11 @@ test("an address has one budget, the Free plan's limits, for all kinds of wrong 
   const nowMs = stopClock();
   const { key } = await createApiKey();
   const headers = { Authorization: "Bearer x" };
-  const kinds = [{}, { headers }, { headers: { Authorization: "Basic x" } }];
+  const { key: revoked } = await createApiKey({ revokedAt: new Date(nowMs) });
+  const kinds = [{}, { headers }, { headers: { Authorization: "Basic x" } }, { key: revoked }];
   const request = (options: RequestOptions) => send(LIST, { address: ADDRESS, ...options });
   for (let attempt = 0; attempt < 60; attempt++) {
-    const response = await request(kinds[attempt % 4] ?? { key: generateSecret() });
+    const response = await request(kinds[attempt % 5] ?? { key: generateSecret() });
     expect(response.status).toBe(401);
     expect(quotaOf(response)).toStrictEqual({
       limit: 60,

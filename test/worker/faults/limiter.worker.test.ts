@@ -1,9 +1,8 @@
-import { runInDurableObject } from "cloudflare:test";
-import { beforeEach, expect, test, vi } from "vitest";
+import { beforeEach, expect, test } from "vitest";
 import { expectError, quotaOf } from "../../support/answer.ts";
 import { createApiKey, createEnterpriseKey, rotate } from "../../support/api-key-fixture.ts";
-import { advanceClock, DAY_MS, stopClock } from "../../support/clock.ts";
-import { evictLimiter, limiterNamed, limiterStorage } from "../../support/limiter.ts";
+import { advanceClock, stopClock } from "../../support/clock.ts";
+import { limiterStorage } from "../../support/limiter.ts";
 import { placeOrder, storedOrder } from "../../support/order-fixture.ts";
 import { LIST, type Send, startService } from "../../support/service.ts";
 import {
@@ -145,18 +144,4 @@ test("a key's Durable Object is requested in the key's region, also with a forme
   const own = await rotate(keyId, 60_000);
   for (const secret of [former, own, key]) await service(LIST, { key: secret });
   expect(line.places).toEqual([{ locationHint: "weur" }, { locationHint: "weur" }, undefined]);
-});
-
-test("an alarm that fails to delete an expired state has no effect on limits", async () => {
-  await request();
-  advanceClock(DAY_MS);
-  await runInDurableObject(limiterNamed(name()), async (limiter, { storage }) => {
-    vi.spyOn(storage, "deleteAll").mockRejectedValueOnce(new Error("disk"));
-    await expect(limiter.alarm()).rejects.toThrow("disk");
-  });
-  expect(quotaOf(await request())).toMatchObject({ remaining: 2, day: { remaining: 9 } });
-  expect(await remaining()).toBe(1);
-  await evictLimiter(name());
-  expect(await remaining()).toBe(0);
-  expect((await request()).status).toBe(429);
 });
