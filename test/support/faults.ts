@@ -89,7 +89,7 @@ export function brokenLimiters(): Cloudflare.Env["RATE_LIMITER"] {
 export function faultyLimiters() {
   const script = new FaultScript();
   const places: unknown[] = [];
-  const limiters = {
+  const RATE_LIMITER = {
     getByName: (name: string, place?: DurableObjectNamespaceGetDurableObjectOptions) => {
       places.push(place);
       const stub = env.RATE_LIMITER.getByName(name, place);
@@ -102,7 +102,7 @@ export function faultyLimiters() {
       };
     },
   } as unknown as Cloudflare.Env["RATE_LIMITER"];
-  return { limiters, script, places };
+  return { bindings: { RATE_LIMITER }, script, places };
 }
 
 /**

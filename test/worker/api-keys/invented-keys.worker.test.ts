@@ -2,24 +2,23 @@ import { beforeEach, expect, test, vi } from "vitest";
 import { generateSecret } from "../../../src/operator/key-store/secret.ts";
 import { createApiKey, createEnterpriseKey } from "../../support/api-key-fixture.ts";
 import { stopClock } from "../../support/clock.ts";
-import { type FaultScript, faultyDatabases } from "../../support/faults.ts";
+import { faultyDatabases } from "../../support/faults.ts";
 import { type Send, startService } from "../../support/service.ts";
 
 const PATH = "/v1/nothing";
 const ADDRESS = "198.51.100.7";
 const OTHER_ADDRESS = "198.51.100.8";
 
-let script: FaultScript;
+let line: ReturnType<typeof faultyDatabases>;
 let service: Send;
 
 beforeEach(() => {
-  const line = faultyDatabases("KEYS");
-  script = line.script;
+  line = faultyDatabases("KEYS");
   service = startService({}, line.bindings);
   stopClock();
 });
 
-const queries = () => script.calls;
+const queries = () => line.script.calls;
 
 /** Sends concurrent requests, one with each key, and counts the responses by HTTP status. */
 async function sendAll(keys: readonly string[], address: string): Promise<Record<number, number>> {

@@ -37,13 +37,12 @@ beforeEach(async () => {
   line = faultyLimiters();
   line.script.onHang = stopDeadlines(TIMEOUT_MS);
   const vars = { LIMITER_TIMEOUT_MS: String(TIMEOUT_MS) };
-  service = startService(vars, { RATE_LIMITER: line.limiters });
+  service = startService(vars, line.bindings);
   ({ id, key } = await createEnterpriseKey(3, 10));
   stopClock();
 });
 
-const name = () => `key:${id}`;
-const stored = async () => (await limiterStorage(name())).record;
+const stored = async () => (await limiterStorage(`key:${id}`)).record;
 const request = () => service(LIST, { key });
 const remaining = async () => quotaOf(await request()).remaining;
 

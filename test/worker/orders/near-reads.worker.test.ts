@@ -91,8 +91,8 @@ test("if the replica lacks a table, the primary database answers, and that is lo
 test("if the Durable Object cannot record a cancellation, it is answered and logged, and recorded later", async () => {
   await placeManyOrders(2);
   const { key } = await createApiKey();
-  const { limiters, script } = faultyLimiters();
-  const service = startService(VARS, { ...bindings, RATE_LIMITER: limiters });
+  const { bindings: limiters, script } = faultyLimiters();
+  const service = startService(VARS, { ...bindings, ...limiters });
   const other = startService(VARS, bindings);
   expect(await idsOf(await other(LIST, { key }))).toStrictEqual([1, 2]);
   vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });

@@ -118,16 +118,14 @@ test("the request id is the one in the response: the caller's id if it is well f
   }
 });
 
-describe("REQUEST_LOG", () => {
-  test.each([
-    ["all", [404, 401, 200, 503]],
-    ["errors", [200, 503]],
-    ["none", []],
-  ])("%s", async (REQUEST_LOG, statuses) => {
-    await startService({ REQUEST_LOG })("/v1/nothing", { key });
-    await startService({ REQUEST_LOG })(LIST);
-    await startService({ REQUEST_LOG }, { RATE_LIMITER: brokenLimiters() })(LIST, { key });
-    await startService({ REQUEST_LOG }, brokenDatabase("ORDERS"))(LIST, { key });
-    expect(requestLines().map(({ status }) => status)).toStrictEqual(statuses);
-  });
+test.each([
+  ["all", [404, 401, 200, 503]],
+  ["errors", [200, 503]],
+  ["none", []],
+])("REQUEST_LOG %s", async (REQUEST_LOG, statuses) => {
+  await startService({ REQUEST_LOG })("/v1/nothing", { key });
+  await startService({ REQUEST_LOG })(LIST);
+  await startService({ REQUEST_LOG }, { RATE_LIMITER: brokenLimiters() })(LIST, { key });
+  await startService({ REQUEST_LOG }, brokenDatabase("ORDERS"))(LIST, { key });
+  expect(requestLines().map(({ status }) => status)).toStrictEqual(statuses);
 });
