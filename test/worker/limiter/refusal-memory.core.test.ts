@@ -2,23 +2,38 @@ import { expect, test } from "vitest";
 import { RefusalMemory } from "../../../src/worker/limiter/refusal-memory.ts";
 import { keyPolicy } from "../limit-rules/simulated-limiter.ts";
 
-// limiter.simulation.test.ts has limits of few strikes, which are reported before these borders.
-test("the strike number 50 is reported, and any strike 3 seconds after the oldest one", () => {
-  const policy = keyPolicy(60, 1_000);
+const POLICY = keyPolicy(60, 1_000);
+
+/** Returns the memory of a refusal at 0 ms for a minute, whose repeats are all strikes. */
+function refusedFor(left: number): RefusalMemory {
   const memory = new RefusalMemory();
   const window = { limit: 60, remaining: 0, endsMs: 60_000 };
   const quota = { nowMs: 0, minute: window, day: window, retryAtMs: 60_000, banned: false };
-  const strikes = { waitedSinceMs: 0, countFromMs: 0, left: 1_000 };
+  const strikes = { waitedSinceMs: 0, countFromMs: 0, left };
   const decision = { ...quota, admitted: false, standsUntilMs: 60_000, strikes };
-  memory.learn({ decision, policy, askedMs: 0, answeredMs: 0 });
-  for (let strike = 1; strike < 50; strike++) expect(memory.repeat(0, policy)).not.toBeNull();
-  expect(memory.repeat(0, policy)).toBeNull();
-  expect(memory.takeReport(0)).toMatchObject({ refusals: 49 });
+  memory.learn({ decision, policy: POLICY, askedMs: 0, answeredMs: 0 });
+  return memory;
+}
+
+// limiter.simulation.test.ts has limits of few strikes, which are reported before these borders.
+test.each([
+  [1_000, 50],
+  [60, 30],
+  [7, 4],
+])("with %i strikes left to a ban, the strike number %i is reported", (left, reported) => {
+  const memory = refusedFor(left);
+  for (let strike = 1; strike < reported; strike++) expect(memory.repeat(0, POLICY)).not.toBeNull();
+  expect(memory.repeat(0, POLICY)).toBeNull();
+  expect(memory.takeReport(0)).toMatchObject({ refusals: reported - 1 });
+});
+
+test("strikes are reported 3 seconds after the oldest, and then counted from 0", () => {
+  const memory = refusedFor(1_000);
   for (const beganMs of [100, 10_000]) {
     for (const ageMs of [0, 2_999]) {
-      expect(memory.repeat(beganMs + ageMs, policy)).not.toBeNull();
+      expect(memory.repeat(beganMs + ageMs, POLICY)).not.toBeNull();
     }
-    expect(memory.repeat(beganMs + 3_000, policy)).toBeNull();
+    expect(memory.repeat(beganMs + 3_000, POLICY)).toBeNull();
     const wait = { ageMs: beganMs + 3_000, strikes: 2, oldestStrikeAgeMs: 3_000 };
     expect(memory.takeReport(beganMs + 3_000)).toEqual({ refusals: 2, wait });
   }
