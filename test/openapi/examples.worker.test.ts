@@ -2,8 +2,8 @@ import { beforeEach, expect, test } from "vitest";
 import { openApiDocument } from "../../src/openapi/document.ts";
 import { readDocument } from "../../src/openapi/read-document.ts";
 import { createApiKey } from "../support/api-key-fixture.ts";
-import { failingDatabase } from "../support/database-double.ts";
 import { advanceClock, stopClock } from "../support/clock.ts";
+import { brokenDatabase, fail } from "../support/faults.ts";
 import { placeOrder } from "../support/order-fixture.ts";
 import { type RequestOptions, type Send, startService } from "../support/service.ts";
 
@@ -46,7 +46,7 @@ const VARS = {
 };
 
 function serviceThatFails(message: string): Send {
-  return startService(VARS, { ORDERS: failingDatabase(() => Promise.reject(new Error(message))) });
+  return startService(VARS, brokenDatabase("ORDERS", fail(message)));
 }
 
 beforeEach(async () => {

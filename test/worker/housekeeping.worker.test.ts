@@ -4,7 +4,7 @@ import { describe, expect, test } from "vitest";
 import { parseConfig } from "../../src/worker/config.ts";
 import { keepHouse } from "../../src/worker/housekeeping.ts";
 import service from "../../src/worker/index.ts";
-import { unreachableDatabase } from "../support/database-double.ts";
+import { brokenDatabase } from "../support/faults.ts";
 import { eventLines } from "../support/written-lines.ts";
 
 const NOW = new Date("2026-11-22T08:23:00Z");
@@ -113,7 +113,7 @@ describe("housekeeping", () => {
   test("does the other chores if one chore fails, logs the failure and rejects", async () => {
     await run(env.KEYS, addUsage("2020-01-01"));
     const vars = { DATABASE_TIMEOUT_MS: "200" };
-    await expect(keep(vars, { ORDERS: unreachableDatabase() })).rejects.toThrow("did not answer");
+    await expect(keep(vars, brokenDatabase("ORDERS"))).rejects.toThrow("did not answer");
     expect(await read(env.KEYS, "SELECT day FROM key_usage")).toEqual([]);
     expect(eventLines()).toMatchObject([
       { event: "housekeeping_failed", chore: "importParts" },

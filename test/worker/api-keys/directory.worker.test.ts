@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { beforeEach, expect, test } from "vitest";
+import { beforeEach, expect, test, vi } from "vitest";
 import type { ApiKey } from "../../../src/worker/api-keys/api-key.ts";
 import { ApiKeyDirectory } from "../../../src/worker/api-keys/directory.ts";
 import { generateSecret } from "../../../src/operator/key-store/secret.ts";
@@ -7,13 +7,13 @@ import { hashSecret } from "../../../src/worker/api-keys/secret.ts";
 import { DatabaseQueries, DatabaseUnavailableError } from "../../../src/worker/db/availability.ts";
 import { createApiKey, rotate } from "../../support/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../../support/clock.ts";
-import { type DatabaseLine, databaseLine } from "../../support/database-double.ts";
+import { faultyDatabases, LOST, PASS } from "../../support/faults.ts";
 
-let line: DatabaseLine;
+let line: ReturnType<typeof faultyDatabases>;
 let directory: ApiKeyDirectory;
 
 beforeEach(() => {
-  line = databaseLine(env.KEYS);
+  line = faultyDatabases("KEYS");
   directory = new ApiKeyDirectory(new DatabaseQueries("keys", 1_000), 4);
 });
 
@@ -22,12 +22,12 @@ const inBackground: Promise<unknown>[] = [];
 async function find(key: string): Promise<ApiKey | null> {
   const waitUntil = (promise: Promise<unknown>) => void inBackground.push(promise);
   const lookUp = { isSuspect: () => false, waitUntil };
-  const found = await directory.find(line.database, hashSecret(key), lookUp);
+  const found = await directory.find(line.bindings.KEYS!, hashSecret(key), lookUp);
   await Promise.all(inBackground.splice(0));
   return found;
 }
 
-const queries = () => line.statements.length;
+const queries = () => line.script.calls;
 
 test("finds a key with all its fields by the hash of its secret", async () => {
   const expiresAt = new Date(4_000_000_000_000);
@@ -52,6 +52,7 @@ test("finds a key with all its fields by the hash of its secret", async () => {
 test("reads only the rows that are necessary to find a key by its current or a former hash, or none", async () => {
   const { id, key: former } = await createApiKey();
   const own = await rotate(id, 60_000);
+  const prepare = vi.spyOn(env.KEYS, "prepare");
   for (let n = 0; n < 5; n++) await rotate((await createApiKey()).id, 60_000);
   for (const [key, found, rowsRead] of [
     [own, { id }, 1],
@@ -59,7 +60,7 @@ test("reads only the rows that are necessary to find a key by its current or a f
     [generateSecret(), null, 0],
   ] as const) {
     expect(await find(key)).toEqual(found && expect.objectContaining(found));
-    const statement = env.KEYS.prepare(line.statements.at(-1)!);
+    const statement = env.KEYS.prepare(prepare.mock.lastCall![0]);
     const { meta } = await statement.bind(JSON.stringify([hashSecret(key)])).all();
     // In each half of the UNION, the wanted hash in `json_each` also counts as one row.
     expect(meta.rows_read).toBe(rowsRead + 2);
@@ -80,7 +81,7 @@ test("a remembered key is refreshed after 10 seconds, then once a second until t
     for (let n = 0; n < 5; n++) expect(await find(key)).not.toBeNull();
     expect(queries()).toBe(expected);
   }
-  line.isCut = true;
+  line.script.always(LOST);
   for (const waitMs of [10_000, 999, 1]) {
     advanceClock(waitMs);
     for (let n = 0; n < 5; n++) await find(key);
@@ -94,12 +95,12 @@ test("an unknown key is remembered for 25 seconds without a database, and found 
   stopClock();
   await env.KEYS.prepare("UPDATE api_keys SET hash = 'other' WHERE id = ?").bind(id).run();
   expect(await find(key)).toBeNull();
-  line.isCut = true;
+  line.script.always(LOST);
   advanceClock(24_999);
   expect(await find(key)).toBeNull();
   advanceClock(1);
   await expect(find(key)).rejects.toThrow(DatabaseUnavailableError);
-  line.isCut = false;
+  line.script.always(PASS);
   expect(await find(key)).toBeNull();
   await env.KEYS.prepare("UPDATE api_keys SET hash = ? WHERE id = ?").bind(hash, id).run();
   advanceClock(10_000);

@@ -1,25 +1,24 @@
-import { env } from "cloudflare:workers";
 import { beforeEach, expect, test, vi } from "vitest";
 import { generateSecret } from "../../../src/operator/key-store/secret.ts";
 import { createApiKey, createEnterpriseKey } from "../../support/api-key-fixture.ts";
 import { stopClock } from "../../support/clock.ts";
-import { type DatabaseLine, databaseLine } from "../../support/database-double.ts";
+import { faultyDatabases } from "../../support/faults.ts";
 import { type Send, startService } from "../../support/service.ts";
 
 const PATH = "/v1/nothing";
 const ADDRESS = "198.51.100.7";
 const OTHER_ADDRESS = "198.51.100.8";
 
-let line: DatabaseLine;
+let line: ReturnType<typeof faultyDatabases>;
 let service: Send;
 
 beforeEach(() => {
-  line = databaseLine(env.KEYS);
-  service = startService({}, { KEYS: line.database });
+  line = faultyDatabases("KEYS");
+  service = startService({}, line.bindings);
   stopClock();
 });
 
-const queries = () => line.statements.length;
+const queries = () => line.script.calls;
 
 /** Sends concurrent requests, one with each key, and counts the responses by HTTP status. */
 async function sendAll(keys: readonly string[], address: string): Promise<Record<number, number>> {

@@ -1,13 +1,9 @@
-import { env } from "cloudflare:workers";
 import { beforeEach, expect, test } from "vitest";
 import { expectError, quotaOf } from "../../support/answer.ts";
 import { createApiKey, rotate, updateApiKey } from "../../support/api-key-fixture.ts";
-import { advanceClock, stopClock } from "../../support/clock.ts";
-import { databaseLine } from "../../support/database-double.ts";
-import { type Send, send, startService } from "../../support/service.ts";
-
-const LIST = "/v1/store/orders";
-const HOUR_MS = 3_600_000;
+import { advanceClock, HOUR_MS, stopClock } from "../../support/clock.ts";
+import { faultyDatabases, LOST } from "../../support/faults.ts";
+import { LIST, type Send, send, startService } from "../../support/service.ts";
 
 /** Changes of a key take effect within this time (docs/api.md, Authentication). */
 const EFFECTIVE_MS = 30_000;
@@ -46,10 +42,10 @@ test("during the grace, the former key and the new key share one budget, and eve
 
 /** Starts an isolate that remembers these keys, without a connection to the database if cut off. */
 async function warmIsolate(keys: string[], isCutOff: boolean): Promise<Send> {
-  const line = databaseLine(env.KEYS);
-  const isolate = startService({}, { KEYS: line.database });
+  const { bindings, script } = faultyDatabases("KEYS");
+  const isolate = startService({}, bindings);
   for (const key of keys) expect((await isolate("/v1/nothing", { key })).status).toBe(404);
-  line.isCut = isCutOff;
+  if (isCutOff) script.always(LOST);
   return isolate;
 }
 

@@ -5,10 +5,9 @@ import { expectError } from "../../support/answer.ts";
 import { createApiKey, createEnterpriseKey } from "../../support/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../../support/clock.ts";
 import { placeOrder } from "../../support/order-fixture.ts";
-import { send, sendThroughRuntime, startService } from "../../support/service.ts";
+import { LIST, send, sendThroughRuntime, startService } from "../../support/service.ts";
 import { eventLines } from "../../support/written-lines.ts";
 
-const LIST = "/v1/store/orders";
 const REFERENCE = '</openapi.json>; rel="service-desc", </>; rel="service-doc"';
 const REQUEST_ID = { "X-Request-Id": "test-1" };
 const CHALLENGE = { "www-authenticate": 'Bearer realm="store-orders"' };

@@ -2,9 +2,8 @@ import { expect, test } from "vitest";
 import { expectError, quotaOf } from "../../support/answer.ts";
 import { createApiKey } from "../../support/api-key-fixture.ts";
 import { placeOrder } from "../../support/order-fixture.ts";
-import { send, startService } from "../../support/service.ts";
+import { LIST, send, startService } from "../../support/service.ts";
 
-const LIST = "/v1/store/orders";
 const APP = "https://app.example";
 const VARS = { CORS_ORIGINS: `${APP}, http://localhost:5173` };
 const PREFLIGHT = {

@@ -16,7 +16,7 @@ import {
   LOST,
   PASS,
   stopDeadlines,
-} from "../faults/faults.ts";
+} from "../../support/faults.ts";
 import { eventLines, requestLines } from "../../support/written-lines.ts";
 
 const HEALTH = "/healthz";
@@ -61,8 +61,8 @@ describe("GET /healthz", () => {
   });
 
   test("calls a dedicated Durable Object, which stores nothing and sets no alarm", async () => {
-    const { limiters, script, places } = faultyLimiters();
-    const service = startService({}, { RATE_LIMITER: limiters });
+    const { bindings, script, places } = faultyLimiters();
+    const service = startService({}, bindings);
     await Promise.all(Array.from({ length: 5 }, () => service(HEALTH)));
     expect([script.calls, places.length]).toStrictEqual([1, 1]);
     const nothing = { keys: [], record: null, alarmMs: null, rowsWritten: 0 };
@@ -72,41 +72,38 @@ describe("GET /healthz", () => {
     });
   });
 
-  test.each(["orders", "keys", "limiter"])(
-    "returns 503 while %s does not respond",
-    async (part) => {
-      stopClock();
-      const { limiters, script: limiterScript } = faultyLimiters();
-      const databases = faultyDatabases(part === "orders" ? "ORDERS" : "KEYS");
-      const isLimiter = part === "limiter";
-      const script = isLimiter ? limiterScript : databases.script;
-      const bindings = isLimiter ? { RATE_LIMITER: limiters } : databases.bindings;
-      const service = startService({}, bindings);
-      script.always(LOST);
-      for (const passedMs of [0, 1, 4_998]) {
-        advanceClock(passedMs);
-        const response = await service(HEALTH);
-        expect(response.headers.get("Cache-Control")).toBe("no-store");
-        const health = { ...ALL_OK, [part]: "unavailable" };
-        expect([response.status, await response.json()]).toStrictEqual([503, health]);
-      }
-      expect(script.calls).toBe(1);
-      const error = "D1_ERROR: Network connection lost.";
-      expect(eventLines()).toMatchObject([{ event: "health_probe_failed", part, error }]);
-      script.always(PASS);
-      advanceClock(1);
-      expect((await service(HEALTH)).status).toBe(200);
-      script.always(LOST);
-      expect((await service(HEALTH)).status).toBe(200);
-      advanceClock(-1);
-      expect((await service(HEALTH)).status).toBe(503);
-    },
-  );
+  test.each([
+    ["orders", () => faultyDatabases("ORDERS")],
+    ["keys", () => faultyDatabases("KEYS")],
+    ["limiter", faultyLimiters],
+  ])("returns 503 while %s does not respond", async (part, faulty) => {
+    stopClock();
+    const { bindings, script } = faulty();
+    const service = startService({}, bindings);
+    script.always(LOST);
+    for (const passedMs of [0, 1, 4_998]) {
+      advanceClock(passedMs);
+      const response = await service(HEALTH);
+      expect(response.headers.get("Cache-Control")).toBe("no-store");
+      const health = { ...ALL_OK, [part]: "unavailable" };
+      expect([response.status, await response.json()]).toStrictEqual([503, health]);
+    }
+    expect(script.calls).toBe(1);
+    const error = "D1_ERROR: Network connection lost.";
+    expect(eventLines()).toMatchObject([{ event: "health_probe_failed", part, error }]);
+    script.always(PASS);
+    advanceClock(1);
+    expect((await service(HEALTH)).status).toBe(200);
+    script.always(LOST);
+    expect((await service(HEALTH)).status).toBe(200);
+    advanceClock(-1);
+    expect((await service(HEALTH)).status).toBe(503);
+  });
 
   test("returns 503 if the Durable Object does not respond in time", async () => {
-    const { limiters, script } = faultyLimiters();
+    const { bindings, script } = faultyLimiters();
     script.next(HANG).onHang = stopDeadlines(PROBE_TIMEOUT_MS);
-    const response = await startService({}, { RATE_LIMITER: limiters })(HEALTH);
+    const response = await startService({}, bindings)(HEALTH);
     expect(await response.json()).toStrictEqual({ ...ALL_OK, limiter: "unavailable" });
   });
 

@@ -4,9 +4,7 @@ import { createApiKey, createEnterpriseKey, updateApiKey } from "../../support/a
 import { advanceClock, stopClock } from "../../support/clock.ts";
 import { evictLimiter } from "../../support/limiter.ts";
 import { placeOrder, storedOrder } from "../../support/order-fixture.ts";
-import { send, startService } from "../../support/service.ts";
-
-const LIST = "/v1/store/orders";
+import { LIST, send, startService } from "../../support/service.ts";
 
 function times<T>(count: number, make: () => T): T[] {
   return Array.from({ length: count }, make);

@@ -2,9 +2,7 @@ import { expect, test } from "vitest";
 import { expectError, quotaOf } from "../../support/answer.ts";
 import { createApiKey } from "../../support/api-key-fixture.ts";
 import { placeOrder, storedOrder } from "../../support/order-fixture.ts";
-import { send } from "../../support/service.ts";
-
-const LIST = "/v1/store/orders";
+import { LIST, send } from "../../support/service.ts";
 
 test("an orderId that is not an int64 in canonical decimal is treated as an unknown order", async () => {
   const { key } = await createApiKey();

@@ -4,11 +4,18 @@ import { expectError, quotaOf } from "../../support/answer.ts";
 import { createApiKey, createEnterpriseKey } from "../../support/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../../support/clock.ts";
 import { cutIntoSegments, placeManyOrders, storedOrder } from "../../support/order-fixture.ts";
-import { type Send, startService } from "../../support/service.ts";
-import { fail, faultyDatabases, HANG, LOST, loseTheAnswer, PASS, stopDeadlines } from "./faults.ts";
+import { LIST, type Send, startService } from "../../support/service.ts";
+import {
+  fail,
+  faultyDatabases,
+  HANG,
+  LOST,
+  loseTheAnswer,
+  PASS,
+  stopDeadlines,
+} from "../../support/faults.ts";
 import { eventLines, events, requestLines } from "../../support/written-lines.ts";
 
-const LIST = "/v1/store/orders";
 const ORDER = `${LIST}/7`;
 const ORDERS = 40;
 /** After a query has timed out, the service sends no queries for this long. */

@@ -1,11 +1,10 @@
-import { runInDurableObject } from "cloudflare:test";
-import { beforeEach, expect, test, vi } from "vitest";
+import { beforeEach, expect, test } from "vitest";
 import { expectError, quotaOf } from "../../support/answer.ts";
 import { createApiKey, createEnterpriseKey, rotate } from "../../support/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../../support/clock.ts";
-import { evictLimiter, limiterNamed, limiterStorage } from "../../support/limiter.ts";
+import { limiterStorage } from "../../support/limiter.ts";
 import { placeOrder, storedOrder } from "../../support/order-fixture.ts";
-import { type Send, startService } from "../../support/service.ts";
+import { LIST, type Send, startService } from "../../support/service.ts";
 import {
   fail,
   faultyLimiters,
@@ -14,11 +13,8 @@ import {
   type Outcome,
   PASS,
   stopDeadlines,
-} from "./faults.ts";
+} from "../../support/faults.ts";
 import { eventLines, events, requestLines } from "../../support/written-lines.ts";
-
-const LIST = "/v1/store/orders";
-const DAY_MS = 86_400_000;
 
 // The errors have the messages and properties from Cloudflare's documentation of Durable Objects.
 const NETWORK = fail("Network connection lost.", { retryable: true });
@@ -41,13 +37,12 @@ beforeEach(async () => {
   line = faultyLimiters();
   line.script.onHang = stopDeadlines(TIMEOUT_MS);
   const vars = { LIMITER_TIMEOUT_MS: String(TIMEOUT_MS) };
-  service = startService(vars, { RATE_LIMITER: line.limiters });
+  service = startService(vars, line.bindings);
   ({ id, key } = await createEnterpriseKey(3, 10));
   stopClock();
 });
 
-const name = () => `key:${id}`;
-const stored = async () => (await limiterStorage(name())).record;
+const stored = async () => (await limiterStorage(`key:${id}`)).record;
 const request = () => service(LIST, { key });
 const remaining = async () => quotaOf(await request()).remaining;
 
@@ -148,18 +143,4 @@ test("a key's Durable Object is requested in the key's region, also with a forme
   const own = await rotate(keyId, 60_000);
   for (const secret of [former, own, key]) await service(LIST, { key: secret });
   expect(line.places).toEqual([{ locationHint: "weur" }, { locationHint: "weur" }, undefined]);
-});
-
-test("an alarm that fails to delete an expired state has no effect on limits", async () => {
-  await request();
-  advanceClock(DAY_MS);
-  await runInDurableObject(limiterNamed(name()), async (limiter, { storage }) => {
-    vi.spyOn(storage, "deleteAll").mockRejectedValueOnce(new Error("disk"));
-    await expect(limiter.alarm()).rejects.toThrow("disk");
-  });
-  expect(quotaOf(await request())).toMatchObject({ remaining: 2, day: { remaining: 9 } });
-  expect(await remaining()).toBe(1);
-  await evictLimiter(name());
-  expect(await remaining()).toBe(0);
-  expect((await request()).status).toBe(429);
 });

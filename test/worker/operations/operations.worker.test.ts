@@ -9,13 +9,11 @@ import {
 } from "./operations.ts";
 import { generateSecret } from "../../../src/operator/key-store/secret.ts";
 import { createApiKey, createEnterpriseKey } from "../../support/api-key-fixture.ts";
-import { advanceClock, stopClock } from "../../support/clock.ts";
+import { advanceClock, DAY_MS, HOUR_MS, stopClock } from "../../support/clock.ts";
 import { cutIntoSegments, placeManyOrders } from "../../support/order-fixture.ts";
 import { CountedService } from "./counted-service.ts";
 
 const MINUTE_MS = 60_000;
-const HOUR_MS = 60 * MINUTE_MS;
-const DAY_MS = 24 * HOUR_MS;
 const ORDERS = 20;
 
 const sum = (...parts: Partial<Operations>[]) =>

@@ -5,9 +5,7 @@ import { expectError } from "../../support/answer.ts";
 import { createApiKey, createEnterpriseKey } from "../../support/api-key-fixture.ts";
 import { stopClock } from "../../support/clock.ts";
 import { placeOrder, storedOrder } from "../../support/order-fixture.ts";
-import { send } from "../../support/service.ts";
-
-const LIST = "/v1/store/orders";
+import { LIST, send } from "../../support/service.ts";
 
 function cancel(key: string, id: bigint | number): Promise<Response> {
   return send(`${LIST}/${id}`, { method: "DELETE", key });

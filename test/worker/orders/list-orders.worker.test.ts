@@ -5,9 +5,7 @@ import { INT64_MAX, INT64_MIN } from "../../../src/worker/orders/int64.ts";
 import { quotaOf } from "../../support/answer.ts";
 import { createApiKey } from "../../support/api-key-fixture.ts";
 import { MAX_SEGMENT_ORDERS, placeManyOrders, placeOrder } from "../../support/order-fixture.ts";
-import { send } from "../../support/service.ts";
-
-const LIST = "/v1/store/orders";
+import { LIST, send } from "../../support/service.ts";
 
 async function list(): Promise<string> {
   const { key } = await createApiKey();

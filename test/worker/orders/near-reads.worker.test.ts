@@ -2,13 +2,11 @@ import { env } from "cloudflare:workers";
 import { beforeEach, expect, test, vi } from "vitest";
 import { createApiKey } from "../../support/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../../support/clock.ts";
-import { failingLimiters } from "../../support/limiter.ts";
 import { placeManyOrders } from "../../support/order-fixture.ts";
-import { settle, startService } from "../../support/service.ts";
-import { faultyLimiters, LOST, PASS } from "../faults/faults.ts";
+import { LIST, settle, startService } from "../../support/service.ts";
+import { brokenLimiters, faultyLimiters, LOST, PASS } from "../../support/faults.ts";
 import { eventLines, events, requestLines } from "../../support/written-lines.ts";
 
-const LIST = "/v1/store/orders";
 const VARS = { LIST_READS: "nearest" };
 
 /** A replica that never changes after its first answer, which is the state of the primary. */
@@ -74,8 +72,7 @@ test("by default, lists come from the primary database, without sessions", async
 test("while the fallback limiter decides, lists come from the primary database", async () => {
   await placeManyOrders(2);
   const { key } = await createApiKey();
-  const limiters = failingLimiters(() => Promise.reject(new Error("unreachable")));
-  const service = startService(VARS, { ...bindings, RATE_LIMITER: limiters });
+  const service = startService(VARS, { ...bindings, RATE_LIMITER: brokenLimiters() });
   expect((await service(LIST, { key })).status).toBe(200);
   expect(lastServedBy()).toBe("primary unknown");
 });
@@ -94,8 +91,8 @@ test("if the replica lacks a table, the primary database answers, and that is lo
 test("if the Durable Object cannot record a cancellation, it is answered and logged, and recorded later", async () => {
   await placeManyOrders(2);
   const { key } = await createApiKey();
-  const { limiters, script } = faultyLimiters();
-  const service = startService(VARS, { ...bindings, RATE_LIMITER: limiters });
+  const { bindings: limiters, script } = faultyLimiters();
+  const service = startService(VARS, { ...bindings, ...limiters });
   const other = startService(VARS, bindings);
   expect(await idsOf(await other(LIST, { key }))).toStrictEqual([1, 2]);
   vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });

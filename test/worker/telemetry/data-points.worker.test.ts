@@ -3,11 +3,9 @@ import { generateSecret } from "../../../src/operator/key-store/secret.ts";
 import { COLUMNS } from "../../../src/operator/metrics/questions.ts";
 import { createApiKey } from "../../support/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../../support/clock.ts";
-import { startService } from "../../support/service.ts";
+import { LIST, startService } from "../../support/service.ts";
 import { eventLines, requestLines } from "../../support/written-lines.ts";
-import { faultyDatabases, LOST } from "../faults/faults.ts";
-
-const LIST = "/v1/store/orders";
+import { faultyDatabases, LOST } from "../../support/faults.ts";
 
 let id: string;
 let key: string;

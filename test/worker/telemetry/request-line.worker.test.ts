@@ -2,14 +2,10 @@ import { beforeEach, describe, expect, test } from "vitest";
 import { generateSecret } from "../../../src/operator/key-store/secret.ts";
 import { createApiKey, createEnterpriseKey } from "../../support/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../../support/clock.ts";
-import { failingDatabase, unreachableDatabase } from "../../support/database-double.ts";
-import { failingLimiters } from "../../support/limiter.ts";
+import { brokenDatabase, brokenLimiters, LOST } from "../../support/faults.ts";
 import { placeOrder } from "../../support/order-fixture.ts";
-import { type Send, send, startService } from "../../support/service.ts";
+import { LIST, type Send, send, startService } from "../../support/service.ts";
 import { requestLines } from "../../support/written-lines.ts";
-
-const LIST = "/v1/store/orders";
-const fails = () => Promise.reject(new Error("Internal error."));
 
 let id: string;
 let key: string;
@@ -92,11 +88,11 @@ describe("each request writes one log line", () => {
 });
 
 test("a request on which the fallback limiter decided is logged as degraded", async () => {
-  const service = startService({}, { RATE_LIMITER: failingLimiters(fails) });
+  const service = startService({}, { RATE_LIMITER: brokenLimiters() });
   const degraded = { status: 200, keyId: id, remaining: 59, degraded: "limiter" };
   expect(await lineOf(service, LIST, { key })).toMatchObject(degraded);
   expect(await lineOf(send, LIST, { key })).toMatchObject({ ...degraded, degraded: null });
-  const neither = { RATE_LIMITER: failingLimiters(fails), ORDERS: unreachableDatabase() };
+  const neither = { RATE_LIMITER: brokenLimiters(), ...brokenDatabase("ORDERS") };
   const line = await lineOf(startService({}, neither), LIST, { key });
   expect(line).toMatchObject({ degraded: "limiter,orders" });
 });
@@ -104,7 +100,10 @@ test("a request on which the fallback limiter decided is logged as degraded", as
 test("the duration is the time until the response, and never negative", async () => {
   stopClock();
   const after = (ms: number) =>
-    startService({}, { KEYS: failingDatabase(async () => (advanceClock(ms), fails())) });
+    startService(
+      {},
+      brokenDatabase("KEYS", (call) => (advanceClock(ms), LOST(call))),
+    );
   expect(await lineOf(after(1_500), LIST, { key })).toMatchObject({ durationMs: 1_500 });
   expect(await lineOf(after(-1_500), LIST, { key })).toMatchObject({ durationMs: 0 });
 });
@@ -119,16 +118,14 @@ test("the request id is the one in the response: the caller's id if it is well f
   }
 });
 
-describe("REQUEST_LOG", () => {
-  test.each([
-    ["all", [404, 401, 200, 503]],
-    ["errors", [200, 503]],
-    ["none", []],
-  ])("%s", async (REQUEST_LOG, statuses) => {
-    await startService({ REQUEST_LOG })("/v1/nothing", { key });
-    await startService({ REQUEST_LOG })(LIST);
-    await startService({ REQUEST_LOG }, { RATE_LIMITER: failingLimiters(fails) })(LIST, { key });
-    await startService({ REQUEST_LOG }, { ORDERS: unreachableDatabase() })(LIST, { key });
-    expect(requestLines().map(({ status }) => status)).toStrictEqual(statuses);
-  });
+test.each([
+  ["all", [404, 401, 200, 503]],
+  ["errors", [200, 503]],
+  ["none", []],
+])("REQUEST_LOG %s", async (REQUEST_LOG, statuses) => {
+  await startService({ REQUEST_LOG })("/v1/nothing", { key });
+  await startService({ REQUEST_LOG })(LIST);
+  await startService({ REQUEST_LOG }, { RATE_LIMITER: brokenLimiters() })(LIST, { key });
+  await startService({ REQUEST_LOG }, brokenDatabase("ORDERS"))(LIST, { key });
+  expect(requestLines().map(({ status }) => status)).toStrictEqual(statuses);
 });

@@ -73,11 +73,23 @@ export function faultyDatabases(...names: readonly ("ORDERS" | "KEYS")[]) {
   return { bindings, script };
 }
 
+/** Returns a binding to a database whose calls all have the same outcome. */
+export function brokenDatabase(name: "ORDERS" | "KEYS", outcome: Outcome = LOST) {
+  const { bindings, script } = faultyDatabases(name);
+  script.always(outcome);
+  return bindings;
+}
+
+/** Returns Durable Objects that fail every request. */
+export function brokenLimiters(): Cloudflare.Env["RATE_LIMITER"] {
+  return { getByName: () => ({ admit: fail("Internal error.") }) } as never;
+}
+
 /** Returns real Durable Objects with injected faults. `places` has the options of each stub. */
 export function faultyLimiters() {
   const script = new FaultScript();
   const places: unknown[] = [];
-  const limiters = {
+  const RATE_LIMITER = {
     getByName: (name: string, place?: DurableObjectNamespaceGetDurableObjectOptions) => {
       places.push(place);
       const stub = env.RATE_LIMITER.getByName(name, place);
@@ -90,7 +102,7 @@ export function faultyLimiters() {
       };
     },
   } as unknown as Cloudflare.Env["RATE_LIMITER"];
-  return { limiters, script, places };
+  return { bindings: { RATE_LIMITER }, script, places };
 }
 
 /**
