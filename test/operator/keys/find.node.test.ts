@@ -83,11 +83,15 @@ describe("keys find, with the last characters", () => {
     expect(others.every(({ formerKeyEndsAt }: any) => formerKeyEndsAt !== null)).toBe(true);
   });
 
-  it("says that no key has this ending", async () => {
+  it("says that no key has this ending, and refuses more characters without repeating them", async () => {
     const absent = zoo.key.endsWith("aaaa") ? "bbbb" : "aaaa";
     const { status, stdout, stderr } = await keys.run("find", absent);
     expect({ status, stdout }).toEqual({ status: 1, stdout: "" });
     expect(stderr).toContain(`no key is known to end in ${absent}`);
+    const tooMuch = await keys.run("find", ending(5));
+    expect(tooMuch).toMatchObject({ status: 2, stdout: "" });
+    expect(tooMuch.stderr).toContain("the last one to four letters or digits");
+    expect(tooMuch.stderr).not.toContain(ending(5));
   });
 });
 
