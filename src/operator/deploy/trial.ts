@@ -1,4 +1,5 @@
 import pRetry from "p-retry";
+import { openRemoteDatabase } from "../database/remote.ts";
 import { countResults, OtherVersionError } from "../verify/service-promise.ts";
 import { print, type RollOut } from "./steps.ts";
 
@@ -35,7 +36,7 @@ export async function tryVersion(
       url: address,
       headers: overrides,
       version,
-      store: { env },
+      useDatabase: async (name, work) => work(await openRemoteDatabase({ env, name })),
       isReadOnly: isProduction,
       isWriting: !isProduction,
       signal,

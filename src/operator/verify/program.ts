@@ -10,7 +10,7 @@ import {
 import { createProgram, EndWithStatus, printJson, UsageError } from "../command-line.ts";
 import { requireConfirmation, yesOption } from "../confirmation.ts";
 import { DEFAULT_STORE } from "../database/local-store.ts";
-import { requireStore } from "../database/open.ts";
+import { requireStore, useDatabase } from "../database/open.ts";
 import { withInterruption } from "../interruption.ts";
 import { readSecret } from "../read-secret.ts";
 import {
@@ -122,7 +122,11 @@ async function run(options: Options, { clock, send }: Surroundings): Promise<voi
     const { verify } = await import("./verify.ts");
     const { verifyStore } = await import("./verify-store.ts");
     const found = ownsKey
-      ? await verifyStore({ ...common, store: options, isWriting: write })
+      ? await verifyStore({
+          ...common,
+          useDatabase: (name, work) => useDatabase(options, name, work),
+          isWriting: write,
+        })
       : await verify({ ...common, key: await readSecret(process.stdin) });
     const seconds = Math.round((Date.now() - startedMs) / 1_000);
     if (json) printJson({ url, ...found });

@@ -1,9 +1,7 @@
 import sql from "sql-template-tag";
 import { INT64_MAX, INT64_MIN } from "../../worker/orders/int64.ts";
-import type { StoreDatabase } from "../database/database.ts";
-import { useDatabase } from "../database/open.ts";
+import type { DatabaseName, StoreDatabase } from "../database/database.ts";
 import { insertInto, toSql } from "../database/row.ts";
-import type { RemoteEnvironment } from "../arguments.ts";
 import { createVerificationKey, revokeApiKey } from "../key-store/administration.ts";
 import { addKeys, changeKey } from "../key-store/change-key.ts";
 import { findApiKey } from "../key-store/key-details.ts";
@@ -22,8 +20,11 @@ const FIELDS = {
 };
 
 export interface StoreVerifyOptions extends Omit<VerifyOptions, "key" | "revoke" | "orders"> {
-  /** The store of the service, in which the verification creates its key. */
-  readonly store: { readonly env?: RemoteEnvironment; readonly persistTo?: string };
+  /** Runs `work` with a database of the service, in which the verification creates its key. */
+  readonly useDatabase: <T>(
+    name: DatabaseName,
+    work: (database: StoreDatabase) => Promise<T>,
+  ) => Promise<T>;
   /** True places a pending order, and removes it at the end. */
   readonly isWriting?: boolean;
 }
@@ -35,7 +36,7 @@ export interface StoreVerifyOptions extends Omit<VerifyOptions, "key" | "revoke"
  * @throws an Error for the operator that lists all failures, also those of revoking and removing.
  */
 export async function verifyStore({
-  store,
+  useDatabase,
   isWriting = false,
   ...options
 }: StoreVerifyOptions): Promise<Verification> {
@@ -43,7 +44,7 @@ export async function verifyStore({
   const orderId = randomOrderId();
   let isRevoked = false;
   const revoke = async (): Promise<void> => {
-    await useDatabase(store, "keys", async (database) => {
+    await useDatabase("keys", async (database) => {
       if ((await findApiKey(database, record.id)) === undefined) return;
       await changeKey(database, record.id, "revoke", revokeApiKey);
     }).catch(
@@ -54,13 +55,13 @@ export async function verifyStore({
     isRevoked = true;
   };
   const removeOrder = () =>
-    useDatabase(store, "orders", (database) => removeOwnOrder(database, orderId)).catch(
+    useDatabase("orders", (database) => removeOwnOrder(database, orderId)).catch(
       failWith(`the order ${orderId} of this verification may still be in the store; cancel it`),
     );
   const verifyWithKey = async (): Promise<Verification> => {
-    await useDatabase(store, "keys", (database) => addKeys(database, [record]));
+    await useDatabase("keys", (database) => addKeys(database, [record]));
     const ownOrders = isWriting
-      ? await useDatabase(store, "orders", (database) => placeOwnOrders(database, orderId))
+      ? await useDatabase("orders", (database) => placeOwnOrders(database, orderId))
       : undefined;
     return verify({ ...options, key, revoke, orders: ownOrders });
   };

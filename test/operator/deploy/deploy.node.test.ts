@@ -1,3 +1,4 @@
+import { raw } from "sql-template-tag";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { BINDINGS, DATABASE_NAMES } from "../../../src/operator/database/database.ts";
 import * as checks from "../../../src/operator/deploy/checks.ts";
@@ -141,8 +142,10 @@ it("a deployment tries the new version before and after it gets traffic", async 
   useRealWrangler();
   const { versions, before } = cloudflare.deployService("staging", { without: 1 });
   const tried: object[] = [];
-  verify.mockImplementation(async ({ signal, ...options }) => {
+  verify.mockImplementation(async ({ signal, useDatabase, ...options }) => {
     expect(signal?.aborted).toBe(false);
+    // Only staging has a database.
+    await useDatabase("keys", (database) => database.all(raw("SELECT id FROM api_keys")));
     tried.push({ ...options, current: versions.current });
     return KEPT;
   });
@@ -162,7 +165,6 @@ it("a deployment tries the new version before and after it gets traffic", async 
   ]);
   const trial = {
     url: `https://${HOST}`,
-    store: { env: "staging" },
     headers: { "Cloudflare-Workers-Version-Overrides": `${WORKER}="${version}"` },
     version,
     isReadOnly: false,
@@ -570,7 +572,7 @@ it("the commands of docs/operating.md deploy both environments first and again",
     ]),
   );
   expect(cloudflare.workers.domains.get(DOMAIN)).toBe("store-orders-production");
-  const trials = verify.mock.calls.filter(([{ store }]) => store.env === "production");
+  const trials = verify.mock.calls.filter(([{ url }]) => !url.includes(WORKER));
   expect(trials).toHaveLength(6);
   for (const [trial] of trials) expect(trial).toMatchObject({ isReadOnly: true, isWriting: false });
   const uploads = [WORKER, "store-orders-production"].map(

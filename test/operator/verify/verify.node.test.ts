@@ -3,6 +3,7 @@ import { join } from "node:path";
 import sql from "sql-template-tag";
 import { beforeAll, describe, expect, it, vi } from "vitest";
 import { openLocalDatabase } from "../../../src/operator/database/local.ts";
+import { useDatabase } from "../../../src/operator/database/open.ts";
 import * as administration from "../../../src/operator/key-store/administration.ts";
 import { type Surroundings, verifyProgram } from "../../../src/operator/verify/program.ts";
 import type { Clock, PromiseResult, Send } from "../../../src/operator/verify/service-promise.ts";
@@ -62,13 +63,15 @@ let runs = 0;
 /** Returns a new client address: the service limits the failed authentications of each. */
 const newClient = () => `2001:db8:0:${(runs += 1)}::1`;
 
+const useLocal: StoreVerifyOptions["useDatabase"] = (...work) =>
+  useDatabase({ persistTo: folder.path }, ...work);
+
 /** Verifies the service with a new key. By default, uses up no limit and places no order. */
 function verifyService(options: Partial<StoreVerifyOptions>) {
-  const store = { persistTo: folder.path };
   const headers = { "CF-Connecting-IP": newClient() };
   const common = {
     url,
-    store,
+    useDatabase: useLocal,
     headers,
     clock,
     send: sendToService,
