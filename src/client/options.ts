@@ -102,7 +102,7 @@ export function checkAttempts(options: Partial<Attempts>, defaults: Attempts): A
   };
 }
 
-/** Returns an option's value. Throws a RangeError if it is not from `min` to `max`. */
+/** Returns `value`. Throws a RangeError unless it is `Infinity` or whole, and from `min` to `max`. */
 export function checkNumber(name: string, value: number, min: number, max: number): number {
   const isWhole = Number.isInteger(value) || value === Infinity;
   if (isWhole && value >= min && value <= max) return value;

@@ -38,7 +38,7 @@ export class Pacer {
   /** The time until which `Retry-After` forbids requests. */
   #heldUntilMs = 0;
 
-  /** The milliseconds that the next request must wait; `Infinity` until the next response. */
+  /** The milliseconds that the next request must wait. `Infinity` means: for the next response. */
   waitMs(nowMs: number): number {
     if (nowMs < this.#heldUntilMs) return this.#heldUntilMs - nowMs;
     const open = [...this.#windows.values()].filter(({ endsMs }) => nowMs < endsMs);
@@ -53,7 +53,7 @@ export class Pacer {
     this.#underWay += 1;
   }
 
-  /** Records the end of a request. `windows` is empty if no response had rate-limit headers. */
+  /** Records the end of a request. `windows` is empty without a response or its headers. */
   end({ windows, retryAfterSeconds }: Announcement, nowMs: number): void {
     this.#underWay -= 1;
     if (retryAfterSeconds !== null) {

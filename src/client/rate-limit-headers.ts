@@ -15,7 +15,7 @@ export interface WindowQuota {
 export interface Limits {
   /** The windows `minute` and `day`, in the order of the `RateLimit` header. */
   readonly windows: readonly WindowQuota[];
-  /** `Retry-After` in seconds; `null` if the response had no such header. */
+  /** `Retry-After` in seconds; `null` if the header was missing or malformed. */
   readonly retryAfterSeconds: number | null;
   /** The time when the response arrived. All seconds in these limits count from this time. */
   readonly answeredAt: Date;

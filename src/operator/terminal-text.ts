@@ -43,7 +43,7 @@ interface Column {
   width: number;
 }
 
-/** Formats a number such as `10,000`. */
+/** Formats a number as in `10,000`. */
 export const formatNumber = (value: number): string => DECIMAL.format(value);
 
 /** Formats a number with its noun, such as `1 order` or `10,000 orders`. */
@@ -51,7 +51,7 @@ export function formatCount(count: number, noun: string): string {
   return `${formatNumber(count)} ${noun}${count === 1 ? "" : "s"}`;
 }
 
-/** Formats a time such as `2026-11-21 23:20 UTC`. */
+/** Formats a time as in `2026-11-21 23:20 UTC`. */
 export function formatTime(time: Date): string {
   return `${toMinute(time)} UTC`;
 }

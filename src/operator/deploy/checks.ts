@@ -32,7 +32,7 @@ export function localChecks(env: RemoteEnvironment, folder = PROJECT_ROOT): Step
   return env === "production" ? [workTree, types] : [types];
 }
 
-/** Reads settings as `readSettings` does, and also checks the vars with the Worker's own parser. */
+/** Reads settings as `readSettings` does, checks the vars, and refuses custom domains. */
 export async function readCheckedSettings(
   env: RemoteEnvironment,
   folder = PROJECT_ROOT,

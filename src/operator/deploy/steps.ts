@@ -33,7 +33,7 @@ export interface RollOut extends DeployOptions {
 export interface Step<T = void> {
   readonly title: string;
   readonly run: () => Promise<T>;
-  /** Advice, by default that nothing was changed. A function may also roll back the deployment. */
+  /** What the error says next, by default: nothing was changed. A function may roll back first. */
   readonly ifItFails?: string | (() => string | Promise<string>);
   /** The command line that continues after a failure; by default the typed line. */
   readonly again?: string | (() => Promise<string>);

@@ -78,7 +78,7 @@ async function start({ port, persistTo, empty, log }: StartOptions): Promise<voi
 }
 
 async function serve(options: DevServerOptions, demoKeys: readonly DemoKey[]): Promise<never> {
-  // Miniflare kills workerd at the exit.
+  // Miniflare kills workerd when this process exits.
   const stop = (): never => process.exit(0);
   process.once("SIGINT", stop).once("SIGTERM", stop).once("SIGHUP", stop);
   const { port, store } = options;

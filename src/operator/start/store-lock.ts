@@ -16,7 +16,7 @@ interface Holder {
 }
 
 /**
- * Locks the folder of a store, and makes it if it is missing, until this process ends. Two services
+ * Locks a store until this process ends, and first makes its folder if that is missing. Two services
  * on one store would admit too many requests. The lock is SQLite's lock on an empty file, which the
  * operating system releases even if the process is killed.
  *

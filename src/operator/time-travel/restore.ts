@@ -39,11 +39,12 @@ export async function bookmarkOf(target: RemoteTarget, at?: Date): Promise<strin
 }
 
 /**
- * Restores a database to the state of a bookmark, after it has printed the command that undoes this.
- * Makes the limiters use the restored keys, because Time Travel does not restore Durable Objects.
+ * Prints the command that returns to the present state, then restores a database to the state of a
+ * bookmark. For the keys database, makes the limiters use the restored keys, because Time Travel does
+ * not restore Durable Objects.
  *
- * @param signal ends the command before the restoration, but not after it has begun.
- * @throws an Error for the operator. Its message says whether the database is restored.
+ * @param signal ends the command only if the restoration has not begun.
+ * @throws an Error for the operator. Its message says whether the database is restored, if known.
  */
 export async function restore(
   target: RemoteTarget,

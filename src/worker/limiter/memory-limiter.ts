@@ -27,7 +27,7 @@ export class MemoryLimiter {
     return decision;
   }
 
-  /** Returns what is left, without counting a request. */
+  /** Returns the quota that is left, without counting a request. */
   peek(name: string, policy: QuotaPolicy): Quota {
     return peek(this.#states.get(name) ?? null, policy, this.#bans, Date.now());
   }

@@ -2,7 +2,7 @@
 export const LIST_SIZES = {
   /** The number of snapshot queries that run at the same time. Further requests wait and share. */
   concurrency: 2,
-  /** If memory lacks more segments than this, only the first of them is read with the manifest. */
+  /** The most missing segments that are read with the manifest. If more are missing, one is. */
   missingWithManifest: 16,
   /** The most segments that one query reads. */
   groupSegments: 4,
