@@ -80,11 +80,6 @@ export function brokenDatabase(name: "ORDERS" | "KEYS", outcome: Outcome = LOST)
   return bindings;
 }
 
-/** Returns Durable Objects that fail every request. */
-export function brokenLimiters(): Cloudflare.Env["RATE_LIMITER"] {
-  return { getByName: () => ({ admit: fail("Internal error.") }) } as never;
-}
-
 /** Returns real Durable Objects with injected faults. `places` has the options of each stub. */
 export function faultyLimiters() {
   const script = new FaultScript();
@@ -103,6 +98,13 @@ export function faultyLimiters() {
     },
   } as unknown as Cloudflare.Env["RATE_LIMITER"];
   return { bindings: { RATE_LIMITER }, script, places };
+}
+
+/** Returns a binding to Durable Objects whose calls all fail. */
+export function brokenLimiters() {
+  const { bindings, script } = faultyLimiters();
+  script.always(fail("Internal error."));
+  return bindings;
 }
 
 /**

@@ -6,10 +6,9 @@ import { keepHouse } from "../../src/worker/housekeeping.ts";
 import service from "../../src/worker/index.ts";
 import { brokenDatabase } from "../support/faults.ts";
 import { eventLines } from "../support/written-lines.ts";
+import { DAY_MS, HOUR_MS } from "../support/clock.ts";
 
 const NOW = new Date("2026-11-22T08:23:00Z");
-const HOUR_MS = 3_600_000;
-const DAY_MS = 24 * HOUR_MS;
 
 /** Runs statements, in which `ms:N` is the Unix time in milliseconds N hours before `NOW`. */
 async function run(database: D1Database, ...statements: readonly string[]): Promise<void> {

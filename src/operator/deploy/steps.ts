@@ -33,7 +33,10 @@ export interface RollOut extends DeployOptions {
 export interface Step<T = void> {
   readonly title: string;
   readonly run: () => Promise<T>;
-  /** What the error says next, by default: nothing was changed. A function may roll back first. */
+  /**
+   * Says in the error message what was changed. The default is "Nothing was changed." A function may
+   * roll back the deployment before it returns the text.
+   */
   readonly ifItFails?: string | (() => string | Promise<string>);
   /** The command line that continues after a failure; by default the typed line. */
   readonly again?: string | (() => Promise<string>);

@@ -3,7 +3,7 @@ import { mkdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import sql, { raw } from "sql-template-tag";
 import type { StoreDatabase } from "../database/database.ts";
-import { openLocalStore } from "../database/local.ts";
+import { type LocalStore, openLocalStore } from "../database/local.ts";
 import { isStore } from "../database/local-store.ts";
 import { insertInto } from "../database/row.ts";
 import { addKeys } from "../key-store/change-key.ts";
@@ -32,8 +32,8 @@ export interface DemoKey {
 }
 
 /**
- * Migrates the store. Fills a new one, unless `empty`, also if it was made by a start that ended
- * before that. Returns the demo keys.
+ * Migrates the store. Fills a new store, or one that an interrupted start left unfilled, unless
+ * `empty`. Returns the demo keys.
  */
 export async function prepareStore(store: string, empty: boolean): Promise<DemoKey[]> {
   const unfinished = join(store, "unfinished");
@@ -47,7 +47,7 @@ export async function prepareStore(store: string, empty: boolean): Promise<DemoK
   return demoKeys;
 }
 
-async function fill({ orders, keys }: Record<"orders" | "keys", StoreDatabase>) {
+async function fill({ orders, keys }: LocalStore): Promise<DemoKey[]> {
   const isEmpty = async (database: StoreDatabase, table: string) =>
     (await database.all(sql`SELECT 1 FROM ${raw(table)} LIMIT 1`)).length === 0;
   if (!(await isEmpty(keys, "api_keys"))) return [];

@@ -155,7 +155,10 @@ async function settleRestoredKeys(
   const wereReset = former?.filter(({ resets }) => resets > 0) ?? [];
   // A change of a key adds only 1, so the time is larger than any earlier revision, except after a
   // restoration on a machine whose clock was ahead.
-  const revision = Math.max(at.getTime(), largestRevision(former ?? []) + 1);
+  const revision = (former ?? []).reduce(
+    (largest, key) => Math.max(largest, key.revision + 1),
+    at.getTime(),
+  );
   await database.transaction([
     sql`UPDATE api_keys SET revision = ${revision}`,
     ...wereReset.map(
@@ -165,10 +168,6 @@ async function settleRestoredKeys(
       insertInto("key_changes", { at, actor, action: "restore", keyId: id, details }),
     ),
   ]);
-}
-
-function largestRevision(keys: readonly KeyDetails[]): number {
-  return keys.reduce((largest, { revision }) => Math.max(largest, revision), 0);
 }
 
 export function describeRestore(target: RemoteTarget, report: RestoreReport): string {

@@ -8,7 +8,7 @@ import { advanceClock, stopClock } from "../../support/clock.ts";
 import { admit, limiterStorage } from "../../support/limiter.ts";
 import { placeOrder } from "../../support/order-fixture.ts";
 import { expectError, quotaOf } from "../../support/answer.ts";
-import { send, startService } from "../../support/service.ts";
+import { LIST, send, startService } from "../../support/service.ts";
 import {
   faultyDatabases,
   faultyLimiters,
@@ -35,7 +35,7 @@ describe("GET /healthz", () => {
   });
 
   test("like every response, confirms the id of its version only to a caller that sends this id", async () => {
-    for (const path of [HEALTH, "/v1/store/orders", "/none"]) {
+    for (const path of [HEALTH, LIST, "/none"]) {
       const confirmation = async (version: string) =>
         (await send(path, { headers: { "X-Version": version } })).headers.get("X-Version");
       expect(env.VERSION.id).toMatch(/\S/);

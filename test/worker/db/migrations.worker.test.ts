@@ -3,7 +3,7 @@ import { env } from "cloudflare:workers";
 import { describe, expect, test } from "vitest";
 import type { DatabaseName } from "../../../src/worker/db/availability.ts";
 import { migrateDatabases } from "../../support/migrated-databases.ts";
-import { send } from "../../support/service.ts";
+import { LIST, send } from "../../support/service.ts";
 import { KEYS, LISTED, PENDING_ID, SHIPPED_ID, VERSIONS } from "./versions.ts";
 
 const DATABASES = { orders: env.ORDERS, keys: env.KEYS };
@@ -104,18 +104,18 @@ describe.each(ALL_VERSIONS)(
     test("works with the current Worker", async () => {
       await createStore(database, name);
       await migrateDatabases();
-      const statusOf = async (key: string) => (await send("/v1/store/orders", { key })).status;
+      const statusOf = async (key: string) => (await send(LIST, { key })).status;
       expect(await statusOf(KEYS.revoked)).toBe(401);
       expect(await statusOf(KEYS.expired)).toBe(401);
 
       const key = KEYS.valid;
-      const list = await send("/v1/store/orders", { key });
+      const list = await send(LIST, { key });
       expect(await list.text()).toBe(`[${LISTED.join()}]`);
       const cancel = async (id: string) =>
-        (await send(`/v1/store/orders/${id}`, { method: "DELETE", key })).status;
+        (await send(`${LIST}/${id}`, { method: "DELETE", key })).status;
       expect([await cancel(PENDING_ID), await cancel(PENDING_ID)]).toEqual([204, 404]);
       expect(await cancel(SHIPPED_ID)).toBe(409);
-      const changed = await send("/v1/store/orders", { key });
+      const changed = await send(LIST, { key });
       expect(await changed.text()).toBe(
         `[${LISTED.filter((order) => !order.includes(`"id":${PENDING_ID}`)).join()}]`,
       );

@@ -2,13 +2,7 @@ import fc from "fast-check";
 import { describe, expect, test, vi } from "vitest";
 import { strikesToBan } from "../../../src/worker/limit-rules/bans.ts";
 import { PLAN_LIMITS } from "../../../src/worker/limit-rules/plans.ts";
-import {
-  DEFAULT_BANS,
-  HOUR_MS,
-  keyPolicy,
-  MINUTE_MS,
-  SimulatedLimiter,
-} from "./simulated-limiter.ts";
+import { DEFAULT_BANS, keyPolicy, SimulatedLimiter } from "./simulated-limiter.ts";
 import {
   backsOff,
   type Draw,
@@ -18,6 +12,7 @@ import {
   seededRandom,
   waitsForRetryAfter,
 } from "./traffic.ts";
+import { HOUR_MS, MINUTE_MS } from "../../support/clock.ts";
 
 const { free, business } = PLAN_LIMITS;
 

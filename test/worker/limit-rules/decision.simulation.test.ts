@@ -14,7 +14,8 @@ import {
 import { retryAfterSeconds } from "../../../src/worker/limit-rules/headers.ts";
 import { anyBanPolicy, anyHistory, anyLimits, type Step } from "./histories.ts";
 import { LimitsModel } from "./limits-model.ts";
-import { DAY_MS, DEFAULT_BANS, keyPolicy, SimulatedLimiter } from "./simulated-limiter.ts";
+import { DEFAULT_BANS, keyPolicy, SimulatedLimiter } from "./simulated-limiter.ts";
+import { DAY_MS } from "../../support/clock.ts";
 
 const anyKey = fc.record({
   policy: anyLimits.map(({ perMinute, perDay }) => keyPolicy(perMinute, perDay)),

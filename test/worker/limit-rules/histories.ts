@@ -1,7 +1,8 @@
 import fc from "fast-check";
 import { BAN_MODES, type BanPolicy } from "../../../src/worker/limit-rules/bans.ts";
 import type { Limits } from "../../../src/worker/limit-rules/plans.ts";
-import { DAY_MS, HOUR_MS, type SimulatedLimiter } from "./simulated-limiter.ts";
+import type { SimulatedLimiter } from "./simulated-limiter.ts";
+import { DAY_MS, HOUR_MS } from "../../support/clock.ts";
 
 /** One event in a simulated history. */
 export interface Step<World> {

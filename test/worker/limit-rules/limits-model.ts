@@ -8,9 +8,7 @@ import type {
   WindowQuota,
 } from "../../../src/worker/limit-rules/decision.ts";
 import type { Limits } from "../../../src/worker/limit-rules/plans.ts";
-
-const MINUTE_MS = 60_000;
-const DAY_MS = 86_400_000;
+import { DAY_MS, MINUTE_MS } from "../../support/clock.ts";
 
 interface OpenWindow {
   readonly openedMs: number;

@@ -9,13 +9,10 @@ import {
   type WaitReport,
 } from "../../../src/worker/limit-rules/decision.ts";
 import { readState, toStored } from "../../../src/worker/limiter/stored-state.ts";
+import { DAY_MS } from "../../support/clock.ts";
 
 /** The start of simulated time in Unix milliseconds: a whole second. */
 export const START_MS = 1_800_000_000_000;
-
-export const MINUTE_MS = 60_000;
-export const HOUR_MS = 3_600_000;
-export const DAY_MS = 86_400_000;
 
 /** The default ban policy. Repeated here, so that a wrong default in the code fails the tests. */
 export const DEFAULT_BANS: BanPolicy = {

@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import type { Limits } from "../../../src/worker/limit-rules/plans.ts";
 import { event, oneOf, step } from "../limit-rules/histories.ts";
-import { DAY_MS, HOUR_MS } from "../limit-rules/simulated-limiter.ts";
 import { FATES, type Wire, type World } from "./world.ts";
+import { DAY_MS, HOUR_MS } from "../../support/clock.ts";
 
 export const ISOLATES = 3;
 

@@ -4,9 +4,10 @@ import { parseConfig } from "../../../src/worker/config.ts";
 import { retryAfterSeconds } from "../../../src/worker/limit-rules/headers.ts";
 import { WindowsModel } from "../limit-rules/limits-model.ts";
 import { anyBanPolicy } from "../limit-rules/histories.ts";
-import { DAY_MS, keyPolicy } from "../limit-rules/simulated-limiter.ts";
+import { keyPolicy } from "../limit-rules/simulated-limiter.ts";
 import { anyHistory, anyLimits, ISOLATES } from "./histories.ts";
 import { PERFECT, simulateTime, TIMEOUT_MS, World } from "./world.ts";
+import { DAY_MS } from "../../support/clock.ts";
 
 const anySkews = fc.array(fc.constantFrom(0, 0, -1, 137, -5_000, 40_000), {
   minLength: ISOLATES,

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { DEFAULT_BANS, keyPolicy, MINUTE_MS } from "../limit-rules/simulated-limiter.ts";
+import { DEFAULT_BANS, keyPolicy } from "../limit-rules/simulated-limiter.ts";
 import {
   backsOff,
   type Client,
@@ -9,6 +9,7 @@ import {
   waitsForRetryAfter,
 } from "../limit-rules/traffic.ts";
 import { simulateTime, World } from "./world.ts";
+import { MINUTE_MS } from "../../support/clock.ts";
 
 const FREE = keyPolicy(60, 1_000);
 const SKEWS_MS = [0, -700, 12_000, 30, -1, 5_000, 0, 400, -60_000, 9];

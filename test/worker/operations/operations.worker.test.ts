@@ -9,11 +9,10 @@ import {
 } from "./operations.ts";
 import { generateSecret } from "../../../src/operator/key-store/secret.ts";
 import { createApiKey, createEnterpriseKey } from "../../support/api-key-fixture.ts";
-import { advanceClock, DAY_MS, HOUR_MS, stopClock } from "../../support/clock.ts";
+import { advanceClock, DAY_MS, HOUR_MS, MINUTE_MS, stopClock } from "../../support/clock.ts";
 import { cutIntoSegments, placeManyOrders } from "../../support/order-fixture.ts";
 import { CountedService } from "./counted-service.ts";
 
-const MINUTE_MS = 60_000;
 const ORDERS = 20;
 
 const sum = (...parts: Partial<Operations>[]) =>

@@ -72,7 +72,7 @@ test("by default, lists come from the primary database, without sessions", async
 test("while the fallback limiter decides, lists come from the primary database", async () => {
   await placeManyOrders(2);
   const { key } = await createApiKey();
-  const service = startService(VARS, { ...bindings, RATE_LIMITER: brokenLimiters() });
+  const service = startService(VARS, { ...bindings, ...brokenLimiters() });
   expect((await service(LIST, { key })).status).toBe(200);
   expect(lastServedBy()).toBe("primary unknown");
 });

@@ -88,11 +88,11 @@ describe("each request writes one log line", () => {
 });
 
 test("a request on which the fallback limiter decided is logged as degraded", async () => {
-  const service = startService({}, { RATE_LIMITER: brokenLimiters() });
+  const service = startService({}, brokenLimiters());
   const degraded = { status: 200, keyId: id, remaining: 59, degraded: "limiter" };
   expect(await lineOf(service, LIST, { key })).toMatchObject(degraded);
   expect(await lineOf(send, LIST, { key })).toMatchObject({ ...degraded, degraded: null });
-  const neither = { RATE_LIMITER: brokenLimiters(), ...brokenDatabase("ORDERS") };
+  const neither = { ...brokenLimiters(), ...brokenDatabase("ORDERS") };
   const line = await lineOf(startService({}, neither), LIST, { key });
   expect(line).toMatchObject({ degraded: "limiter,orders" });
 });
@@ -125,7 +125,7 @@ test.each([
 ])("REQUEST_LOG %s", async (REQUEST_LOG, statuses) => {
   await startService({ REQUEST_LOG })("/v1/nothing", { key });
   await startService({ REQUEST_LOG })(LIST);
-  await startService({ REQUEST_LOG }, { RATE_LIMITER: brokenLimiters() })(LIST, { key });
+  await startService({ REQUEST_LOG }, brokenLimiters())(LIST, { key });
   await startService({ REQUEST_LOG }, brokenDatabase("ORDERS"))(LIST, { key });
   expect(requestLines().map(({ status }) => status)).toStrictEqual(statuses);
 });

@@ -7,7 +7,8 @@ import {
   type Usage,
   usageSchema,
 } from "../../../src/worker/usage/day-usage.ts";
-import { DAY_MS, START_MS } from "../limit-rules/simulated-limiter.ts";
+import { START_MS } from "../limit-rules/simulated-limiter.ts";
+import { DAY_MS } from "../../support/clock.ts";
 
 const few = fc.nat(5);
 

@@ -29,6 +29,7 @@ import {
   prepare,
   versionOf,
 } from "./order-database.ts";
+import { HOUR_MS } from "../../../support/clock.ts";
 
 export type QueryFault = "pass" | "fail" | "lose the answer" | "hang" | "our fault";
 
@@ -43,7 +44,6 @@ export const expander = new OrderExpander(instance.exports);
 
 const TIMEOUT_MS = 1_000;
 const STALL_MS = 60_000;
-const HOUR_MS = 3_600_000;
 const SLICE_BYTES = 20;
 /** The memory that a list has for its queries at least and at most, in bytes. */
 const QUERY_BYTES = [400, 2 * MAX_SEGMENT_ORDERS * MAX_SHORTHAND_BYTES] as const;
