@@ -115,7 +115,7 @@ export class KeyReports {
     }
     this.#bans = this.#bans.filter((unreported) => !bans.includes(unreported));
     const today = dayOf(nowMs);
-    this.#usage = this.#usage.filter((counted) => counted.day >= today || !usage.includes(counted));
+    this.#usage = this.#usage.filter(({ day: counted }) => counted >= today);
     return true;
   }
 }

@@ -376,6 +376,13 @@ describe("a trial", () => {
     // Five at once, for each of two failed and three successful attempts.
     expect(cloudflare.workers.requests).toHaveLength(25);
   });
+
+  it("does not begin again after an error of a healthy version", async () => {
+    cloudflare.deployService("staging");
+    verify.mockRejectedValueOnce(new Error("a key could not be made"));
+    expect(await deployToStaging("--patience", "60")).toMatchObject({ status: 1 });
+    expect(verify).toHaveBeenCalledOnce();
+  });
 });
 
 it("near reads stop a first roll-out after it has created the database, until it is replicated", async () => {
