@@ -96,7 +96,7 @@ BEGIN
   WHERE first_id = (SELECT max(first_id) FROM order_segments WHERE first_id <= NEW.id);
   UPDATE order_list SET version = lower(hex(randomblob(16)));
 END;
--- A cancelled order leaves its segment's count here, so the deletion that moves it changes no count.
+-- Subtracts a cancelled order from its segment's count. So its deletion must not subtract it again.
 CREATE TRIGGER `update_changes_order_list` AFTER UPDATE ON `orders`
 WHEN NEW.id = OLD.id
   AND (NEW.pet_id, NEW.quantity, NEW.ship_date, NEW.complete, NEW.status)
@@ -143,7 +143,7 @@ BEGIN
         (SELECT min(later.first_id) - 1 FROM order_segments AS later WHERE later.first_id > order_segments.first_id),
         9223372036854775807))
   WHERE first_id IN (NEW.first_id, (SELECT min(first_id) FROM order_segments WHERE first_id > NEW.first_id))
-    -- Without a new segment, the next one is left alone.
+    -- If no segment was inserted, the next segment is an old one, which must not change.
     AND (first_id = NEW.first_id OR count = 0);
 END;
 -- The previous segment takes over its range of ids, which holds no order.

@@ -50,7 +50,7 @@ BEGIN
   SET version = lower(hex(randomblob(16))), count = count + (NEW.status <> 'cancelled')
   WHERE first_id = (SELECT max(first_id) FROM order_segments WHERE first_id <= NEW.id);
 END;
--- A cancelled order leaves its segment's count here, so the deletion that moves it changes no count.
+-- Subtracts a cancelled order from its segment's count. So its deletion must not subtract it again.
 CREATE TRIGGER `update_changes_order_list` AFTER UPDATE ON `orders`
 WHEN (NEW.pet_id, NEW.quantity, NEW.ship_date, NEW.complete, NEW.status)
     IS NOT (OLD.pet_id, OLD.quantity, OLD.ship_date, OLD.complete, OLD.status)

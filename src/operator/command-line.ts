@@ -6,7 +6,7 @@ import { terminalWidth, wrapText } from "./terminal-text.ts";
 
 const FAILURE_STATUS = 1;
 const WRONG_USAGE_STATUS = 2;
-/** If nobody reads the data of a command: the status of a program that SIGPIPE ends. */
+/** The exit status if nobody reads a command's data; the same as after the signal SIGPIPE. */
 const CLOSED_PIPE_STATUS = 141;
 
 /** Matches secrets of keys, even if they are mistyped or cut off. */
@@ -129,7 +129,7 @@ export async function exitStatus(program: Command, args: readonly string[]): Pro
   }
 }
 
-// Shells keep arguments, and commands print them.
+/** Refuses an API key as an argument: shells store arguments, and messages repeat them. */
 function refuseSecrets(args: readonly string[]): void {
   const secret = args.find((argument) => SECRET_IN_ARGUMENT.test(argument));
   if (secret === undefined) return;
@@ -203,8 +203,8 @@ export function quote(word: string): string {
 }
 
 /**
- * Prints data on stdout, and sets the exit status to 141 if nobody reads it. Text beside a command's
- * work goes to stdout directly, because the work counts.
+ * Prints data on stdout, and sets the exit status to 141 if nobody reads it. Commands write other
+ * text to stdout directly, because losing it does not make the command fail.
  */
 export function printData(text: string): void {
   process.stdout.write(text, (error) => {

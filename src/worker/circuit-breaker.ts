@@ -32,7 +32,7 @@ export class CircuitBreaker {
     return true;
   }
 
-  /** Begins a pause of a second, unless a shorter one is left: the call may have begun long ago. */
+  /** Begins a pause of a second. A pause that has already begun ends no later than before. */
   failed(name: string, nowMs: number): void {
     const { untilMs = Infinity } = this.#pauses.get(name) ?? {};
     this.#pauses.set(name, { fromMs: nowMs, untilMs: Math.min(untilMs, nowMs + OPEN_MS) });

@@ -38,7 +38,7 @@ const schedulesSchema = z.object({ schedules: z.array(z.object({ cron: z.string(
 
 interface Plan {
   readonly check: Step;
-  /** Returns the steps. Without the check, those for an account in which nothing is missing. */
+  /** Returns the steps. A dry run without a login calls it without running `check` before. */
   readonly steps: () => Step[];
 }
 

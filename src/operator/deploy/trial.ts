@@ -48,7 +48,7 @@ export async function tryVersion(
     factor: 1,
     maxRetryTime: patience * 1_000,
     signal,
-    // The cause of a failed verification is its first failure.
+    // `verifyStore` throws an error whose `cause` is its first failure.
     shouldRetry: ({ error }) =>
       !isReady || [error, error.cause].some((cause) => cause instanceof OtherVersionError),
   });

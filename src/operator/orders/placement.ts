@@ -14,7 +14,7 @@ export interface Comparison {
   readonly unchanged: number;
 }
 
-/** How the orders of some parts differ, and the first line that would turn a shipped order back. */
+/** How the orders of some parts differ, and the first that would make a shipped one pending. */
 interface ComparedPart extends Omit<Comparison, "replaced"> {
   readonly line: number | null;
   /** The order's id in decimal. */
@@ -116,7 +116,7 @@ export async function place(
       WHERE changed = 0 AND EXISTS (
         SELECT 1 FROM ${stagedOrders(range)} LEFT JOIN orders ON orders.id = staged.id
         WHERE ${DIFFERS})`,
-    // Not an upsert, which also fires the trigger that records what INSERT OR REPLACE replaces.
+    // Not an upsert, because an upsert also fires the trigger `replacement_is_recorded`.
     sql`
       UPDATE orders SET
         pet_id = staged.pet_id, quantity = staged.quantity, ship_date = staged.ship_date,

@@ -12,7 +12,7 @@ export const IMPORT_SIZES = {
   partCharacters: 1_900_000,
   /** The parts of one statement: about 40,000 orders. Requests wait for it; D1 allows 30 seconds. */
   partsPerStatement: 2,
-  /** The orders in a segment of a bulk change. A trigger splits one that is half as large again. */
+  /** The orders in a segment of a bulk change. A trigger splits one with over 12,288. */
   segmentOrders: 8_192,
 };
 

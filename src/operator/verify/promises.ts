@@ -144,7 +144,7 @@ export const PROMISES: readonly ServicePromise[] = [
   answered(
     "HEAD returns the response of GET without the body",
     [{ withKey, method: "HEAD" }],
-    // Every response is expected to have the headers of the document, and here no body.
+    // `call` checks the documented headers, and that there is no body.
     { status: 200, headers: { "Content-Type": "application/json" } },
   ),
   answered("Query parameters are ignored", [{ ...UNCHANGED, path: `${LIST}?limit=1&page=2` }], {

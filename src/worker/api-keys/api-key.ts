@@ -23,7 +23,7 @@ export interface ApiKey {
 }
 
 export interface FoundKey extends ApiKey {
-  /** When the hash that was looked up expires, if it is from before a rotation. */
+  /** When the hash that was looked up stops working; `null` for the key's current hash. */
   readonly hashEndsAt: Date | null;
 }
 
@@ -32,7 +32,7 @@ type Milliseconds<T> = T extends Date ? number : T;
 /** A row as D1 returns it, with Unix times in milliseconds instead of `Date`s. */
 export type Stored<T> = { readonly [Name in keyof T]: Milliseconds<T[Name]> };
 
-/** The columns of an `ApiKey` in a query that names the table `own`. */
+/** The columns of an `ApiKey`, for a query in which `own` is the alias of `api_keys`. */
 export const KEY_COLUMNS = `own.id, own.hash, own.name, own.plan, own.per_minute AS perMinute, own.per_day AS perDay,
   own.created_at AS createdAt, own.expires_at AS expiresAt, own.revoked_at AS revokedAt,
   own.revision, own.resets, own.location_hint AS locationHint`;

@@ -49,8 +49,9 @@ export function isStrike(wait: Wait, policy: BanPolicy, nowMs: number): boolean 
 }
 
 /**
- * Adds strikes to a wait. Strikes from more than one series are left out, because only the time of
- * the oldest is known: so a ban can come later, never earlier.
+ * Adds strikes to a wait. A series of strikes ends with the strike window. Ignores strikes that may
+ * belong to two series, because only the time of the oldest is known. So a ban can come later, but
+ * never earlier.
  *
  * @param oldestMs the time of the oldest of these strikes, at most `nowMs`.
  */
@@ -72,7 +73,7 @@ export function strikesToBan(policy: BanPolicy, perMinute: number): number {
   return Math.min(Math.max(perMinute, policy.minStrikes), policy.maxStrikes);
 }
 
-/** Returns the ban that begins at `nowMs`: twice as long as the earlier one, up to the longest. */
+/** Returns the ban that begins at `nowMs`: twice as long as `earlier`, up to the policy's limit. */
 export function nextBan(earlier: Ban | null, policy: BanPolicy, nowMs: number): Ban {
   const number = (earlier?.number ?? 0) + 1;
   const lengthMs = Math.min(policy.firstBanMs * 2 ** (number - 1), policy.longestBanMs);

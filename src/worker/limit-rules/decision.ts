@@ -267,7 +267,7 @@ interface Strikes {
   readonly oldestMs: number;
 }
 
-/** Returns the strikes of reported refusals; `null` if they belong to no wait that has strikes. */
+/** Returns the strikes in a report; `null` if strikes are not counted or the report is too old. */
 function reportedStrikes(
   state: LimiterState,
   { ageMs, strikes, oldestStrikeAgeMs }: WaitReport,

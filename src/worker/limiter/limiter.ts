@@ -172,7 +172,7 @@ export class Limiter {
     const { keyId } = key;
     const nowMs = Date.now();
     const memory = this.#refusals.get(keyId);
-    // The Durable Object may have counted a request whose call failed.
+    // Count the refusal only if no call was sent: the object may have counted a failed call.
     const refusal =
       error instanceof NotCalledError
         ? memory?.repeatUnreported(nowMs, key)
@@ -191,7 +191,7 @@ async function retryRecord(record: () => Promise<void>): Promise<void> {
     try {
       return await record();
     } catch {
-      // The first failure is logged.
+      // The caller has logged the failure of the first attempt.
     }
   }
 }

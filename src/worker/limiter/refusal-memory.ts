@@ -64,15 +64,15 @@ export class RefusalMemory {
     return quotaLater(refusal.decision, objectMs(refusal, nowMs));
   }
 
-  /** Returns the refusal of a request at `nowMs`, without counting it; `null` if none stands. */
+  /** Returns the refusal of a request at `nowMs`, without counting it; `null` if it has expired. */
   decisionAt(nowMs: number, policy: QuotaPolicy): Decision | null {
     const refusal = this.#standing(nowMs, policy);
     return refusal && quotaLater(refusal.decision, objectMs(refusal, nowMs));
   }
 
   /**
-   * Returns the number of unreported refusals, strikes or not, and the report on their wait at
-   * `nowMs`, which is `null` if it cannot lead to a ban. Then forgets these refusals.
+   * Returns the number of unreported refusals, and the report on their wait at `nowMs`. The report
+   * is `null` if the refusals cannot lead to a ban. Then forgets these refusals.
    */
   takeReport(nowMs: number): { readonly refusals: number; readonly wait: WaitReport | null } {
     const report = { refusals: this.#refusals, wait: this.#waitReport(nowMs) };

@@ -1,12 +1,12 @@
 /** Limits on the memory and queries for the lists that an isolate sends. Tests use smaller values. */
 export const LIST_SIZES = {
-  /** The number of snapshot queries that run at the same time. Further requests wait and share. */
+  /** The number of snapshot queries at the same time. Further requests share the next query. */
   concurrency: 2,
-  /** The most missing segments that are read with the manifest. If more are missing, one is. */
+  /** The most segments to read with the manifest. If more are missing, only one is read. */
   missingWithManifest: 16,
   /** The most segments that one query reads. */
   groupSegments: 4,
-  /** The most queries whose segments a list holds. Cloudflare gives a request six connections. */
+  /** The most queries of a list that read ahead. Cloudflare gives a request six connections. */
   groupsAhead: 6,
   /** The least memory in bytes that a list has for its queries while it is sent. */
   queryBytes: 768 * 1_024,

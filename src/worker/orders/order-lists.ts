@@ -30,7 +30,7 @@ const SEEN_MS = 3_600_000;
 /** Thrown if a segment cannot be read as of the list's moment. */
 class ListMovedError extends Error {}
 
-/** Log events (docs/observability.md): the first three of a list that is cut off, then of a 503. */
+/** Log events (docs/observability.md): three for a list that is cut off, the others for a 503. */
 export type ListEvent =
   | "order_list_moved"
   | "order_list_stalled"
