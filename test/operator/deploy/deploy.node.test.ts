@@ -290,6 +290,7 @@ describe("whatever happens at any step", () => {
         }
         if (status === 0) return expect(isFinished(before), label).toBe(true);
         expect(stderr, label).toMatch(/^error: ".*" failed: ./);
+        expect(stderr, label).not.toContain("Not done: .");
         const claims = CLAIMS.flatMap(([claim, isTrue]) => {
           const said = claim.exec(stderr);
           return said === null ? [] : [{ claim, isTrue: isTrue(before, said[1]) }];
