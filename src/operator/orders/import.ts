@@ -82,9 +82,13 @@ export async function importOrders(
     await place(database, staged, orders.count()).catch(async (error: unknown) => {
       throw (await explainFailure(database, staged)) ?? error;
     });
-    // The transaction deletes the parts, and Cloudflare may report a success of another import.
+    // The transaction deletes the parts. If some are left, another import of the same file has stored
+    // them since, or Cloudflare reported the success of another transaction.
     const left = await readStoredParts(database, importId);
-    if (left.size > 0) throw new Error("the database reported success, but placed no order");
+    const missing = left.size === 0 ? null : await compareParts(database, staged);
+    if (missing !== null && missing.new + missing.replaced + missing.shipped > 0) {
+      throw new Error("the database reported success, but placed no order");
+    }
     return comparison;
   } catch (error) {
     if (error instanceof PartsGoneError) throw error;

@@ -73,8 +73,15 @@ const pendingAgain: fc.Arbitrary<File> = fc.constant((stored) =>
 const step = fc.record({
   file: fc.oneof(few, many, again, pendingAgain),
   kind: fc.constantFrom<"line" | "element">("line", "element"),
-  /** Runs just before the orders are placed. */
-  fault: fc.constantFrom(null, null, null, "a part is deleted", "an order ships"),
+  /** Happens just before the orders are placed, or, for `the same import`, just after. */
+  fault: fc.constantFrom(
+    null,
+    null,
+    null,
+    "a part is deleted",
+    "an order ships",
+    "the same import",
+  ),
   /** The position of an order that is cancelled after the import. */
   cancelled: fc.nat(300),
 });
@@ -85,9 +92,14 @@ const sizes = fc.record({
   segmentOrders: fc.integer({ min: 2, max: 50 }),
 });
 
+/** The parts of all imports but the other one. */
+const PARTS = "SELECT * FROM order_import_parts WHERE part >= 0";
+const DELETE_PARTS = "DELETE FROM order_import_parts WHERE part >= 0";
+
 const REAL_SIZES = { ...IMPORT_SIZES };
 const store = openMemoryStore();
 store.sqlite.exec(`
+  CREATE TABLE again AS SELECT * FROM order_import_parts;
   CREATE TABLE written (id INTEGER);
   CREATE TRIGGER inserted AFTER INSERT ON orders BEGIN INSERT INTO written VALUES (NEW.id); END;
   CREATE TRIGGER updated AFTER UPDATE ON orders BEGIN INSERT INTO written VALUES (NEW.id); END`);
@@ -118,23 +130,29 @@ it("after any imports, the orders, their segments and the list's version follow 
         store.sqlite.exec("DELETE FROM written");
         const ships = expected.changed.find(({ id }) => model.get(id)?.status === "pending");
         const faulty = withFault(() => {
+          if (fault === "the same import") {
+            store.sqlite.exec(`DELETE FROM again; INSERT INTO again ${PARTS}`);
+            return () => store.sqlite.exec("INSERT INTO order_import_parts SELECT * FROM again");
+          }
           if (fault === "a part is deleted") {
             store.sqlite.exec(
               "DELETE FROM order_import_parts WHERE part >= 0 AND part = (SELECT max(part) FROM order_import_parts)",
             );
           }
-          if (fault !== "an order ships" || ships === undefined) return;
+          if (fault !== "an order ships" || ships === undefined) return undefined;
           store.sqlite.exec(`UPDATE orders SET status = 'shipped' WHERE id = ${ships.id}`);
           model.set(ships.id, { ...model.get(ships.id)!, status: "shipped" });
+          return undefined;
         });
         const imported = await importOrders(faulty, orders).catch(String);
+        if (fault === "the same import") store.sqlite.exec(DELETE_PARTS);
         const isPartGone = fault === "a part is deleted" && lines.length > 0;
         const hasShipped = fault === "an order ships" && ships?.status === "pending";
         if (expected.refusal !== null || isPartGone) {
           expect(imported).toContain(expected.refusal ?? "parts of this import are gone");
           // The other parts wait for housekeeping.
           if (expected.refusal === null) {
-            store.sqlite.exec("DELETE FROM order_import_parts WHERE part >= 0");
+            store.sqlite.exec(DELETE_PARTS);
           }
           expect(state()).toEqual(before);
         } else if (hasShipped) {
@@ -193,13 +211,14 @@ function expectImport(model: Model, lines: readonly Line[], kind: "line" | "elem
   return { counts, changed, refusal };
 }
 
-/** Returns the store with a hook that is called before the orders of an import are placed. */
-function withFault(happens: () => void): StoreDatabase {
+/** Returns the store with a hook for before the orders are placed. It returns one for after that. */
+function withFault(happens: () => (() => void) | undefined): StoreDatabase {
   return {
     ...store,
     transaction: async (statements) => {
-      happens();
+      const after = happens();
       await store.transaction(statements);
+      after?.();
     },
   };
 }
