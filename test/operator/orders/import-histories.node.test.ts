@@ -187,6 +187,16 @@ it("after any imports, the orders, their segments and the list's version follow 
   );
 });
 
+it("places nothing if it is interrupted while it asks", async () => {
+  using orders = new SortedOrders();
+  await readOrders(bytesOf([{ id: 1_000, status: "pending" }], "line"), orders);
+  const stop = new AbortController();
+  const options = { signal: stop.signal, confirm: async () => stop.abort() };
+  const { orders: before } = state();
+  await expect(importOrders(store, orders, options)).rejects.toThrow("repeat the command");
+  expect(state().orders).toEqual(before);
+});
+
 function ascending(model: Model): Line[] {
   return [...model.values()].toSorted((one, other) => one.id - other.id);
 }
