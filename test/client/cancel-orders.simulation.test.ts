@@ -28,7 +28,7 @@ function latency(seed: number, maxMs: number) {
   return () => random() * maxMs;
 }
 
-// A batch needs so many `windows` of the plan's stricter limit, which are `lengthSeconds` long.
+// `windows`: how many windows of the stricter limit a batch needs, each `lengthSeconds` long.
 test.each([
   { plan: "Free", perMinute: 60, perDay: 1_000, count: 1_100, windows: 2, lengthSeconds: 86_400 },
   { plan: "Pro", perMinute: 300, perDay: 10_000, count: 1_200, windows: 4, lengthSeconds: 60 },

@@ -62,7 +62,7 @@ test("of two full windows, the forecast is of the one that ends later", () => {
 test("the average time of a response follows the latest responses", () => {
   const gate = new Gate();
   for (let sent = 0; sent < 160; sent += 1) gate.leave(new Headers(), sent < 100 ? 1_000 : 0);
-  // A request without a response does not count.
+  // A request without a response does not change the average.
   gate.leave(null, 30_000);
   expect(gate.responseMs).toBeLessThan(100);
 });

@@ -179,7 +179,7 @@ describe("a store that is served", { timeout: 120_000 }, () => {
     expect(await (await winner.list(enterprise)).text()).toBe(before);
     expect(JSON.parse(before)).toHaveLength(9);
     expect(await store.keysJson("list")).toEqual(keys);
-    // Ends npm only.
+    // Sends the signal only to npm; the service must end too.
     await winner.end("SIGTERM");
   });
 });

@@ -21,7 +21,7 @@ describe("the Worker", () => {
   it("has the same bindings in each environment, but telemetry only when deployed", async () => {
     const path = "src/worker/worker-env.d.ts";
     const types = readFileSync(path, "utf8");
-    // What `npm run types` would write.
+    // The file must be as `npm run types` writes it.
     expect(types).toContain((await generateTypes({ path, includeRuntime: false })).env);
     const members = [...types.matchAll(/interface (\w*Env) \{\n([^}]*)\}/g)].map(
       ([, name = "", text = ""]) => [name, text.replaceAll("?:", ":").trim().split(/\s+/)] as const,

@@ -144,7 +144,7 @@ it("a deployment tries the new version before and after it gets traffic", async 
   const tried: object[] = [];
   verify.mockImplementation(async ({ signal, useDatabase, ...options }) => {
     expect(signal?.aborted).toBe(false);
-    // Only staging has a database.
+    // Throws for production, because only staging has databases here.
     await useDatabase("keys", (database) => database.all(raw("SELECT id FROM api_keys")));
     tried.push({ ...options, current: versions.current });
     return KEPT;
@@ -193,7 +193,7 @@ it("a deployment tries the new version before and after it gets traffic", async 
 describe("whatever happens at any step", () => {
   beforeEach(async () => {
     shortenPauses();
-    // The steps need these once.
+    // Read once here, because each of the many runs would start git and parse the file again.
     labelCommit.mockResolvedValue(await labelRealCommit());
     readSettings.mockResolvedValue(await readRealSettings("staging"));
   });
@@ -236,7 +236,7 @@ describe("whatever happens at any step", () => {
 
   const current = () => cloudflare.workers.scripts.get(WORKER)?.versions.current;
 
-  /** True if all of a deployment is done, by what is in the account. */
+  /** Returns whether the account shows that the deployment is complete. */
   function isFinished(before: string | undefined): boolean {
     const isMigrated = [ORDERS, KEYS].every((database) => {
       const { sqlite, migrations } = cloudflare.d1.find(database);
@@ -268,7 +268,7 @@ describe("whatever happens at any step", () => {
       let before: string | undefined;
       const ends = new Set<string>();
       const run = () => {
-        // Starts from an account without anything else.
+        // Each run starts with an account that has no other Worker or database.
         cloudflare.clear();
         earlyRecords = 0;
         disturbTrials();
@@ -297,7 +297,7 @@ describe("whatever happens at any step", () => {
         });
         expect(claims, label).not.toEqual([]);
         for (const { claim, isTrue } of claims) expect(isTrue, `${claim} ${label}`).toBe(true);
-        // Continues once from each state of the account.
+        // Continues only after the first of several runs that end alike.
         const end = `${stderr} ${cloudflare.changes.join()}`.replaceAll(
           /[\da-f]{8}-[\da-f-]+/g,
           "",
@@ -306,7 +306,7 @@ describe("whatever happens at any step", () => {
         ends.add(end);
         disturbTrials();
         const once = await deploy(...lineToGoOn(stderr));
-        // Without a connection, nobody knows whether a first roll-out has made the Worker.
+        // If the connection was lost, the recommended line may first find that the Worker exists.
         const again =
           once.status === 0 || !isFirst ? once : await deploy(...lineToGoOn(once.stderr));
         expect(again, `${label}\n${again.stderr}`).toMatchObject({ status: 0 });
@@ -558,7 +558,7 @@ it.each([
   };
   const { stderr } = await deployToStaging();
   expect(stderr).toContain('"Make the new version available without traffic" failed');
-  // Those of the rollback, too.
+  // The rollback makes as many attempts as the failed step.
   expect(posted).toBe(2 * attempts);
 });
 

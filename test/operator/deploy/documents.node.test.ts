@@ -142,7 +142,7 @@ const CASES: Readonly<
   "A flood without keys": async (followCase) => {
     logRequest({ keyId: null, plan: null, code: "unauthorized", represents: 700 });
     expect(await followCase()).toMatch(/anonymous +700 /);
-    // A rule that blocks no key.
+    // The rule must let through requests with a key.
     expect(PAGE).toContain(`contains "bearer ${SECRET_PREFIX}")`);
   },
   "A runaway bill": async (followCase) => {

@@ -16,7 +16,7 @@ const lose = () => {
   throw new LostConnection();
 };
 
-/** What can happen to a call of the API: before it, or, in the returned function, after it. */
+/** The faults of an API call: they happen before it, or in the returned function after it. */
 const FAULTS: Readonly<Record<string, () => void | (() => void)>> = {
   "a signal before it": () => interrupt(),
   "a connection that is lost before it": lose,

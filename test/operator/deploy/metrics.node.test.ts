@@ -103,7 +103,7 @@ const ANSWERS: Record<QuestionName, object[]> = {
   ].map((row, index) => ({ hour: [NOW - 20 * HOUR, BANNED_AT][index], ...route("GET"), ...row })),
 };
 
-/** What `metrics check --hours 24` must measure for `DAY`. */
+/** The values that `metrics check --hours 24` must measure for `DAY`. */
 const VALUES = {
   errorPercent: 0.93,
   degradedPercent: 1.24,

@@ -92,7 +92,7 @@ const sizes = fc.record({
   segmentOrders: fc.integer({ min: 2, max: 50 }),
 });
 
-/** The parts of all imports but the other one. */
+/** The parts of all imports except the import `other`. */
 const PARTS = "SELECT * FROM order_import_parts WHERE part >= 0";
 const DELETE_PARTS = "DELETE FROM order_import_parts WHERE part >= 0";
 
@@ -221,7 +221,7 @@ function expectImport(model: Model, lines: readonly Line[], kind: "line" | "elem
   return { counts, changed, refusal };
 }
 
-/** Returns the store with a hook for before the orders are placed. It returns one for after that. */
+/** Returns the store with a hook before the placement. The hook may return one for afterwards. */
 function withFault(happens: () => (() => void) | undefined): StoreDatabase {
   return {
     ...store,

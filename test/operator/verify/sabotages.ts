@@ -21,7 +21,7 @@ const ORDER = /^\/v1\/store\/orders\/-?\d+$/;
 const OWN_ORDER = /^\/v1\/store\/orders\/-[6-9]\d{18}$/;
 const UNKNOWN = /^\/v1\/verify$/;
 
-/** `change` receives each such response, and all responses before it as the service sent them. */
+/** Changes each response with this status and path. `before` has all unchanged earlier responses. */
 function answer(
   status: number | RegExp,
   path: RegExp,

@@ -16,7 +16,7 @@ export const TIMEOUT_MS = 5_000;
 const KEY_ID = "simulated";
 
 /**
- * What happens to one call of the Durable Object:
+ * The ways in which a call of the Durable Object can end:
  *
  * - `answer`: it succeeds. `slow`: it is decided, but the answer comes after the timeout.
  * - `slow retryable`: it fails before it arrives, so late that the timeout ends the pause after it.
@@ -101,7 +101,7 @@ interface Life {
   readonly limiter: RateLimiter;
   isOver: boolean;
   readonly end: PromiseWithResolvers<never>;
-  /** Those of all calls that have arrived. */
+  /** The nonces of all calls that have arrived. */
   readonly nonces: Set<string>;
 }
 

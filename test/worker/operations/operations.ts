@@ -28,7 +28,7 @@ export const OPERATIONS = {
    */
   groupedList: { ...ADMISSION, objectRowsWritten: 0.5, queries: 1, rowsRead: 1 },
   cancellation: { ...ADMISSION, queries: 1, rowsRead: 12, rowsWritten: 5 },
-  /** What `LIST_READS=nearest` adds to a cancellation, also to one that fails with 404. */
+  /** The operations that `LIST_READS=nearest` adds to a cancellation, even if the response is 404. */
   nearCancellation: { ...ADMISSION, rowsRead: 1 },
   /** A cancellation that fails because the order does not exist or has shipped. */
   vainCancellation: { ...ADMISSION, queries: 1, rowsRead: 4 },

@@ -45,7 +45,7 @@ export const expander = new OrderExpander(instance.exports);
 const TIMEOUT_MS = 1_000;
 const STALL_MS = 60_000;
 const SLICE_BYTES = 20;
-/** The memory that a list has for its queries at least and at most, in bytes. */
+/** The minimum and the maximum memory for the queries of a list, in bytes. */
 const QUERY_BYTES = [400, 2 * MAX_SEGMENT_ORDERS * MAX_SHORTHAND_BYTES] as const;
 /** A replica follows the primary database after at most this time. */
 const MAX_LAG_MS = 10_000;
@@ -203,7 +203,7 @@ export class World {
   /** The moment of each key's last cancellation that was answered. */
   readonly #cancelled = new Map<number, number>();
   #nearestReads = 0;
-  /** The last restore's moment. */
+  /** The index of the moment of the last restore. */
   #restored = 0;
   #pendingQueries = 0;
   /** The promises given to `waitUntil` that have not settled. */
