@@ -78,6 +78,10 @@ describe("the checks before a deployment", () => {
         "Nothing was changed. In an emergency: --skip-checks.\n" +
         "Not done: Check the Worker's types.\n",
     );
+    for (const name of ["x", "y", "z"]) write(name, "");
+    await expect(check("production")).rejects.toThrow(/"new file.ts", x, y, z\n/);
+    write("zz", "");
+    await expect(check("production")).rejects.toThrow(/"new file.ts", x, y, z, \.\.\.\n/);
     await check("staging");
     expect(await labelCommit(folder)).toEqual({
       tag: expect.stringMatching(/^[0-9a-f]{40}-dirty$/),

@@ -543,6 +543,7 @@ it.each([{ isOnWorkersDev: false }, { crons: ["1 * * * *"] }])(
 it.each([
   [new LostConnection(), 3],
   [new ApiError(429, 10_000, "Too many requests"), 3],
+  [new ApiError(408, 10_000, "Request timeout"), 3],
   [new ApiError(403, 10_000, "Forbidden"), 1],
 ])("does not take an earlier trial for its own: %s, %i attempts", async (error, attempts) => {
   labelCommit.mockResolvedValue({ message: "v1" });
@@ -558,6 +559,8 @@ it.each([
   };
   const { stderr } = await deployToStaging();
   expect(stderr).toContain('"Make the new version available without traffic" failed');
+  // A commit without a tag has no label.
+  expect(JSON.stringify(versions.list)).not.toContain("undefined");
   // The rollback makes as many attempts as the failed step.
   expect(posted).toBe(2 * attempts);
 });

@@ -63,10 +63,12 @@ it("restores keys, lists those that have changed, and says how to undo it", asyn
   addKey("key_b");
   addKey("key_c", { revision: 9 });
   addKey("key_d", { resets: 4 });
+  addKey("key_e");
   database().sqlite.exec("UPDATE api_keys SET revoked_at = 2 WHERE id = 'key_c'");
   const bookmark = database().bookmark();
   addKey("key_new");
   database().sqlite.exec(`
+      DELETE FROM api_keys WHERE id = 'key_e';
       UPDATE api_keys SET resets = 3, revision = 6 WHERE id = 'key_a';
       UPDATE api_keys SET revoked_at = 5, revision = 1, resets = 1 WHERE id = 'key_b';
       UPDATE api_keys SET hash = 'rotated', revision = 10 WHERE id = 'key_c';
@@ -80,6 +82,8 @@ it("restores keys, lists those that have changed, and says how to undo it", asyn
   expect(cloudflare.changes[0]).toBe(`restore ${NAME}`);
   expect(stdout).toContain(`The keys database of staging is back at ${bookmark}.\n`);
   expect(stdout).toContain("made since, which are gone: key_new.\n");
+  expect(stdout).toContain("that were gone, and are valid again: key_e.\n");
+  expect(stdout).not.toMatch(/key_(?:e|new) plan/);
   expect(stdout).toMatch(/valid again.*\n {2}npm run keys -- revoke key_b --env staging\n/);
   expect(stdout).not.toContain("revoke key_c");
   expect(stdout).toMatch(/valid again.*\n {2}npm run keys -- rotate key_c --env staging\n/);
@@ -91,6 +95,7 @@ it("restores keys, lists those that have changed, and says how to undo it", asyn
     { id: "key_b", hash: "hash of key_b", resets: 1 },
     { id: "key_c", hash: "hash of key_c", resets: 0 },
     { id: "key_d", hash: "hash of key_d", resets: 4 },
+    { id: "key_e", hash: "hash of key_e", resets: 0 },
   ]);
   for (const { revision } of keys()) expect(Number(revision)).toBeGreaterThan(startedMs);
   const previousBookmark = /--bookmark (\S+)$/m.exec(stdout)?.[1] ?? "";
@@ -99,6 +104,7 @@ it("restores keys, lists those that have changed, and says how to undo it", asyn
     ["restore", "key_b", { revokedAt: { from: "1970-01-01T00:00:00.005Z", to: null } }],
     ["restore", "key_d", expect.objectContaining({ plan: { from: "free", to: "pro" } })],
     ["restore", "key_new", expect.objectContaining({ plan: { from: "pro", to: null } })],
+    ["restore", "key_e", expect.objectContaining({ plan: { from: null, to: "pro" } })],
   ]);
 
   // As after a restoration on a machine whose clock was ahead.
@@ -112,11 +118,12 @@ it("restores keys, lists those that have changed, and says how to undo it", asyn
     keys: {
       revived: [],
       rotatedBack: ["key_c"],
-      lost: [],
+      lost: ["key_e"],
       back: ["key_new"],
       changed: [
         { id: "key_b", details: { revokedAt: { from: null, to: "1970-01-01T00:00:00.005Z" } } },
         { id: "key_d", details: expect.objectContaining({ plan: { from: "pro", to: "free" } }) },
+        { id: "key_e", details: expect.objectContaining({ plan: { from: "pro", to: null } }) },
         { id: "key_new", details: expect.objectContaining({ plan: { from: null, to: "pro" } }) },
       ],
     },
