@@ -546,7 +546,7 @@ it.each([
   [new ApiError(408, 10_000, "Request timeout"), 3],
   [new ApiError(403, 10_000, "Forbidden"), 1],
 ])("does not take an earlier trial for its own: %s, %i attempts", async (error, attempts) => {
-  labelCommit.mockResolvedValue({ message: "v1" });
+  labelCommit.mockResolvedValue({ tag: undefined, message: "v1" });
   const { versions, before } = cloudflare.deployService("staging");
   const earlier = { version_id: versions.upload("earlier"), percentage: 0 };
   versions.divide([{ version_id: before, percentage: 100 }, earlier], "trial of v1");

@@ -83,7 +83,7 @@ it("restores keys, lists those that have changed, and says how to undo it", asyn
   expect(stdout).toContain(`The keys database of staging is back at ${bookmark}.\n`);
   expect(stdout).toContain("made since, which are gone: key_new.\n");
   expect(stdout).toContain("that were gone, and are valid again: key_e.\n");
-  expect(stdout).not.toMatch(/key_(?:e|new) plan/);
+  expect(stdout).not.toMatch(/key_(?:e|new) name/);
   expect(stdout).toMatch(/valid again.*\n {2}npm run keys -- revoke key_b --env staging\n/);
   expect(stdout).not.toContain("revoke key_c");
   expect(stdout).toMatch(/valid again.*\n {2}npm run keys -- rotate key_c --env staging\n/);
