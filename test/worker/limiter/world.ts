@@ -306,6 +306,7 @@ export class World {
     if (mustRemember && lastsMs > TIMEOUT_MS && !isRefusing) {
       this.faults.push("a refusal was not remembered");
     }
+    if (isLast && decision!.admitted && isRefusing) this.faults.push("a refusal was not forgotten");
   }
 
   #newIsolate(index: number, life: number, skewMs: number, policy: QuotaPolicy): Isolate {
