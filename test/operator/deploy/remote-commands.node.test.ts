@@ -107,8 +107,8 @@ describe("keys --env staging", () => {
   it("needs only the permission for D1", async () => {
     const paths: string[] = [];
     cloudflare.interfere = ({ path }) => void paths.push(path);
-    await createKey();
-    await run(["list"]);
+    // A grace of an hour needs no confirmation.
+    await run(["rotate", await createKey(), "--grace", "1h", "--json"]);
     expect(paths.length).toBeGreaterThan(1);
     expect(paths.filter((path) => !path.startsWith("/d1/"))).toEqual([]);
   });
@@ -127,7 +127,7 @@ describe("keys --env staging", () => {
       expect(refused.stderr).toContain(`\n  npm run keys -- ${line.join(" ")} --yes\n`);
       const type = (typed: string) =>
         runInProcess(keysProgram(), line, typed, { isTerminal: true });
-      for (const typed of ["production\n", "", CONTROL_C]) {
+      for (const typed of ["production\n", "stag\n", "", CONTROL_C]) {
         expect(await type(typed)).toEqual(failure("error: not confirmed: nothing was changed"));
       }
       expect(keys()).toEqual(before);

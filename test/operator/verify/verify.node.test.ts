@@ -192,15 +192,22 @@ describe("npm run verify on a local store", () => {
     expect(await keyStates()).toEqual(before);
   });
 
-  it("with a key from standard input neither revokes the key nor places orders", async () => {
-    const { key } = await folder.keysJson("create", "--plan", "pro", "--name", "Customer");
-    const args = ["--url", url];
-    const { status, stdout } = await runVerify(args, { input: `${key}\n` });
-    expect(status).toBe(0);
-    expect(stdout).toMatch(/^– Of 200 simultaneous requests.*: needs a new Free key$/m);
-    expect(stdout).toContain("– A revoked key stops working within 30 seconds");
-    expect(stdout).not.toContain(key);
-  });
+  it.each([
+    ["pro"],
+    // Both windows have the same number of requests left.
+    ["enterprise", "--per-minute", "100", "--per-day", "100"],
+  ])(
+    "with a key from standard input neither revokes the key nor places orders: %s",
+    async (...plan) => {
+      const { key } = await folder.keysJson("create", "--name", "Customer", "--plan", ...plan);
+      const args = ["--url", url];
+      const { status, stdout } = await runVerify(args, { input: `${key}\n` });
+      expect(status).toBe(0);
+      expect(stdout).toMatch(/^– Of 200 simultaneous requests.*: needs a new Free key$/m);
+      expect(stdout).toContain("– A revoked key stops working within 30 seconds");
+      expect(stdout).not.toContain(key);
+    },
+  );
 });
 
 describe("npm run verify --env staging", () => {

@@ -107,6 +107,27 @@ test.each([4, 99])("a list queries in groups what memory lacks; own segments: %i
   expect(queried).toStrictEqual([["0", "2", "3"], ["4", "5", "7"], ["12"]]);
 });
 
+test("a list keeps its memory while its client reads, and loses it after a minute", () => {
+  vi.useFakeTimers({ toFake: ["Date"], now: 0 });
+  const underWay = new ListsUnderWay(10, 60_000);
+  const reservation = underWay.reserve(10)!;
+  vi.setSystemTime(60_000);
+  reservation.progressed();
+  vi.setSystemTime(120_000);
+  expect(underWay.reserve(1)).toBeNull();
+  vi.setSystemTime(120_001);
+  expect(underWay.reserve(1)).not.toBeNull();
+});
+
+test("segments of a former manifest take no memory", () => {
+  const memory = new SegmentMemory(300);
+  for (const segment of segmentsOf(3, 1)) {
+    memory.setManifest({ version: segment.version, sequence: 1, segments: [segment] });
+    memory.add(segment.version, "orders");
+    expect(memory.get(segment.version)).toBe("orders");
+  }
+});
+
 test.each([0, 1])(
   "a list reserves what it holds, and frees it; known segments: %i",
   async (known) => {
