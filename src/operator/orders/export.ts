@@ -20,8 +20,8 @@ const FIRST_PAUSE_MS = 100;
 const { id, petId, quantity, shipDate, afterShipDate, complete, incomplete } = JSON_MEMBERS;
 
 /**
- * A line of an export in SQL, because D1's results round integers above 2^53. No value needs
- * escaping: the schema allows only integers, booleans and one form of date.
+ * An SQL expression for a line of an export, because D1's results would round integers above 2^53.
+ * No value needs escaping, because the schema allows no free text.
  */
 const LINE = raw(`'{${id}' || orders.id
   || coalesce('${petId}' || orders.pet_id, '')
@@ -30,7 +30,7 @@ const LINE = raw(`'{${id}' || orders.id
   || CASE orders.complete WHEN 1 THEN '${complete}' WHEN 0 THEN '${incomplete}' ELSE '' END
   || ',"status":"' || orders.status || '"}'`);
 
-/** The orders in a page of an export: 163 bytes each, within D1's limit of 2 MB for a text. */
+/** The orders in a page of an export, with up to 163 bytes each. D1 limits a text to 2 MB. */
 const PAGE_ORDERS = 7_500;
 
 interface Exported {

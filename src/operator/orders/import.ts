@@ -15,15 +15,15 @@ import {
 } from "./staging.ts";
 
 interface ImportOptions {
-  /** True requires a part from an earlier attempt. Parts are reused even if this is false. */
+  /** An import reuses the parts that an interrupted one stored. True fails if there are none. */
   readonly resume?: boolean;
-  /** Ends the import, unless the database has begun to place the orders. */
+  /** Ends the import, unless the database has begun to write to the table `orders`. */
   readonly signal?: AbortSignal;
-  /** Called before the orders are placed. Throws a `NotConfirmedError` to end the import. */
+  /** Called before the table `orders` changes. Throws a `NotConfirmedError` to end the import. */
   readonly confirm?: (comparison: Comparison) => Promise<void>;
 }
 
-/** Thrown if the store no longer has all parts of this import. */
+/** Thrown if the store no longer has all parts that this import stored. */
 class PartsGoneError extends Error {
   override readonly message =
     "parts of this import are gone: it was completed, here or by another import of the same file, or " +

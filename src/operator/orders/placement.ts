@@ -9,15 +9,15 @@ import { divide, IMPORT_SIZES, type StagedImport } from "./staging.ts";
 export interface Comparison {
   readonly new: number;
   readonly replaced: number;
-  /** The number of pending orders that the import ships. It may change other fields too. */
+  /** The number of pending orders that the import ships. Their other fields may change too. */
   readonly shipped: number;
   readonly unchanged: number;
 }
 
-/** How the orders of some parts differ, and the first that would make a shipped one pending. */
+/** The comparison of some parts. `line`: the first that would make a shipped order pending. */
 interface ComparedPart extends Omit<Comparison, "replaced"> {
   readonly line: number | null;
-  /** The order's id in decimal. */
+  /** The id of the order in `line`, in decimal. */
   readonly id: string;
   readonly total: number;
 }
@@ -30,9 +30,9 @@ interface PartRange {
 }
 
 /**
- * An import of at least this share of the store's orders is a bulk change, which rebuilds all
- * segments. That takes 0.1 µs for each order of the store, and every isolate then reads all orders
- * again, in 0.3 µs each. Triggers take 1 µs and write two rows for each order of the file.
+ * An import of at least this share of the stored orders turns off the triggers and rebuilds all
+ * segments. Rebuilding takes 0.1 µs per stored order, and every isolate then reads all orders
+ * again, in 0.3 µs each. The triggers take 1 µs and write two rows per imported order.
  */
 const BULK_SHARE = 1 / 8;
 
@@ -96,8 +96,8 @@ async function compare(
  * Writes the orders of an import to the table `orders`, and deletes the stored parts of the import,
  * in one transaction. Writes only orders that differ from the stored orders.
  *
- * @param orderCount the number of orders in the import. A bulk change rebuilds all segments at its
- *   end; during a smaller import, triggers update the segments.
+ * @param orderCount the number of orders in the import. A large import (see `BULK_SHARE`) rebuilds
+ *   all segments at its end; during a smaller one, triggers update the segments.
  * @throws if a part is missing, or if an order would make a shipped order pending again.
  */
 export async function place(
@@ -116,7 +116,7 @@ export async function place(
       WHERE changed = 0 AND EXISTS (
         SELECT 1 FROM ${stagedOrders(range)} LEFT JOIN orders ON orders.id = staged.id
         WHERE ${DIFFERS})`,
-    // Not an upsert, because an upsert also fires the trigger `replacement_is_recorded`.
+    // An upsert would also fire the trigger that records orders replaced by INSERT OR REPLACE.
     sql`
       UPDATE orders SET
         pet_id = staged.pet_id, quantity = staged.quantity, ship_date = staged.ship_date,
@@ -150,7 +150,7 @@ function stagedOrders(range: PartRange): Sql {
   );
 }
 
-/** Returns the orders of the JSON values `entry` in the SQL `source` as the table `staged`. */
+/** Returns SQL that reads the JSON arrays `entry.value` of `source` as the table `staged`. */
 function entries(source: Sql): Sql {
   return sql`(
     SELECT
@@ -166,8 +166,8 @@ function isIn({ importId, first, last }: PartRange): Sql {
 }
 
 /**
- * A statement that fails if a part is missing, which another import of the same orders or
- * housekeeping may have deleted: it inserts a row that a CHECK constraint forbids.
+ * A statement that fails if a part is missing, by inserting a row that a CHECK constraint forbids.
+ * Another import of the same orders, or housekeeping, may have deleted the part.
  */
 function requireParts({ importId, partCount }: StagedImport): Sql {
   return sql`
@@ -176,9 +176,9 @@ function requireParts({ importId, partCount }: StagedImport): Sql {
 }
 
 /**
- * Statements for new segments and a new version of the list, if an order has changed. One statement
- * reads all orders, in about a second for 10 million. D1 limits a statement to 30 seconds and a
- * database to 10 GB, about 100 million orders.
+ * Statements that replace all segments and the version of the list, if an order has changed. One of
+ * them reads all orders, in about a second for 10 million. D1 allows a statement 30 seconds, and a
+ * database 10 GB, which are about 100 million orders.
  */
 function rebuildSegments(): Sql[] {
   const { segmentOrders } = IMPORT_SIZES;

@@ -148,7 +148,7 @@ async function importAndPrint(file: string, options: ImportCommandOptions): Prom
   else process.stdout.write(`Imported ${describeImport(count, imported)}.\n`);
 }
 
-/** Asks before stored orders of a deployed environment change, and announces the interruption. */
+/** For a deployed store, asks before stored orders change, and announces the service's pause. */
 async function confirmImport(
   count: number,
   comparison: Comparison,

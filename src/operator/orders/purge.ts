@@ -2,7 +2,7 @@ import sql from "sql-template-tag";
 import type { StoreDatabase } from "../database/database.ts";
 import { startProgress } from "./progress.ts";
 
-/** The orders of one step of a purge. Requests wait some hundredths of a second for a step. */
+/** The most records of one DELETE statement, which delays requests by hundredths of a second. */
 const STEP_ORDERS = 10_000;
 
 export async function countCancelled(database: StoreDatabase, before: Date): Promise<number> {
@@ -13,8 +13,8 @@ export async function countCancelled(database: StoreDatabase, before: Date): Pro
 }
 
 /**
- * Deletes the records of orders that were cancelled before a time, in small transactions, so that
- * the service can use the database between them. Safe to repeat. `total` is the expected number.
+ * Deletes the records of orders that were cancelled before a time. Small transactions let the
+ * service use the database in between. Safe to repeat. Only the progress display uses `total`.
  */
 export async function purgeCancelled(
   database: StoreDatabase,

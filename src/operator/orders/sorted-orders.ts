@@ -6,7 +6,7 @@ const CACHE_KILOBYTES = 32_000;
 
 /** The orders of an import in ascending id, in a temporary file. Keeps the last order of each id. */
 export class SortedOrders {
-  /** Whether `add` receives numbers of lines or of array elements. */
+  /** Whether the numbers passed to `add` count lines or array elements. */
   kind: SourceElement["kind"] = "line";
   /** A temporary database: SQLite deletes a database without a name when it is closed. */
   readonly #sqlite = new DatabaseSync("");

@@ -22,16 +22,16 @@ export class ElementError extends Error {
   }
 }
 
-/** The largest length of an element: a file without line breaks must not be read into memory. */
+/** The longest line or array element. Without a limit, a file of one line could fill the memory. */
 const MAX_ELEMENT_CHARACTERS = 65_536;
 
-/** Matches what is not JSON white space (RFC 8259, section 2). */
+/** Matches a character that is not JSON white space (RFC 8259, section 2). */
 const VISIBLE = /[^ \t\r\n]/;
 const LINE_END = /\n/g;
-/** Matches the punctuation of JSON, and each string as a whole, even if its end is missing. */
+/** Matches a JSON bracket, brace or comma, or a whole string, even without its closing quote. */
 const PUNCTUATION = /"(?:[^"\\]+|\\[^])*(?:"|\\?$)|[[\]{},]/g;
 
-/** Returns the bytes of a file, decompressed if it ends with `.gz`, or of standard input for `-`. */
+/** Returns the bytes of a file, or of standard input for `-`. Decompresses files named `*.gz`. */
 export async function openSource(
   file: string,
   signal: AbortSignal,
@@ -51,7 +51,7 @@ async function* readFile(file: string, signal: AbortSignal): AsyncGenerator<Uint
 
 async function* gunzip(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   try {
-    // Reading the stream throws the error that the callback receives.
+    // The callback ignores its error, because reading the stream throws the same error.
     yield* pipeline(bytes, createGunzip(), () => {});
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code?.startsWith("Z_") !== true) throw error;
@@ -60,10 +60,10 @@ async function* gunzip(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Ar
 }
 
 /**
- * Yields the elements that each chunk of a file completes. The file is a JSON array if its first
+ * Yields the lines or array elements that each chunk completes. A file is a JSON array if its first
  * character other than white space is `[`, else newline-delimited JSON. Skips a byte order mark.
  *
- * @throws {ElementError} if the text cannot be split into elements; an Error if it is not UTF-8.
+ * @throws {ElementError} for a bad element; an Error for text after the array, or not in UTF-8.
  */
 export async function* readElements(
   bytes: AsyncIterable<Uint8Array>,

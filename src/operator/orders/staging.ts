@@ -8,11 +8,11 @@ import type { SourceElement } from "./source.ts";
 
 /** How an import divides its orders. Tests set smaller sizes. */
 export const IMPORT_SIZES = {
-  /** The largest length of a part in ASCII characters. A part is one row: in D1, 2 MB at most. */
+  /** The largest part in ASCII characters. Each part is one row, and D1 limits a row to 2 MB. */
   partCharacters: 1_900_000,
-  /** The parts of one statement: about 40,000 orders. Requests wait for it; D1 allows 30 seconds. */
+  /** The parts that one statement reads: about 40,000 orders. D1 allows a statement 30 seconds. */
   partsPerStatement: 2,
-  /** The orders in a segment of a bulk change. A trigger splits one with over 12,288. */
+  /** The orders in a rebuilt segment. A trigger splits segments of more than 1.5 times as many. */
   segmentOrders: 8_192,
 };
 
@@ -23,7 +23,7 @@ export interface StagedImport {
   readonly kind: SourceElement["kind"];
 }
 
-/** Returns a digest of the orders and of the size of parts, so equal parts have equal content. */
+/** Returns a digest of orders and part size, so that equal ids have equal parts. */
 export function importIdOf(orders: SortedOrders): string {
   const hash = createHash("sha256").update(String(IMPORT_SIZES.partCharacters));
   for (const text of orders.texts()) hash.update(text);
@@ -44,7 +44,7 @@ export async function readStoredParts(
  * Stores those parts of an import that are not in `stored`, each with its own call, so that the
  * import needs little memory and the service can use the database between the calls.
  *
- * @throws the reason of `signal` after the part during which it is aborted.
+ * @throws the reason of `signal` if `signal` is aborted, after storing the current part.
  */
 export async function storeParts(
   database: StoreDatabase,

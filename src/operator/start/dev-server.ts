@@ -10,7 +10,7 @@ type LogLine = Readonly<Record<"level" | "message", string>>;
 
 export interface DevServerOptions {
   readonly port: number;
-  /** The absolute path of the folder. */
+  /** The absolute path of the store's folder. */
   readonly store: string;
   /** True prints a line for each request. */
   readonly log: boolean;
@@ -26,13 +26,13 @@ function configureWrangler(): void {
     CLOUDFLARE_CF_FETCH_ENABLED: "false",
     // Turns off local traces, because they fill the store's folder and halve the speed.
     X_LOCAL_OBSERVABILITY: "false",
-    // Miniflare ends workerd when this process exits, but not when this process is killed.
+    // When this process is killed, Miniflare cannot end workerd, but this script does.
     MINIFLARE_WORKERD_PATH: join(import.meta.dirname, "workerd.sh"),
     STORE_ORDERS_WORKERD: (require("workerd") as { default: string }).default,
   });
 }
 
-/** Runs the service until this process exits. Throws the first error of a failed start. */
+/** Starts the service, which runs until this process exits. Throws the first error of a start. */
 export async function startDevServer({ port, store, log }: DevServerOptions): Promise<void> {
   configureWrangler();
   const { unstable_DevEnv: DevEnv } = await import("wrangler");
@@ -43,7 +43,7 @@ export async function startDevServer({ port, store, log }: DevServerOptions): Pr
     () => reject(new Error(`no answer in ${START_TIMEOUT_MS / 1_000} seconds`)),
     START_TIMEOUT_MS,
   );
-  // The lines before the service is ready, which can contain the reason why it does not start.
+  // The log lines before the service is ready. They can say why the service does not start.
   let startLines: LogLine[] | null = [];
   const startWorker = async (): Promise<void> => {
     const worker = await server.startWorker({

@@ -4,15 +4,15 @@ import pRetry from "p-retry";
 
 export const LARGEST_PORT = 65_535;
 
-/** Returns a neighbour of a port, for a command that recommends another one. */
+/** Returns a neighbour of a port, for an error message that recommends another port. */
 export function portBeside(port: number): string {
   return String(port < LARGEST_PORT ? port + 1 : port - 1);
 }
 
 /**
- * Waits up to a second, in which an earlier service may end, until a port of this machine is free.
+ * Waits up to a second for a port of this machine, because an earlier service may still be ending.
  *
- * @throws an Error for the operator if it stays in use, which recommends the command `otherPort`.
+ * @throws an Error for the operator if the port stays in use. Recommends the command `otherPort`.
  */
 export async function requireFreePort(port: number, otherPort: string): Promise<void> {
   const listen = async (): Promise<void> => {

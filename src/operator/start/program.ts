@@ -56,8 +56,8 @@ async function start({ port, persistTo, empty, log }: StartOptions): Promise<voi
   const store = resolve(persistTo);
   const hasStore = existsSync(store);
   const otherPort = typedLine({ "--port": portBeside(port) });
-  // The lock creates the folder of a new store, so a taken port is refused before. If another
-  // service uses both this store and this port, the error about the store is clearer.
+  // For a new store, checks the port first, because the lock creates the folder. For an existing
+  // store, locks first: if a service uses the store and the port, the lock's error is clearer.
   if (!hasStore) await requireFreePort(port, otherPort);
   lockStore(store, port);
   if (hasStore) await requireFreePort(port, otherPort);
@@ -69,7 +69,7 @@ async function start({ port, persistTo, empty, log }: StartOptions): Promise<voi
   // Imported on demand, because it is slow to load.
   const { prepareStore } = await import("./sample-store.ts");
   const demoKeys = await prepareStore(store, empty);
-  // Before the service starts, because the secrets cannot be shown again after a failure.
+  // Prints the secrets before the service starts, because after a failed start they would be lost.
   if (demoKeys.length > 0) {
     const lines = demoKeys.map(({ plan, secret }) => `  ${plan.padEnd(12)}${secret}`);
     process.stdout.write(`Demo keys, shown this once:\n${lines.join("\n")}\n\n`);

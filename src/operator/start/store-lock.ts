@@ -7,7 +7,7 @@ import { portBeside } from "./port.ts";
 /** An earlier service may take this long to end, as in `requireFreePort`. */
 const PATIENCE_MS = 1_000;
 const SQLITE_BUSY = 5;
-/** Names the process and port of the service, for messages. */
+/** The file with the process id and port of the last service that locked the store. */
 const HOLDER = "service.json";
 
 interface Holder {
@@ -20,7 +20,7 @@ interface Holder {
  * on one store would admit too many requests. The lock is SQLite's lock on an empty file, which the
  * operating system releases even if the process is killed.
  *
- * @throws an Error for the operator if a service, which the message names, runs on the store.
+ * @throws an Error for the operator if a service runs on the store. The message names its process.
  */
 export function lockStore(store: string, port: number): void {
   mkdirSync(store, { recursive: true });

@@ -25,7 +25,7 @@ interface RestoreReport extends Restoration {
   readonly keys?: KeyDifferences | null;
 }
 
-/** The ids of keys whose revocation or rotation is undone, that are gone, and that exist again. */
+/** Ids of keys: with an undone revocation, an undone rotation, no longer there, there again. */
 interface KeyDifferences extends Readonly<
   Record<"revived" | "rotatedBack" | "lost" | "back", readonly string[]>
 > {
@@ -138,9 +138,9 @@ function lossOf(key: KeyDetails | undefined): KeyChangeDetails {
  * Changes the restored keys so that their limiters use them, and records the restoration in the
  * audit trail. The limiters keep their windows and bans.
  *
- * - A limiter ignores a key with a smaller revision than it knows. So each key gets a larger one.
- * - A limiter ignores a `keys reset` unless the key's number of resets grows beyond the one that it
- *   knows. So each key keeps at least its former number, if `former` is known.
+ * - A limiter ignores a key with a smaller revision than its state. So each key gets a larger one.
+ * - A limiter resets only if the key has more resets than its state. So each key keeps at least its
+ *   former number of resets, if `former` is known.
  */
 async function settleRestoredKeys(
   database: StoreDatabase,
@@ -153,8 +153,8 @@ async function settleRestoredKeys(
   const bookmark = { from: restoration.previousBookmark, to: restoration.bookmark };
   const records = [{ id: ALL_KEYS, details: { bookmark } }, ...(keys?.changed ?? [])];
   const wereReset = former?.filter(({ resets }) => resets > 0) ?? [];
-  // A change of a key adds only 1, so the time is larger than any earlier revision, except after a
-  // restoration on a machine whose clock was ahead.
+  // Other changes of a key only add 1 to its revision, so the time is larger than any revision,
+  // except after a restoration on a machine whose clock was ahead.
   const revision = (former ?? []).reduce(
     (largest, key) => Math.max(largest, key.revision + 1),
     at.getTime(),

@@ -3,7 +3,7 @@ import { type DayFigures, NEAR_LIMIT } from "./usage-report.ts";
 
 export type Html = ReturnType<typeof html>;
 
-/** A column of a table, which can also be drawn. */
+/** A column of a table. Plots can draw the column too. */
 export interface Column<Row> {
   readonly heading: string;
   /** Returns a row's cell; `null` if it is unknown. */
@@ -12,7 +12,7 @@ export interface Column<Row> {
   readonly isShare?: boolean;
   /** True for a rate limit, which is drawn as a line with a second line at 80 %. */
   readonly isLimit?: boolean;
-  /** The CSS variable with the colour in which the column is drawn; absent for other columns. */
+  /** The CSS variable with the colour of the column's bars; absent if the column has no bars. */
   readonly color?: string;
 }
 
@@ -78,7 +78,7 @@ export function dayPlot(
   </div>`;
 }
 
-/** Returns a table. `hasBars` adds to each coloured figure a bar: its share of the largest one. */
+/** Returns a table. `hasBars` draws a bar below each figure of the columns that have a colour. */
 export function dataTable<Row>(
   caption: string,
   rows: readonly Row[],
@@ -136,7 +136,7 @@ function text<Row>({ value, isShare }: Column<Row>, row: Row): string {
   return isShare ? percent(cell) : figure(cell);
 }
 
-/** Returns an even number of at least `value`, which has one digit other than 0 if it is large. */
+/** Rounds up to an even number. From 10 on, only one digit of the result is not 0. */
 function roundUp(value: number): number {
   const power = 10 ** Math.floor(Math.log10(value));
   return Math.ceil((Math.ceil(value / power) * power) / 2) * 2;

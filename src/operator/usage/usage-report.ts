@@ -17,7 +17,7 @@ export interface ReportedDay extends Readonly<Record<(typeof COUNTS)[number], nu
   readonly keyId: string;
   /** In UTC, such as `2026-11-21`. */
   readonly day: string;
-  /** The most requests that a minute window admitted on this day; `peakDay`: a day window. */
+  /** The most requests that one minute window admitted on this day. `peakDay`: one day window. */
   readonly peakMinute: number;
   readonly peakDay: number;
   /** The limits that applied to the key's last request of the day. */
@@ -61,7 +61,7 @@ export interface DayFigures extends UsageTotals {
   /** True if every key has had time to report this day, so that the counts are final. */
   readonly isComplete: boolean;
   readonly reports: readonly (ReportedDay & Pick<ApiKey, "plan">)[];
-  /** The count of a key without a report: 0, or `null` while all reports may be to come. */
+  /** The count of a key without a report: 0, or `null` while no key has reported but may do so. */
   readonly unreported: 0 | null;
 }
 
@@ -108,8 +108,8 @@ export async function readUsage(
   id: string | undefined,
   days: readonly string[],
 ): Promise<ReportedDay[]> {
-  // Names each day, so that D1 reads only this key's rows, by their primary keys. All days are one
-  // parameter, because D1 allows at most 100.
+  // Names each day, so that D1 reads only this key's rows, by their primary keys. The days are one
+  // parameter, because D1 allows at most 100 parameters.
   const range = sql`SELECT value FROM json_each(${JSON.stringify(days)})`;
   const ofKey = id === undefined ? empty : sql`AND day IN (${range}) AND key_id = ${id}`;
   const rows: ReportedDay[] = [];
@@ -143,7 +143,7 @@ function reportOn(
   now: Date,
 ): KeyReport {
   const { id, name, plan } = key;
-  // Both sources can lag behind: the table of bans, and the reports, which come once an hour.
+  // Takes the larger count, because both sources can lag: the table of bans and the hourly reports.
   const bansByDay = new Map(banDays.map(({ day, bans }) => [day, bans]));
   for (const { day, bans } of days) bansByDay.set(day, Math.max(bans, bansByDay.get(day) ?? 0));
   const bans = [...bansByDay.values()].reduce((sum, ofDay) => sum + ofDay, 0);
@@ -165,7 +165,7 @@ function reportOn(
   };
 }
 
-/** Adds up the known counts of several keys or days. A count that no key or day knows is `null`. */
+/** Adds up the counts of several keys or days that are not `null`; `null` if all are `null`. */
 export function totalsOf(counted: readonly UsageTotals[]): UsageTotals {
   const sum = (name: keyof UsageTotals) => {
     const known = counted.map((counts) => counts[name]).filter((count) => count !== null);
@@ -175,8 +175,8 @@ export function totalsOf(counted: readonly UsageTotals[]): UsageTotals {
 }
 
 /**
- * Adds up the usage of keys on each day. If no key has reported a day, the counts are 0 from the
- * time by which a key would have reported, and unknown before.
+ * Adds up the usage of keys on each day. If no key has reported a day, its counts are `null` until
+ * an hour after the day, by which every report would have arrived, and then 0.
  */
 export function figuresByDay({ days, keys }: UsageReport, now: Date): DayFigures[] {
   const reported = Map.groupBy(

@@ -194,7 +194,7 @@ function whenFiguresCome(now: Date): string {
   return `A key in use reports by ${formatTime(completeBy(now))}.`;
 }
 
-/** Returns sentences that say how far the figures of a report are known. */
+/** Returns sentences that say how recent and how exact the figures of a report are. */
 function provenance(report: UsageReport, isAnyMissing: boolean, now: Date): string {
   const asOf =
     report.reportedAt === null

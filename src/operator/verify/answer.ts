@@ -11,7 +11,7 @@ import {
 
 export const LIST = "/v1/store/orders";
 const TIMEOUT_MS = 20_000;
-/** The number of orders that are read of a long list, unless a test looks for a later order. */
+/** The number of orders read from a long list, unless a test looks for a later order. */
 const ORDERS_READ = 1_000;
 /** The largest allowed difference between the clocks of this machine and the service. */
 const CLOCK_TOLERANCE_SECONDS = 60;
@@ -27,7 +27,7 @@ export interface Call {
   readonly sendsId?: boolean;
   /** True if Cloudflare responds with a file, without running the Worker. */
   readonly isStatic?: boolean;
-  /** Reads a list at least until an order with a larger id. */
+  /** Reads a list at least until the first order with an id larger than this. */
   readonly readTo?: bigint;
 }
 
@@ -51,7 +51,7 @@ interface Expected {
   readonly code?: string;
   /** The value of each header; `null` if the response must not have the header. */
   readonly headers?: Readonly<Record<string, string | null>>;
-  /** A part of the body. */
+  /** Text that the body must contain. */
   readonly body?: string;
 }
 
@@ -67,7 +67,7 @@ export function answered(
   return { title, needs: calls.some(({ withKey }) => withKey) ? ["key"] : [], test };
 }
 
-/** @throws {BrokenPromise} for the first difference from what is expected of a response. */
+/** @throws {BrokenPromise} for the first difference between a response and the expected one. */
 export function expectAnswer(answer: Answer, { status, code, headers = {}, body }: Expected): void {
   const found = answer.code ?? answer.status;
   const isExpected = answer.status === status && (code === undefined || answer.code === code);
@@ -91,7 +91,7 @@ export function expectThat(answer: Answer, condition: boolean, fault: string): v
  * Sends a request. The response must match the OpenAPI document, repeat `X-Request-Id`, and have
  * rate-limit headers that do not contradict each other.
  *
- * @throws {BrokenPromise} if it does not, and {NoAnswerError} if there is no complete response.
+ * @throws {BrokenPromise} for another response, and {NoAnswerError} if none arrives completely.
  * @throws {OtherVersionError} if another version than the wanted one responds.
  */
 export async function call(
@@ -149,8 +149,8 @@ async function receive(
 }
 
 /**
- * Reads at least the first 1,000 orders of a list, and on until an id larger than `readTo`. Then ends
- * the response, and closes the array.
+ * Reads at least the first 1,000 orders of a list, and more until an id is larger than `readTo`.
+ * Then cancels the response, and adds the missing `]`.
  */
 async function readOrders({ body }: Response, readTo = INT64_MIN): Promise<string> {
   let text = "";
@@ -165,8 +165,8 @@ async function readOrders({ body }: Response, readTo = INT64_MIN): Promise<strin
 }
 
 /**
- * Compares `X-RateLimit-*`, which must describe the window with the fewest requests left (on a tie,
- * the one that ends later), with `RateLimit`.
+ * Returns how `X-RateLimit-*` contradicts `RateLimit`, or `null`. `X-RateLimit-*` must describe the
+ * window with the fewest requests left; on a tie, the window that ends later.
  */
 function contradictionIn({ headers, windows, receivedMs }: Answer): string | null {
   const [minute, day] = windows;

@@ -136,7 +136,7 @@ async function run(options: Options, { clock, send }: Surroundings): Promise<voi
   if (!isKept) throw new EndWithStatus(1);
 }
 
-/** Returns the address of a deployed service, or at which a local store was served last. */
+/** Returns the address of a deployed service, or the last address of a local store's service. */
 async function addressOf({ env, persistTo = DEFAULT_STORE }: Options): Promise<string> {
   if (env === undefined) {
     const { readHolder } = await import("../start/store-lock.ts");

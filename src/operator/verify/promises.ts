@@ -27,10 +27,10 @@ const NO_ORDER_IDS = ["abc", "1.5", "007", "+5", "-0", "9223372036854775808"];
 const FOREIGN_ORIGIN = "https://verify.invalid";
 
 const withKey = true;
-/** Returns 304 without a body, so even a long list costs little. */
+/** A request that returns 304 without a body, so even a long list costs little. */
 const UNCHANGED = { withKey, headers: { "If-None-Match": "*" } };
 
-/** The limits of the verification's key, and of the failed authentications of an address. */
+/** The limits of the verification's key. An IP address has the same for failed authentications. */
 const { perMinute, perDay } = PLAN_LIMITS.free;
 const CHALLENGE = 'Bearer realm="store-orders"';
 const NO_KEY = unauthorized(CHALLENGE);
@@ -144,7 +144,7 @@ export const PROMISES: readonly ServicePromise[] = [
   answered(
     "HEAD returns the response of GET without the body",
     [{ withKey, method: "HEAD" }],
-    // `call` checks the documented headers, and that there is no body.
+    // `call` checks that a response to HEAD has the documented headers and no body.
     { status: 200, headers: { "Content-Type": "application/json" } },
   ),
   answered("Query parameters are ignored", [{ ...UNCHANGED, path: `${LIST}?limit=1&page=2` }], {
@@ -319,7 +319,7 @@ function expectRefusal(answer: Answer): void {
   const seconds = Math.max(0, ...full.map(({ resetSeconds }) => resetSeconds));
   const headers = { "X-RateLimit-Remaining": "0", "Retry-After": String(seconds) };
   expectAnswer(answer, { status: 429, code: "rate_limit_exceeded", headers });
-  // The key is new, so its day has counted just the one minute that it has used up.
+  // The key is new, so its day window has counted only the requests admitted in this minute.
   const counted = perDay - (answer.windows[1]?.remaining ?? NaN);
   expectThat(answer, counted === perMinute, `the day has counted ${counted}, not ${perMinute}`);
 }

@@ -40,7 +40,7 @@ export function countResults(promises: readonly PromiseResult[]): string {
 export interface Clock {
   /** Unix time in milliseconds. */
   now(): number;
-  /** Throws the reason of `signal` as soon as `signal` is aborted. */
+  /** Throws as soon as `signal` is aborted. */
   wait(milliseconds: number, signal: AbortSignal): Promise<void>;
 }
 
@@ -55,7 +55,7 @@ export type Send = (url: string, init: RequestInit) => Promise<Response>;
 export interface OwnOrders {
   /** The order that the verification has placed, with its JSON in the list of orders. */
   readonly pending: { readonly id: bigint; readonly json: string };
-  /** An order of the store that has shipped; `null` if none of the first orders has. */
+  /** A shipped order of the store; `null` if none of the first 1,000 orders has shipped. */
   readonly shippedId: bigint | null;
 }
 
@@ -69,7 +69,7 @@ export interface VerifyOptions {
   readonly version?: string;
   /** The secret of a key. Without it, only the promises that need no key are tried. */
   readonly key?: string;
-  /** Revokes the key, which is then new, of the Free plan, and used by nothing else. */
+  /** Revokes the key. Set only for a new key on the Free plan that nothing else uses. */
   readonly revoke?: () => Promise<void>;
   readonly orders?: OwnOrders | undefined;
   /** True skips the promises that use up the key's limit per minute. */
@@ -79,18 +79,18 @@ export interface VerifyOptions {
   readonly send?: Send;
   readonly clock?: Clock;
   readonly signal?: AbortSignal;
-  /** Receives each result as soon as there is one. */
+  /** Called with the result of each promise as soon as the promise has been tried. */
   readonly report?: (result: PromiseResult) => void;
 }
 
 /** A service that is being verified. */
 export type Trial = VerifyOptions &
   Required<Pick<VerifyOptions, "headers" | "send" | "clock" | "signal">> & {
-    /** Responses that later tests use again: the beginning of the list, and the crowd's responses. */
+    /** Responses that later tests reuse. `crowd`: the responses to many simultaneous requests. */
     readonly seen: { list?: Answer; crowd: readonly Answer[] };
   };
 
-/** The preconditions of trying a promise, each with the reason that is given without it. */
+/** The preconditions of promises. Each returns `false` if it is met, else why it is not. */
 export const OBSTACLES = {
   key: ({ key }: Trial) => key === undefined && "needs a key",
   limit: ({ isReadOnly, revoke }: Trial) =>

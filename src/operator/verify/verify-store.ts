@@ -8,7 +8,7 @@ import { findApiKey } from "../key-store/key-details.ts";
 import { type OwnOrders, SYSTEM_CLOCK, type VerifyOptions } from "./service-promise.ts";
 import { type Verification, verify } from "./verify.ts";
 
-/** A shipped order is looked for among this many orders at the beginning of the list. */
+/** The number of orders at the beginning of the list that are searched for a shipped one. */
 const ORDERS_SEARCHED = 1_000;
 
 /** The fields of the pending order. A JSON parser that rounds would change both integers. */
@@ -20,7 +20,7 @@ const FIELDS = {
 };
 
 export interface StoreVerifyOptions extends Omit<VerifyOptions, "key" | "revoke" | "orders"> {
-  /** Runs `work` with a database of the service, in which the verification creates its key. */
+  /** Runs `work` with one of the databases of the service. */
   readonly useDatabase: <T>(
     name: DatabaseName,
     work: (database: StoreDatabase) => Promise<T>,
@@ -66,7 +66,7 @@ export async function verifyStore({
     return verify({ ...options, key, revoke, orders: ownOrders });
   };
   const [verified] = await Promise.allSettled([verifyWithKey()]);
-  // Cleans up even if the key or the order could not be stored, because only the answer may be lost.
+  // Cleans up even if storing failed, because the database may have stored the key or the order.
   const cleanedUp = await Promise.allSettled([
     isRevoked ? undefined : revoke(),
     isWriting ? removeOrder() : undefined,
@@ -87,8 +87,8 @@ function failWith(remains: string): (error: Error) => never {
 }
 
 /**
- * Returns one of the smallest int64, so that the order is at the beginning of the list. Converting to
- * a JavaScript number changes almost all of these ids.
+ * Returns a random id near the smallest int64, so that the order is near the beginning of the list.
+ * Converting to a JavaScript number would change almost all of these ids.
  */
 function randomOrderId(): bigint {
   const [random = 0n] = crypto.getRandomValues(new BigUint64Array(1));

@@ -20,7 +20,7 @@ export interface Verification {
  * Tries the promises of docs/api.md and docs/limits.md on a running service. If the service does not
  * answer, sends no further request, and reports no further result.
  *
- * @throws the reason of the signal, errors of `revoke`, and {OtherVersionError}.
+ * @throws if `signal` is aborted or `revoke` fails, and {OtherVersionError}.
  */
 export async function verify({
   report = () => {},
