@@ -25,7 +25,7 @@ afterEach(() => {
   vi.unstubAllEnvs();
 });
 
-const keys = ["Pet shop", "漢字漢字漢字漢字漢字 & Company", "x".repeat(100)].map((name) => ({
+const keys = ["Pet shop", "漢字漢字漢字漢字漢👩‍👩‍👧 & Company", "x".repeat(100)].map((name) => ({
   id: "key_isxy5b7tgrodf5lw",
   name,
   requests: 10_000,
@@ -52,7 +52,7 @@ describe("formatTable", () => {
       [
         "id                    name                   requests  state    created (UTC)",
         "key_isxy5b7tgrodf5lw  Pet shop                 10,000  revoked  2026-11-21 23:20",
-        "key_isxy5b7tgrodf5lw  漢字漢字漢字漢字漢字…    10,000  revoked  2026-11-21 23:20",
+        "key_isxy5b7tgrodf5lw  漢字漢字漢字漢字漢👩‍👩‍👧…    10,000  revoked  2026-11-21 23:20",
         "key_isxy5b7tgrodf5lw  xxxxxxxxxxxxxxxxxxxx…    10,000  revoked  2026-11-21 23:20",
         "",
       ].join("\n"),
@@ -118,7 +118,7 @@ describe("wrapText", () => {
   });
 });
 
-/** A Chinese character is two columns wide. */
+/** A Chinese character and an emoji, even of several parts, are two columns wide. */
 function widthOf(line: string): number {
-  return line.length + (line.match(/\p{Script=Han}/gu)?.length ?? 0);
+  return line.replaceAll(/\p{Script=Han}|\p{RGI_Emoji}/gv, "WW").length;
 }

@@ -28,7 +28,6 @@ export function lockStore(store: string, port: number): void {
   try {
     lock.exec("BEGIN EXCLUSIVE");
   } catch (error) {
-    lock.close();
     if (Object(error).errcode !== SQLITE_BUSY) throw error;
     const holder = readHolder(store);
     const service = holder === null ? "another service" : `process ${holder.pid}`;
