@@ -71,6 +71,10 @@ test("a store whose first start was interrupted gets all its sample data at the 
   expect((await store.orders(["export"])).stdout.trim().split("\n")).toHaveLength(10);
 });
 
+test("a store that was made empty stays empty", async () => {
+  for (const empty of [true, false]) expect(await prepareStore(store.path, empty)).toEqual([]);
+});
+
 test("after a transaction that failed, the next one succeeds", async () => {
   await using database = await openLocalStore(store.path);
   const insert = (id: number, or = "") => raw(`INSERT ${or} INTO orders (id) VALUES (${id})`);
