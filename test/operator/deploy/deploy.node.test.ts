@@ -333,7 +333,10 @@ it("a dry run prints the steps, also without a login, and what only an account c
   expect(cloudflare.changes).toEqual([]);
   expect(without.map(would)).toEqual([would(first), would(next)]);
   const refused = await deployToStaging();
-  expect(refused).toMatchObject({ status: 1, stderr: expect.stringContaining("not logged in") });
+  expect(refused).toMatchObject({
+    status: 1,
+    stderr: expect.stringContaining('Cloudflare" failed: not logged in'),
+  });
   vi.stubEnv("CLOUDFLARE_API_TOKEN", cloudflare.environment["CLOUDFLARE_API_TOKEN"]);
   const real = await deployToStaging("--domain", DOMAIN);
   expect(real.status).toBe(0);
