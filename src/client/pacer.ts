@@ -60,7 +60,7 @@ export class Pacer {
       this.#heldUntilMs = Math.max(this.#heldUntilMs, nowMs + retryAfterSeconds * 1_000);
     }
     if (windows.length === 0) {
-      // The service may have counted the request before the connection or a proxy failed.
+      // The service may have counted the request, although its response was lost.
       for (const [name, window] of this.#windows) {
         this.#windows.set(name, { ...window, remaining: Math.max(0, window.remaining - 1) });
       }

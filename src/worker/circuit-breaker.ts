@@ -9,7 +9,7 @@ const OPEN_MS = 1_000;
  * do not call it until the probe succeeds. Reads no clock: the time is a parameter.
  */
 export class CircuitBreaker {
-  /** Unix times in milliseconds, by the name of a part. */
+  /** The pauses, in Unix milliseconds, by the name of the part that is not called. */
   readonly #pauses: QuickLRU<string, { readonly fromMs: number; readonly untilMs: number }>;
   readonly #probeMs: number;
 

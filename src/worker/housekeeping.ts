@@ -40,7 +40,7 @@ interface Chore {
   readonly database: DatabaseName;
   /** Deletes up to `?2` rows older than `?1`, a Unix time in milliseconds. */
   readonly sql: string;
-  /** If undefined, the rows are kept for the configured time. */
+  /** If undefined, the var `CANCELLED_ORDER_DAYS` applies. */
   readonly keptDays?: number;
   readonly rowsPerStep: number;
 }

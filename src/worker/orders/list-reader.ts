@@ -29,7 +29,7 @@ export class ListReader {
 
   /**
    * @param query receives `database` itself if it must read from the primary database.
-   * @param isUsable returns whether the replica's result will do.
+   * @param isUsable returns whether the replica's result is recent and complete enough.
    * @throws {DatabaseUnavailableError} if the primary database does not respond either.
    */
   async read<T>(
