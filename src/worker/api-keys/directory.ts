@@ -12,8 +12,8 @@ const RETRY_MS = 1_000;
 const CONCURRENCY = 4;
 
 /**
- * The pause before each query for suspects, the clients that sent too many wrong secrets: at most 40
- * queries a second. After a longer pause, more requests would resume at the same moment.
+ * The pause before each query for suspects, which are clients that sent too many wrong secrets. It
+ * allows 40 queries a second. A longer pause would let more requests resume at the same moment.
  */
 const SUSPECTS_PAUSE_MS = 25;
 

@@ -8,8 +8,8 @@ import { mapWindows, WINDOW_NAMES, windowAt, windowEndMs } from "./windows.ts";
 export interface QuotaPolicy {
   readonly limits: Limits;
   /**
-   * Grows with every change of the key. The limits of an older revision than the limiter state's are
-   * ignored. Those of an equal one apply, because a deployment can change the limits of a plan.
+   * Grows with every change of the key. Limits of a smaller revision than the limiter state's are
+   * ignored. Limits of the same revision apply, because a deployment can change those of a plan.
    */
   readonly revision: number;
   /** The number of resets of the key. A larger number than the limiter state's empties the state. */
@@ -68,8 +68,8 @@ export interface Decided {
 }
 
 /**
- * An isolate's report of refusals from its memory to the key's Durable Object. With ages instead of
- * times, because their clocks may differ.
+ * An isolate's report of refusals from its memory to the key's Durable Object. Contains ages instead
+ * of times, because the two clocks may differ.
  */
 export interface WaitReport {
   /** Milliseconds since the wait began: an evicted Durable Object restores the wait from it. */

@@ -27,7 +27,7 @@ export function orderRoutes(queries: DatabaseQueries, lists: OrderLists, limiter
       const { result, sequence } = await cancelOrder(c.env.ORDERS, id, queries, {
         needsSequence: lists.areNearest,
       });
-      // Also if the order was cancelled earlier: that request may not have recorded it.
+      // Record a repeated cancellation too, because the first request may not have recorded it.
       if (sequence !== null && result !== "already_shipped") {
         lists.saw(c.get("apiKey").id, sequence);
         await limiter.recordCancellation(c.get("limitedKey"), sequence, {
