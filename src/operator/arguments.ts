@@ -64,7 +64,7 @@ export function parseName(text: string): string {
   );
 }
 
-/** Returns whether a text is one line of 1 to 100 characters, not only spaces. */
+/** Returns whether a text has 1 to 100 characters, not only spaces and no control characters. */
 export function isName(text: string): boolean {
   const characters = Array.from(text).length;
   const isOneLine = !/[\p{Cc}\p{Zl}\p{Zp}]/u.test(text);
@@ -85,7 +85,7 @@ export function parseTimeOrNever(text: string): Date | "never" {
   return text === "never" ? text : parseTime(text);
 }
 
-/** Returns a parser of durations up to `maxDays`, such as `90m`, `7d` or `0`, to milliseconds. */
+/** Returns a parser that converts durations of up to `maxDays`, such as `90m`, to milliseconds. */
 export function durationParser(maxDays: number): (text: string) => number {
   return (text) => {
     const { count, unit } = /^(?<count>\d{1,9})(?<unit>[smhd])$/.exec(text)?.groups ?? {};

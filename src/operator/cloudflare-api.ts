@@ -23,11 +23,11 @@ export class NotLoggedInError extends Error {}
 
 /** Thrown if Cloudflare's API refuses a call or does not respond. */
 export class CloudflareError extends Error {
-  /** Cloudflare's own message, with error codes and the HTTP status. */
+  /** Cloudflare's messages, error codes and HTTP status, or why there is no usable response. */
   readonly reason: string;
   /** The error codes in Cloudflare's response; empty if Cloudflare did not respond. */
   readonly codes: readonly number[];
-  /** True if Cloudflare refused the call, so it changed nothing. */
+  /** True if Cloudflare refused the call, so the call changed nothing. */
   readonly isRefusal: boolean;
 
   constructor(
@@ -58,7 +58,7 @@ export class CloudflareApi {
   }
 
   /**
-   * Logs in as wrangler would.
+   * Logs in with `CLOUDFLARE_API_TOKEN`, or else with wrangler's login.
    *
    * @throws {NotLoggedInError} if there is no login; an Error for the operator if the login has
    *   several accounts and `CLOUDFLARE_ACCOUNT_ID` is not set.
@@ -92,7 +92,7 @@ export class CloudflareApi {
     return this.#send(path, call, schema, ({ result }) => result);
   }
 
-  /** Posts to one of the analytics APIs, whose responses have no `result`, as `call` does. */
+  /** Posts to an analytics API, and returns its whole response. Throws the errors of `call`. */
   query<T>(path: string, schema: z.ZodType<T>, body: object | string): Promise<T> {
     return this.#send(path, { method: "POST", body }, schema, (answer) => answer);
   }

@@ -14,7 +14,7 @@ const SECRETS = new RegExp(`${SECRET_PREFIX}\\w+`, "gi");
 /** Matches a secret in an argument, but not a key's name that begins with `sord_`. */
 const SECRET_IN_ARGUMENT = new RegExp(`${SECRET_PREFIX}[a-z2-7]{20}`, "i");
 
-/** npm reads `--plan` as `-p -l -a -n`, and sets these. */
+/** The settings that npm sets for `--plan`, which npm reads as `-p -l -a -n`. */
 const NPM_PLAN_SETTINGS = ["parseable", "long", "all"];
 
 /** The command that runs, such as `npm run keys --`, for messages that repeat it. */
@@ -48,7 +48,7 @@ export class EndWithStatus extends Error {
   }
 }
 
-/** Refuses options that npm has kept, and reports an unknown option before all missing ones. */
+/** Refuses options that npm consumed, and reports an unknown option before missing options. */
 class CommandLine extends Command {
   override createCommand(name?: string): Command {
     return new CommandLine(name);
@@ -171,7 +171,7 @@ function npmSetting(long: string): string | undefined {
 }
 
 /**
- * Returns the line that the operator typed, for a message that recommends to repeat it.
+ * Returns the typed command line, for a message that tells the operator to repeat the command.
  *
  * @param changes options to add or replace: `true` adds one without a value, `false` removes it.
  */

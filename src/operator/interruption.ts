@@ -1,7 +1,7 @@
 /**
  * Runs `work` with a signal that SIGINT and SIGTERM abort, so that `work` can clean up.
  *
- * @param unfinished the rest of the message "ended by SIGINT before …", of the abort error.
+ * @param unfinished the end of the abort error's message, after "ended by SIGINT before".
  */
 export async function withInterruption<T>(
   unfinished: string,

@@ -1,11 +1,11 @@
 import type { Readable } from "node:stream";
 import { isSecret } from "../worker/api-keys/secret.ts";
 
-/** More than a secret with white space around it. */
+/** Reading stops after this many characters, more than a secret and white space have. */
 const MAX_INPUT_CHARACTERS = 1_000;
 
 /**
- * Reads a secret from standard input. Secrets are no arguments, because shells keep those.
+ * Reads a secret from standard input, not from an argument, because shells store arguments.
  *
  * @throws an Error for the operator if the input is not a secret.
  */

@@ -6,7 +6,7 @@ import { dirname } from "node:path";
  * Writes a file under a temporary name and renames it at the end, so a failure keeps the old file.
  * The new file has the permissions of the old one.
  *
- * @throws an Error for the operator if the path is a folder or in no folder; the error of `write`.
+ * @throws an Error if the path is a folder or its parent folder is missing; the error of `write`.
  */
 export async function replaceFile<T>(
   file: string,

@@ -11,13 +11,13 @@ export interface Settings {
   readonly worker: string;
   readonly databases: Readonly<Record<DatabaseName, string>>;
   readonly vars: Readonly<Record<string, unknown>>;
-  /** True if wrangler would attach a hostname and take it away from another Worker. */
+  /** True if a route has `custom_domain`: wrangler takes its hostname from other Workers. */
   readonly hasCustomDomain: boolean;
   /** The tag of the last migration of Durable Object classes. */
   readonly migrationTag: string | undefined;
-  /** When running Durable Objects change to a newly deployed version, as the API expects it. */
+  /** When running Durable Objects switch to a newly deployed version, in the API's format. */
   readonly codeUpdateStrategy: unknown;
-  /** The settings of the Worker that belong to no version, as the API expects them. */
+  /** The Worker's settings that apply to all of its versions, in the API's format. */
   readonly unversioned: Readonly<Record<string, unknown>>;
   readonly isOnWorkersDev: boolean;
   readonly crons: readonly string[];

@@ -2,7 +2,7 @@ import { styleText } from "node:util";
 import stringWidth from "string-width";
 
 const DEFAULT_WIDTH = 80;
-/** The smallest width to which a column is shortened. */
+/** The least number of terminal columns to which a table's column is shortened. */
 const LEAST_CUT_WIDTH = 12;
 const GAP = "  ";
 const INDENT = "    ";
@@ -162,8 +162,8 @@ function paint({ isAlarm }: Marked, text: string): string {
 
 /**
  * Fits a text into the width of the terminal. Lines without an indentation are wrapped as
- * paragraphs. An indented line stays a line: what does not fit continues below its last column, or
- * with a backslash if the line is a shell command.
+ * paragraphs. Indented lines are not joined. The overflow of an indented line continues below the
+ * line's last column. In a shell command, every line break follows a backslash.
  */
 export function wrapText(text: string): string {
   const width = terminalWidth();

@@ -2,8 +2,8 @@ import { mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from "node:f
 import { dirname, join, relative } from "node:path";
 
 /**
- * Writes files, by their paths, to a folder, and deletes its other files. Replaces only those that
- * changed, each with one atomic rename, because a running service may be serving them.
+ * Writes files to a folder by their relative paths, and deletes all other files in the folder.
+ * Replaces each changed file with an atomic rename, because a service may be serving the files.
  */
 export async function writeFolder(
   folder: string,

@@ -6,7 +6,7 @@ import { assembleExpansion } from "./expansion.ts";
 import { writeFolder } from "./folder.ts";
 import { siteFiles } from "./site.ts";
 
-/** wrangler.toml names its folder of assets, and the Worker imports its WebAssembly. */
+/** Contains the assets folder of `wrangler.toml`, and the WebAssembly that the Worker imports. */
 const DIST = join(import.meta.dirname, "../../../dist");
 
 const HELP = `

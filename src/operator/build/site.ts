@@ -8,7 +8,7 @@ import { machineReadableFiles } from "./machine-readable.ts";
 const PAGE = join(import.meta.dirname, "../../site");
 const API = join(import.meta.dirname, "../../../docs/api.md");
 
-/** Returns the static files of the service by their paths: the page, and files for programs. */
+/** Returns the static files of the service by path: the reference page, and files for programs. */
 export async function siteFiles(contact?: Contact): Promise<Map<string, string | Uint8Array>> {
   const origin = publicOrigin();
   // `npm run deploy` passes the var `LIST_READS` as an environment variable.
@@ -33,7 +33,7 @@ export async function siteFiles(contact?: Contact): Promise<Map<string, string |
   return files;
 }
 
-/** Renders the reference page. `hasNearReads` says that lists can be out of date. */
+/** Renders the reference page. With `hasNearReads`, the page says that lists can be stale. */
 export async function buildPage(document: string, hasNearReads = false): Promise<string> {
   // Node cannot run JSX. So esbuild bundles the page's source, and a data URL imports the bundle.
   const program = await bundle({
@@ -68,9 +68,9 @@ async function bundle(options: BuildOptions): Promise<Uint8Array> {
 }
 
 /**
- * Returns the public address of a deployment, or "" (docs/operating.md, Deploying).
+ * Returns the address in `PUBLIC_URL`, or "" if there is none (docs/operating.md, Deploying).
  *
- * @throws an Error for the operator if the address is more than a scheme and a host.
+ * @throws an Error for the operator if the address is not a scheme and a host only.
  */
 export function publicOrigin(url = process.env["PUBLIC_URL"] ?? ""): string {
   if (url === "") return "";

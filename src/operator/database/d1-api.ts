@@ -26,7 +26,7 @@ export interface D1Query {
 /** The effect of a statement on the database. `stores once` is an idempotent write. */
 export type Change = "reads" | "stores once" | "writes";
 
-/** Matches transient failures of the network and of Cloudflare, with those that D1 documents. */
+/** Matches transient failures of the network and Cloudflare, including those that D1 documents. */
 const TRANSIENT =
   /no answer|malformed answer|fetch failed|Network connection lost|D1 DB is overloaded|caused object to be reset|D1 DB reset because its code was updated|\[code: 971\]|\(HTTP (?:429|5\d\d)\)/;
 /** Matches transient failures that happen before D1 begins to run a statement. */
@@ -65,7 +65,7 @@ export function connect(target: RemoteTarget): Promise<Connection> {
 }
 
 /**
- * Sends a query, whose statements D1 runs in one transaction. Returns the rows of the first one.
+ * Sends SQL statements, which D1 runs in one transaction. Returns the first statement's rows.
  *
  * @throws {CloudflareError} if Cloudflare refuses the query or does not respond.
  */
@@ -97,7 +97,7 @@ export interface Restoration {
   readonly previousBookmark: string;
 }
 
-/** Restores a whole database to the state of a bookmark. D1 cancels all queries that are running. */
+/** Restores a whole database to the state of a bookmark. D1 cancels all running queries. */
 export async function restoreBookmark(
   { api, path }: Connection,
   bookmark: string,
@@ -110,7 +110,7 @@ export async function restoreBookmark(
 }
 
 /**
- * Retries a call after transient failures; a write that is not idempotent only if it never began.
+ * Retries a call after transient failures. Retries `writes` only if D1 did not begin to run them.
  *
  * @throws an Error that describes the last failure for the operator.
  */

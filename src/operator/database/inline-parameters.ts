@@ -1,14 +1,14 @@
 import { inspect } from "node:util";
 import type { Sql } from "sql-template-tag";
 
-/** Also matches strings, quoted names and comments, in which `?` is mere text. */
+/** Matches parameters, and strings, quoted names and comments, in which `?` is mere text. */
 const QUOTED_OR_PARAMETER = /'[^']*'|"[^"]*"|`[^`]*`|\[[^\]]*\]|--[^\n]*|\/\*[^]*?\*\/|\?\d*/g;
 
 /**
  * Replaces the parameters of a statement by SQL literals, for interfaces that accept no parameters.
  *
- * @throws {TypeError} if the number of parameters is wrong, or one has no exact literal: a number
- *   that is not finite, a text with NUL or half a surrogate pair, or a value of another type.
+ * @throws {TypeError} if parameters are numbered, missing or left over, or if a value has no exact
+ *   literal: a number that is not finite, a text with NUL or half a surrogate pair, another type.
  */
 export function inlineParameters({ sql, values }: Pick<Sql, "sql" | "values">): string {
   let next = 0;

@@ -12,10 +12,10 @@ export const LAYOUT_VERSION = "v3";
 /** The class of the Durable Objects in which wrangler keeps local databases. */
 const DATABASE_CLASS = "miniflare-D1DatabaseObject";
 
-/** The binding of the only database of a store that an earlier version created. */
+/** The binding of the single database that an earlier version of the service used. */
 const SINGLE_DATABASE = "DB";
 
-/** Returns whether a folder has a store of this version or of an earlier one. */
+/** Returns whether a folder has a store of this or an earlier version of the service. */
 export function isStore(folder: string): boolean {
   const files = DATABASE_NAMES.map((name) => databaseFile(folder, name));
   return files.some((file) => existsSync(file)) || hasSingleDatabase(folder);

@@ -30,8 +30,8 @@ export async function openLocalStore(persistTo: string): Promise<LocalStore> {
 }
 
 /**
- * Opens the file of workerd's D1 directly, because workerd takes a second to start, and applies
- * pending migrations. The service may run on the same store (see `retryWhileBusy`).
+ * Opens the SQLite file of workerd's D1 directly, because workerd takes a second to start. Applies
+ * pending migrations. The service may use the same store meanwhile (see `retryWhileBusy`).
  *
  * @param persistTo the folder of the store. Creates the folder if it is missing.
  * @throws an Error if the folder cannot be created, if an earlier version of the service created
@@ -80,12 +80,12 @@ async function openMigrated(file: string, name: DatabaseName) {
   }
 }
 
-/** Applies the pending migrations in one transaction, without wrangler, which takes seconds to start. */
+/** Applies pending migrations in one transaction. Wrangler would take seconds to start. */
 async function migrate(sqlite: DatabaseSync, database: DatabaseName): Promise<void> {
   const migrations = readMigrations(database);
   const known = await retryWhileBusy(async () => appliedMigrations(sqlite));
   if (migrations.every(({ name }) => known.has(name))) return;
-  // As in workerd: a transaction of one process does not block reads of another one.
+  // With WAL, as in workerd, a transaction of one process does not block reads of another.
   await retryWhileBusy(async () => sqlite.exec("PRAGMA journal_mode = WAL"));
   await inTransaction(sqlite, () => {
     // Another process may have applied migrations before this transaction began.

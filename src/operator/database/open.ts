@@ -60,7 +60,7 @@ export async function useDatabase<T>(
   else if (!hasStore({ env, persistTo })) {
     process.stderr.write(`Making a new store in ${resolve(persistTo)}.\n`);
   }
-  // Imported on demand, because a command needs only one of the two.
+  // Imported on demand, because a command needs only one of the two modules.
   const database =
     env === undefined
       ? await (await import("./local.ts")).openLocalDatabase(persistTo, name)

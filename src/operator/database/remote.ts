@@ -22,8 +22,8 @@ const MAX_STATEMENT_BYTES = 100_000;
 /** The end of every SQL statement. The line break ends a comment on the statement's last line. */
 const END = "\n;";
 /**
- * A transaction of up to this many bytes and statements is sent as one query, which D1 ends after
- * 30 seconds. D1 imports a larger one as a file, in which each statement may take 30 seconds.
+ * A transaction of up to this many bytes and statements is sent as one query, which D1 aborts after
+ * 30 seconds. D1 imports a larger transaction as a file, in which each statement has 30 seconds.
  */
 const MAX_QUERY_BYTES = 65_536;
 const MAX_QUERY_STATEMENTS = 9;
@@ -78,8 +78,8 @@ async function importFile(target: RemoteTarget, sql: string): Promise<void> {
 }
 
 /**
- * Applies the pending migrations of a deployed database, each in one transaction. After each one,
- * reads whether it is recorded, because an answer of Cloudflare can be lost.
+ * Applies each pending migration of a deployed database in one transaction. Then checks that the
+ * migration is recorded, because Cloudflare's response can be lost.
  *
  * @throws an Error for the operator if a migration is not recorded afterwards.
  */

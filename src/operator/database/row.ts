@@ -2,7 +2,7 @@ import sql, { join, raw, Sql } from "sql-template-tag";
 
 /**
  * A row to be stored. A field such as `createdAt` is the column `created_at`. Times are stored in
- * Unix milliseconds, and objects as JSON. SQL stays as it is.
+ * Unix milliseconds, and objects as JSON. A value of type `Sql` is an expression.
  */
 type Row = Readonly<Record<string, unknown>>;
 
@@ -24,7 +24,7 @@ function columnsOf(row: Row): (readonly [name: string, value: unknown])[] {
   });
 }
 
-/** Returns a value as it is stored, to be inserted into a statement. */
+/** Converts a value to a parameter of a statement, or to an SQL expression. */
 export function toSql(value: unknown): unknown {
   if (value === null || value instanceof Sql) return value;
   if (value instanceof Date) return value.getTime();

@@ -17,7 +17,7 @@ const TYPESCRIPT_PACKAGE = createRequire(import.meta.url).resolve("typescript/pa
 const TSC = join(dirname(TYPESCRIPT_PACKAGE), "bin", "tsc");
 const MAX_FILES_NAMED = 5;
 
-/** Returns the checks on this machine. CI deploys only a commit that has passed the tests. */
+/** Returns the checks on this machine. They run no tests: CI deploys only tested commits. */
 export function localChecks(env: RemoteEnvironment, folder = PROJECT_ROOT): Step[] {
   const workTree: Step = {
     title: "Check that everything is committed",
@@ -54,8 +54,8 @@ export async function labelCommit(folder = PROJECT_ROOT): Promise<VersionLabel> 
 }
 
 /**
- * @throws an Error if staging does not serve this commit, or has not tried it, or if the commit does
- *   not contain the one that production serves, which a late deployment would undo.
+ * @throws an Error unless staging serves this commit, the commit has passed its trial there, and it
+ *   contains the commit that production serves, which the deployment would otherwise undo.
  */
 export async function checkCommit(
   api: CloudflareApi,
@@ -138,7 +138,7 @@ export async function checkLiveWorker(
   }
 }
 
-/** Requires that D1 replicates an existing orders database, and returns how to switch that off. */
+/** Throws if an existing orders database is not replicated. Returns how to end the replication. */
 export async function checkReplication(
   api: CloudflareApi,
   { databases: { orders } }: Settings,

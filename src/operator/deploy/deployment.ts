@@ -38,13 +38,13 @@ const schedulesSchema = z.object({ schedules: z.array(z.object({ cron: z.string(
 
 interface Plan {
   readonly check: Step;
-  /** Returns the steps. A dry run without a login calls it without running `check` before. */
+  /** Returns the steps. A dry run without a login calls `steps` without running `check` first. */
   readonly steps: () => Step[];
 }
 
 /**
- * Runs all checks, which change nothing, and then the steps. If the signal is aborted, the next one
- * fails.
+ * Runs all checks, which change nothing, and then the steps. If the signal is aborted, the next
+ * check or step fails.
  *
  * @throws an Error that names the failed step and those that did not run, and says how to continue.
  */
@@ -99,8 +99,8 @@ export async function deploy(options: DeployOptions, signal: AbortSignal): Promi
 }
 
 /**
- * Plans the first roll-out of an environment. The check accepts existing empty databases, so that an
- * interrupted first roll-out can be repeated.
+ * Plans the first roll-out of an environment. The check accepts existing empty databases, so that
+ * the operator can repeat an interrupted first roll-out.
  */
 function planFirstVersion(rollOut: RollOut): Plan {
   const { env, settings, api, label, domain, location, jurisdiction } = rollOut;
@@ -189,8 +189,8 @@ function planFirstVersion(rollOut: RollOut): Plan {
 }
 
 /**
- * Plans the deployment of a further version. Until it has been tried, the one before receives all
- * traffic, with databases that are already migrated.
+ * Plans the deployment of a further version. Until a trial of it has passed, the previous version
+ * receives all traffic, and uses the migrated databases.
  */
 function planNextVersion(rollOut: RollOut): Plan {
   const { env, settings, api, label, domain } = rollOut;
@@ -242,7 +242,7 @@ function planNextVersion(rollOut: RollOut): Plan {
       run: () => divide({ [version]: 100 }, message),
       ifItFails: goBack,
     },
-    // Tries the version again, because Durable Objects run it only once it receives all traffic.
+    // A second trial, because Durable Objects run a version only once it receives all traffic.
     {
       title: "Try the new version with all traffic",
       run: async () => {

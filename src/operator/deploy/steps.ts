@@ -26,7 +26,7 @@ export interface RollOut extends DeployOptions {
   readonly label: VersionLabel;
   /** The check that the orders database is replicated; empty without near reads. */
   readonly replicationChecks: readonly Step[];
-  /** Aborted by SIGINT and SIGTERM. A trial then nevertheless revokes its key. */
+  /** Aborted by SIGINT and SIGTERM. An aborted trial still revokes its key. */
   readonly signal: AbortSignal;
 }
 
@@ -34,8 +34,8 @@ export interface Step<T = void> {
   readonly title: string;
   readonly run: () => Promise<T>;
   /**
-   * Says in the error message what was changed. The default is "Nothing was changed." A function may
-   * roll back the deployment before it returns the text.
+   * The part of the error message that says what was changed, by default "Nothing was changed." A
+   * function may roll back the deployment before it returns the text.
    */
   readonly ifItFails?: string | (() => string | Promise<string>);
   /** The command line that continues after a failure; by default the typed line. */
@@ -50,7 +50,7 @@ export async function runSteps(steps: readonly Step[], signal: AbortSignal): Pro
   }
 }
 
-/** Prints a title and runs the step. @throws an Error that names the failed and the `next` steps. */
+/** Prints the title and runs a step. @throws an Error that names this step and the `next` steps. */
 export async function runStep<T>(
   { title, run, ifItFails = "Nothing was changed.", again = typedLine() }: Step<T>,
   signal: AbortSignal,

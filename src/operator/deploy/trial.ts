@@ -5,7 +5,7 @@ import { print, type RollOut } from "./steps.ts";
 
 const PAUSE_MS = 2_000;
 const REQUEST_TIMEOUT_MS = 10_000;
-/** The simultaneous requests that must reach a version, because its machines start one by one. */
+/** This many simultaneous requests must reach a version, because machines adopt it one by one. */
 const CONFIRMATIONS = 5;
 
 /**

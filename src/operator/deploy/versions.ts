@@ -29,7 +29,7 @@ const NO_SUCH_WORKER = [10007, 10090];
 
 /**
  * The end of a deployment's message, which records that the version has passed its trial with all
- * traffic. Every other deployment, also a rollback, ends the record.
+ * traffic. A later deployment without this ending, such as a rollback, clears the record.
  */
 export const PASSED_TRIAL = ", which has passed its trial";
 
@@ -92,11 +92,11 @@ export async function findLiveVersion(
 }
 
 /**
- * Divides the traffic of a Worker between versions, up to three times. Afterwards reads what is
- * deployed, because an answer of Cloudflare can be lost.
+ * Divides the traffic of a Worker between versions, in up to three attempts. Each attempt then
+ * reads what is deployed, because Cloudflare's response can be lost.
  *
- * @param shares percentages by version id. A version with 0 can be tried, but gets no other traffic.
- * @throws an Error if the traffic is not divided like this afterwards, or nobody knows.
+ * @param shares percentages by version id. A version with 0 gets only requests that select it.
+ * @throws an Error if the latest deployment is another one afterwards, or cannot be read.
  */
 export async function deployVersions(
   api: CloudflareApi,
@@ -166,7 +166,7 @@ async function upload(
     value === undefined ? [] : [`--${name}=${value}`],
   );
   await runWrangler([...command, "--env", env, ...labels], {
-    // The build of the reference page learns of near reads from LIST_READS.
+    // The build of the reference page reads LIST_READS, to say whether lists can be stale.
     env: { LIST_READS: String(LIST_READS), ...variables },
     isShielded: true,
   });

@@ -5,7 +5,7 @@ import type { KeyDetails } from "./key-details.ts";
 import { generateKeyId, generateSecret } from "./secret.ts";
 
 const VERIFICATION = "Verification";
-/** When the key of a verification expires. A verification takes two minutes. */
+/** The lifetime of the key of `npm run verify`, which takes two minutes. */
 const VERIFICATION_MS = 10 * 60_000;
 
 export interface NewKeySettings {
@@ -56,7 +56,7 @@ export function rotateApiKey(current: KeyDetails, formerEndsAt: Date, now: Date)
 
 function newSecret() {
   const key = generateSecret();
-  // The last four characters are part of the checksum.
+  // The last four characters belong to the checksum, not to the random part.
   return { key, hash: hashSecret(key), lastFour: key.slice(-4) };
 }
 
@@ -65,7 +65,7 @@ export function revokeApiKey(current: KeyDetails, now: Date): KeyDetails {
   return { ...current, revokedAt: current.revokedAt ?? now };
 }
 
-/** Returns the key with one more reset, at which `decide` clears both windows and lifts a ban. */
+/** Returns the key with one more reset, so that its limiter forgets both windows and bans. */
 export function resetApiKey(current: KeyDetails): KeyDetails {
   return { ...current, resets: current.resets + 1, bannedUntil: null };
 }

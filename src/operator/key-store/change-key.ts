@@ -52,8 +52,8 @@ export async function changeKey(
   });
 }
 
-// If the transaction fails, looks the keys up, because the connection may have been lost after the
-// transaction: the secret of a stored key must be printed.
+// After an error, looks the keys up: perhaps only the connection failed, after the transaction. The
+// caller must print the secrets of stored keys.
 async function store(
   database: StoreDatabase,
   statements: readonly Sql[],

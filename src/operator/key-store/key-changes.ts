@@ -40,8 +40,8 @@ export function creation(key: KeyDetails, actor: string): Sql[] {
 }
 
 /**
- * Returns the statements that replace the key `before` by `after` and record the change. If the stored
- * key is no longer `before`, their transaction fails with an error that `isOvertaken` recognizes.
+ * Returns the statements that replace the key `before` by `after` and record the change. If the key
+ * has changed since `before`, their transaction fails with an error that `isOvertaken` recognizes.
  *
  * @param after has the next revision, by which limiters recognize the newer key.
  */
@@ -73,8 +73,8 @@ export function isOvertaken(error: Error): boolean {
   return error.message.includes("NOT NULL constraint failed: key_changes.key_id");
 }
 
-// Keeps the hash of the replaced secret until its end. Earlier secrets end no later. Deletes the
-// hashes that have ended.
+// Keeps the hash of the replaced secret until that secret expires. Earlier secrets expire no later.
+// Deletes the hashes of expired secrets.
 function formerHashes(
   { id: keyId, hash, lastFour }: KeyDetails,
   { formerKeyEnds }: KeyDetails,
@@ -91,7 +91,7 @@ function formerHashes(
   ];
 }
 
-/** Returns the fields in which a key differs from `before`; of a new key, all that are set. */
+/** Returns the recorded fields that differ between two keys; for a new key, all set fields. */
 export function differences(before: KeyDetails | undefined, after: KeyDetails): KeyChangeDetails {
   const former = before && toSettingsJson(before);
   const current = toSettingsJson(after);

@@ -16,7 +16,7 @@ export type Database = Pick<StoreDatabase, "all">;
 
 /** A key as the operator sees it: with its rotations and its ban. */
 export interface KeyDetails extends ApiKey {
-  /** The last four characters of the secret; `null` if it is older than the column `last_four`. */
+  /** The last four characters of the secret; `null` if the secret is older than this field. */
   readonly lastFour: string | null;
   /** When former secrets become or became invalid, in ascending order. */
   readonly formerKeyEnds: readonly Date[];
@@ -54,8 +54,8 @@ export async function listApiKeys(
   { plan, state, name, expiresUntil }: KeyFilter,
   now: Date,
 ): Promise<KeyDetails[]> {
-  // Filters in JavaScript, so that each state is defined once. SQLite also ignores the case of ASCII
-  // letters only.
+  // Filters in JavaScript, which already defines the states, and ignores the case of all letters.
+  // SQLite ignores the case of ASCII letters only.
   const keys = await selectKeys(database, empty);
   return keys.filter(
     (key) =>
@@ -122,7 +122,7 @@ function toTimes(json: string): Date[] {
   return times.sort((one, other) => one - other).map((ms) => new Date(ms));
 }
 
-/** Returns the SQL condition that a row of `key_bans` has neither ended nor been lifted. */
+/** Returns the SQL condition that a ban has neither ended at the time `at` nor been lifted. */
 export function isInForce(at: Date): Sql {
   return sql`ends_at > ${at.getTime()} AND lifted_at IS NULL`;
 }

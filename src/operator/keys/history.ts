@@ -36,7 +36,7 @@ interface HistoryOptions extends StoreCommandOptions {
   readonly limit: number;
 }
 
-/** A ban, which a limiter inserts into `key_bans` when it begins. */
+/** A ban. A limiter inserts each ban into `key_bans` when the ban begins. */
 interface Ban {
   readonly keyId: string;
   /** `null` if the key no longer exists. */

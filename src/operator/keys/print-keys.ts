@@ -3,7 +3,7 @@ import { onSameStore, printData, printJson } from "../command-line.ts";
 import { type KeyDetails, keyStateOrBan, toKeyJson } from "../key-store/key-details.ts";
 import { formatTable, formatTime, formatUpright, type Row } from "../terminal-text.ts";
 
-/** The most important column first. */
+/** The columns that a narrow terminal may leave out, the most important one first. */
 const OPTIONAL_COLUMNS = [
   "banned until",
   "expires",
@@ -16,7 +16,7 @@ const OPTIONAL_COLUMNS = [
   "created",
 ];
 
-/** Prints a key as JSON or as text on stdout, and before a text its `title` on stderr. */
+/** Prints a key on stdout as JSON, or as text after printing `title` on stderr. */
 export function printKey(key: KeyDetails, options: { json: boolean; title?: string }): void {
   const now = new Date();
   if (options.json) return printJson(toKeyJson(key, now));
@@ -25,8 +25,8 @@ export function printKey(key: KeyDetails, options: { json: boolean; title?: stri
 }
 
 /**
- * Prints a new secret on stdout, and its key on stderr; with `json`, both on stdout. If nobody reads
- * the secret, the command fails with a message that says what to do.
+ * Prints a new secret on stdout, and the key's details on stderr; with `json`, both on stdout. If
+ * nobody reads the secret, the command fails with a message that says what to do.
  */
 export function printSecret(secret: string, key: KeyDetails, options: { json: boolean }): void {
   const now = new Date();

@@ -12,7 +12,7 @@ import { printKey, printSecret } from "./print-keys.ts";
 
 const DEFAULT_GRACE = "24h";
 const MAX_GRACE_DAYS = 90;
-/** A shorter grace asks for confirmation, because clients have little time to change their key. */
+/** Rotating with a shorter grace period needs confirmation: clients must change their key soon. */
 const SHORT_GRACE_MS = 3_600_000;
 const parseGrace = durationParser(MAX_GRACE_DAYS);
 
@@ -99,7 +99,7 @@ export function defineRotate(command: Command): void {
     .action(rotate);
 }
 
-/** @param options with the grace in milliseconds. */
+/** @param options `grace` is how long the former secret stays valid, in milliseconds. */
 async function rotate(id: string, options: LastingOptions & { grace: number }): Promise<void> {
   let secret = "";
   const key = await useDatabase(options, "keys", async (database) => {

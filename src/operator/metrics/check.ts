@@ -56,7 +56,7 @@ const thresholdsSchema = z.strictObject({
   degradedPercent: figure.max(100),
   p95Ms: figure,
   refusedPercent: figure.max(100),
-  // The query `banned` returns at most 50 keys, so their number is never above 50.
+  // The query `banned` returns at most 50 keys, so no number exceeds a threshold of 50.
   bannedKeys: figure.max(49),
   dollarsPerDay: figure,
 });
@@ -167,7 +167,7 @@ async function measure({ env, hours, url }: CheckOptions): Promise<Measures> {
   };
 }
 
-/** Describes each answer of `/healthz` that is not healthy. */
+/** Describes each address whose `/healthz` does not answer with 200. */
 async function askHealth(addresses: readonly string[]): Promise<string[]> {
   const faults = addresses.map(async (address) => {
     const url = `${address}/healthz`;

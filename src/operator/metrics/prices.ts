@@ -61,11 +61,11 @@ function gigabyte(title: string, dollars: number, included: number) {
 }
 
 /**
- * Calculates what the use of the account in the last 24 whole hours would cost if the plan included
- * no free use, without logs, data points and storage, and which item costs most.
+ * Calculates the cost of the account's use in the last 24 whole hours, and the costliest item.
+ * Ignores the included use of the plan. Leaves out logs, data points and storage.
  */
 export async function costOfLastDay(api: CloudflareApi, now: Date) {
-  // Cloudflare has the use of databases only by the hour.
+  // Cloudflare reports the use of databases by the hour only.
   const toMs = Math.floor(now.getTime() / HOUR_MS) * HOUR_MS;
   const [from, to] = [toMs - DAY_MS, toMs].map((ms) => new Date(ms).toISOString());
   const account = api.account.replace("/accounts/", "");

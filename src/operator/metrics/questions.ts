@@ -17,9 +17,9 @@ function columns<Name extends string>(kind: string, names: readonly Name[]) {
 
 interface Scope {
   readonly environment: RemoteEnvironment;
-  /** The length of the counted time, in hours. */
+  /** The length of the period whose requests are counted, in hours. */
   readonly hours: number;
-  /** How many hours ago the counted time ends; by default now. */
+  /** How many hours ago the period ends; by default 0. */
   readonly hoursAgo?: number;
   /** Counts only requests with this key. */
   readonly keyId?: string | undefined;
@@ -39,8 +39,8 @@ const { keyId, route, method, code, plan, window, region, degraded, servedBy } =
 const { status, durationMs, limit, remaining, represents } = COLUMNS;
 
 /**
- * The number of requests that a row represents. Cloudflare samples rows, and the service samples
- * requests without a valid key, by the column `represents`, which is 0 in rows older than the column.
+ * The number of requests that a row represents. Cloudflare samples rows. The service samples
+ * requests without a valid key, and counts them in `represents`, which is 0 in older rows.
  */
 const WEIGHT = `_sample_interval * if(${represents} > 1, ${represents}, 1)`;
 
@@ -48,7 +48,7 @@ const REQUESTS = `SUM(${WEIGHT})`;
 
 const requestsWhere = (condition: string): string => `SUM(if(${condition}, ${WEIGHT}, 0))`;
 
-/** Weighted by Cloudflare's sampling only, because a weight must be an integer column. */
+/** Weights rows by Cloudflare's sampling only, because the weight must be an integer column. */
 const quantile = (level: number): string =>
   `ROUND(quantileExactWeighted(${level})(${durationMs}, _sample_interval), 0)`;
 
@@ -144,8 +144,8 @@ const answerSchema = z.object({
 });
 
 /**
- * Returns the rows of a statement of Workers Analytics Engine, their columns in its order. Numbers are
- * numbers, although the API sends 64-bit integers as strings.
+ * Runs a statement on Workers Analytics Engine. Returns rows with columns in the statement's
+ * order. Converts 64-bit integers to numbers, because the API sends them as strings.
  */
 export async function querySqlApi(api: CloudflareApi, sql: string) {
   const path = `${api.account}/analytics_engine/sql`;
