@@ -80,6 +80,15 @@ test.each([1, 5])(
   },
 );
 
+test("etaSeconds expects no more requests at once than there are orders", async () => {
+  const client = clientOf(new LimitedService(1_000, 1_000, () => 5_000));
+  const etas: number[] = [];
+  const onProgress = ({ etaSeconds }: BatchProgress) => etas.push(etaSeconds);
+  await settled(client.cancelOrders(ids(5), { concurrency: 100, onProgress }));
+  // The first request goes alone. The other four take 10 seconds each, on five connections.
+  expect(etas[0]).toBe(8);
+});
+
 test("no request is refused, with any latency, limits and concurrency", async () => {
   const random = seededRandom(42);
   for (let seed = 1; seed <= 20; seed += 1) {

@@ -214,7 +214,7 @@ describe.skipIf(chromium === undefined)("the reference page", () => {
     for (const [id, answer] of [
       ["1001", /order_not_found/],
       ["9223372036854775807", /^$/],
-      ["not/an id", /int64/],
+      ["not/an 'id'", /int64/],
     ] as const) {
       await page.getByRole("textbox", { name: "orderId" }).fill(id);
       await page.getByRole("button", { name: "Cancel order", exact: true }).click();
@@ -222,6 +222,8 @@ describe.skipIf(chromium === undefined)("the reference page", () => {
       await expectText(page, ".status-line", new RegExp(`DELETE .*${encodeURIComponent(id)}`));
       await expectText(page, "#body", answer);
     }
+    await page.getByRole("button", { name: "Copy as curl" }).click();
+    expect(await clipboard(page)).toMatch(/ 'http[^ ]*not%2Fan%20'\\''id'\\'''$/);
     await expectText(page, "tr:has(> :text-is('1001'))", /Is gone$/);
     await expectText(page, "tr:has(> :text-is('9223372036854775807'))", /Cancelled$/);
 
@@ -280,6 +282,7 @@ describe.skipIf(chromium === undefined)("the reference page", () => {
     expect(await page.locator("#wait-time").textContent()).toMatch(/^23:59:5\d$/);
     expect(await page.locator(MINUTE).getAttribute("data-level")).toBe("low");
     expect(await page.locator(`${MINUTE} .fill`).getAttribute("style")).toBe("width: 20%;");
+    expect(await page.locator(`${MINUTE} .track`).getAttribute("aria-valuenow")).toBe("12");
   });
 
   test("can be used by keyboard alone, with the focus always visible", async () => {
