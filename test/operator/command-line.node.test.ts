@@ -38,7 +38,7 @@ describe("wrong usage", () => {
       ["keys", "create", "--plan", "gold", "--name", "sord_shop"],
       "free, pro, business, enterprise",
     ],
-    [create("--per-minute", "5"), "fixed limits"],
+    [create("--per-minute", "5"), "fixed limits: --per-minute and --per-day are"],
     [create("--colour", "red"), "unknown option '--colour'"],
     [["keys", "create", "--nam", "N"], "unknown option '--nam'\n(Did you mean --name?)"],
     [["start", "--prot", "9000"], "unknown option '--prot'\n(Did you mean --port?)"],

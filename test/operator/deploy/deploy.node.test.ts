@@ -404,6 +404,7 @@ it("near reads stop a first roll-out after it has created the database, until it
   const again = await deployToStaging(...CREATE);
   expect(again).toMatchObject({ status: 1, stderr: expect.stringContaining(isOff) });
   expect(again.stderr).toContain("Nothing was changed.");
+  expect(again.stdout).toContain(`The database ${KEYS} exists already, and stays where it is.`);
   cloudflare.d1.find(ORDERS).replication = "auto";
   const { stdout } = await deploy(...lineToGoOn(stderr));
   expect(stdout).toMatch(/takes up to a day: PUT .*\n$/);

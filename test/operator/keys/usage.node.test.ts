@@ -91,6 +91,8 @@ describe("keys usage", () => {
     const expected = ["9", "0", "–"];
     const rows = await rowsOf("key_small", "--days", "3");
     expect(rows.map(([, admitted]) => admitted)).toEqual(expected);
+    const text = (await usage("key_small", "--days", "3")).stdout;
+    expect(text).toContain("–: nothing was reported.");
     await usageJson("key_small", "--days", "3", "--html", page);
     expect(cellsOf(await readFile(page, "utf8")).slice(0, 3)).toEqual(
       expected.map((admitted, index) => [dayText(2 - index), admitted]),
