@@ -1,3 +1,4 @@
+import type { Context } from "hono";
 import { createMiddleware } from "hono/factory";
 import type { AppEnv } from "../app-env.ts";
 import { type ApiFailure, writeError } from "../errors.ts";
@@ -14,29 +15,34 @@ const OVERLOADED: ApiFailure = {
   headers: { "Retry-After": String(OVERLOAD_PAUSE_MS / 1_000) },
 };
 
-/**
- * Counts an authenticated request against the limits of its key. Responds with 429 if a window is
- * full or the key is banned, and with 503 if the key's limiter is overloaded.
- */
+/** Applies `limitRequest` to each request; only an admitted one reaches the next handler. */
 export function enforceLimits(limiter: Limiter) {
   return createMiddleware<AppEnv>(async function enforceLimitsMiddleware(c, next) {
-    const key = c.get("limitedKey");
-    const { decision, decidedBy } = await limiter.admit(key, {
-      objects: c.env.RATE_LIMITER,
-      requestId: c.get("requestId"),
-      waitUntil: (promise) => c.executionCtx.waitUntil(promise),
-    });
-    c.set("decidedBy", decidedBy);
-    // `Infinity` if unknown: only the key's Durable Object knows cancellations on other isolates.
-    c.set(
-      "lastCancellation",
-      decidedBy === "object" ? (decision?.lastCancellation ?? 0) : Infinity,
-    );
-    c.set("quota", decision ?? closedQuota(key, OVERLOAD_PAUSE_MS, Date.now()));
-    if (decision === null) return writeError(c, OVERLOADED);
-    if (decision.admitted) return next();
-    return writeError(c, rateLimitError(decision, refusalReason(decision)));
+    return (await limitRequest(c, limiter)) ?? next();
   });
+}
+
+/**
+ * Counts an authenticated request against the limits of its key.
+ *
+ * @returns `null` if the request is admitted; 429 if a window is full or the key is banned; 503 if
+ *   the key's limiter is overloaded.
+ */
+export async function limitRequest(c: Context<AppEnv>, limiter: Limiter): Promise<Response | null> {
+  const key = c.get("limitedKey");
+  const { decision, decidedBy } = await limiter.admit(key, {
+    objects: c.env.RATE_LIMITER,
+    requestId: c.get("requestId"),
+    waitUntil: (promise) => c.executionCtx.waitUntil(promise),
+  });
+  c.set("decidedBy", decidedBy);
+  // `Infinity` if unknown: only the key's Durable Object knows cancellations on other isolates.
+  c.set("lastCancellation", decidedBy === "object" ? (decision?.lastCancellation ?? 0) : Infinity);
+  c.set("quota", decision ?? closedQuota(key, OVERLOAD_PAUSE_MS, Date.now()));
+  if (decision === null) return writeError(c, OVERLOADED);
+  return decision.admitted
+    ? null
+    : writeError(c, rateLimitError(decision, refusalReason(decision)));
 }
 
 function refusalReason(decision: Decision): string {
