@@ -50,8 +50,8 @@ export interface Decision extends Quota {
   /** `null` if further refusals cannot lead to a ban. */
   readonly strikes: StrikeForecast | null;
   /**
-   * The sequence number of the key's last cancellation in the last hour. Only the key's Durable
-   * Object sets it, with near reads.
+   * The sequence number of the key's last cancellation in the last hour, with near reads. The key's
+   * Durable Object omits it if there is none; no other limiter knows it.
    */
   readonly lastCancellation?: number;
 }

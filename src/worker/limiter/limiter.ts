@@ -74,7 +74,7 @@ export class Limiter {
     this.#fallback = new MemoryLimiter(bans, REMEMBERED_KEYS);
   }
 
-  /** Returns whether a remembered refusal shows that a request would certainly be refused. */
+  /** Returns whether a request would certainly be refused, as remembered here. Counts nothing. */
   isRefusing(key: LimitedKey): boolean {
     return this.#refusals.get(key.keyId)?.decisionAt(Date.now(), key) != null;
   }
@@ -143,7 +143,7 @@ export class Limiter {
     try {
       // All attempts have the same nonce, so that the Durable Object counts the requests once.
       const nonce = crypto.randomUUID();
-      // A Durable Object of an earlier version needs `bans`.
+      // A Durable Object of an earlier version needs `bans` and the empty list.
       const policy = { limits, revision, resets, bans: true };
       const decisions = await callObject(objects, key, this.#timeoutMs, (object) =>
         object.admit(policy, [], refusals, nonce, { requests: all.length, wait }),

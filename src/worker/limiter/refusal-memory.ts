@@ -43,7 +43,7 @@ export class RefusalMemory {
    */
   repeat(nowMs: number, policy: QuotaPolicy): Decision | null {
     const refusal = this.#standing(nowMs, policy);
-    if (refusal !== null && isStrike(refusal, nowMs)) {
+    if (refusal !== null && countsAsStrike(refusal, nowMs)) {
       const left = refusal.decision.strikes?.left ?? 0;
       const isMany = this.#strikes + 1 >= Math.min(Math.ceil(left / 2), MAX_UNREPORTED);
       const isOld = this.#strikes > 0 && nowMs - this.#oldestStrikeMs >= MAX_UNREPORTED_MS;
@@ -57,7 +57,7 @@ export class RefusalMemory {
     const refusal = this.#standing(nowMs, policy);
     if (refusal === null) return null;
     this.#refusals += 1;
-    if (isStrike(refusal, nowMs)) {
+    if (countsAsStrike(refusal, nowMs)) {
       if (this.#strikes === 0) this.#oldestStrikeMs = nowMs;
       this.#strikes += 1;
     }
@@ -108,7 +108,7 @@ export class RefusalMemory {
   }
 }
 
-function isStrike(refusal: Refusal, nowMs: number): boolean {
+function countsAsStrike(refusal: Refusal, nowMs: number): boolean {
   const { strikes } = refusal.decision;
   return strikes !== null && objectMs(refusal, nowMs) >= strikes.countFromMs;
 }

@@ -31,7 +31,7 @@ export type SegmentTexts = ReadonlyMap<string, string>;
 
 export interface Snapshot extends ListVersion {
   readonly servedBy: { readonly region: string | null; readonly isPrimary: boolean };
-  /** `null` if no request that shared the query needed the manifest. */
+  /** `null` if no request needed the manifest, or the list has one of the known versions. */
   readonly manifest: Manifest | null;
   /** The segments that memory lacked; if it lacked more than `maxMissing`, only the first of them. */
   readonly texts: SegmentTexts;

@@ -27,7 +27,6 @@ const ORDER_BYTES = 48;
 /** How long an isolate remembers what a key has seen; much longer than a replica can lag behind. */
 const SEEN_MS = 3_600_000;
 
-/** Thrown if a segment cannot be read as of the list's moment. */
 class ListMovedError extends Error {}
 
 /** Log events (docs/observability.md): three for a list that is cut off, the others for a 503. */
@@ -46,7 +45,7 @@ export interface ListRequest {
   readonly waitUntil: (promise: Promise<unknown>) => void;
 }
 
-interface SnapshotNeeds extends Pick<ListRequest, "knownVersions"> {
+interface RequestNeeds extends Pick<ListRequest, "knownVersions"> {
   /** The oldest usable sequence number; `Infinity` requires the primary database. */
   readonly atLeast: number;
 }
@@ -67,7 +66,7 @@ export class OrderLists {
   readonly #reader: ListReader;
   readonly #expander: OrderExpander;
   readonly #sizes: ListSizes;
-  readonly #snapshots: BatchedQuery<SnapshotNeeds, Snapshot>;
+  readonly #snapshots: BatchedQuery<RequestNeeds, Snapshot>;
   readonly #underWay: ListsUnderWay;
   readonly #memory: SegmentMemory;
   /** The sequence number of the newest change that each key has seen, by the key's id. */
@@ -132,7 +131,7 @@ export class OrderLists {
   }
 
   #read({ knownVersions, database, waitUntil }: ListRequest, atLeast: number): Promise<Snapshot> {
-    const query = (requests: readonly SnapshotNeeds[]) => this.#query(database, requests);
+    const query = (requests: readonly RequestNeeds[]) => this.#query(database, requests);
     return this.#snapshots.read({ knownVersions, atLeast }, query, waitUntil);
   }
 
@@ -144,7 +143,7 @@ export class OrderLists {
     return { version, body: this.#body(manifest, texts, request) };
   }
 
-  async #query(database: D1Database, requests: readonly SnapshotNeeds[]): Promise<Snapshot> {
+  async #query(database: D1Database, requests: readonly RequestNeeds[]): Promise<Snapshot> {
     const atLeast = Math.max(...requests.map((request) => request.atLeast));
     const held = this.#memory.manifest;
     const segmentVersions = this.#memory.versions;
@@ -162,6 +161,7 @@ export class OrderLists {
         maxMissing: this.#sizes.missingWithManifest,
       });
       if (source !== database) return snapshot;
+      // Without a session, D1 always queries the primary, whether or not its result says so.
       return { ...snapshot, servedBy: { ...snapshot.servedBy, isPrimary: true } };
     };
     const isNewEnough = (found: Snapshot) => found.sequence >= atLeast;
@@ -202,23 +202,6 @@ export class OrderLists {
     // One piece of JSON is about twice as long as its shorthand.
     const reservation = this.#underWay.reserve(2 * sliceBytes + ownBytes);
     if (reservation === null) throw refusal(request, "order_lists_too_many");
-    const readGroup = async (group: readonly Segment[]) => {
-      // A local D1 runs on the Worker's thread. Yield first, so that queued output is flushed and
-      // other requests continue.
-      await pause(0);
-      const query = (source: StatementSource) => readSegments(source, manifest, group);
-      // A replica that is older than the manifest lacks segments.
-      const isUsable = ({ size }: SegmentTexts) => size === group.length;
-      const options = { isRepeatable: true };
-      const found = await this.#reader.read(request.database, query, isUsable, options);
-      if (found.size < group.length) {
-        throw new ListMovedError(
-          "A bulk change or a restore has replaced the orders while the list was sent.",
-        );
-      }
-      for (const [segment, text] of found) this.#memory.add(segment, text);
-      return found;
-    };
     const textBytes = [...texts.values()].reduce((sum, { length }) => sum + length, 0);
     const hasRoom = reservation.grow(textBytes);
     const orders = readInOrder(segments, {
@@ -228,8 +211,8 @@ export class OrderLists {
       reservation,
       ownBytes,
       sizes: this.#sizes,
-      read(group) {
-        const reading = readGroup(group);
+      read: (group) => {
+        const reading = this.#readGroup(request.database, manifest, group);
         // Keep the request alive until the query settles, even if the client disconnects.
         request.waitUntil(reading.catch(() => undefined));
         return reading;
@@ -243,6 +226,29 @@ export class OrderLists {
         if (error !== undefined) request.log(eventOf(error), error);
       },
     });
+  }
+
+  /** @throws {ListMovedError} if a segment can no longer be read as of the manifest's moment. */
+  async #readGroup(
+    database: D1Database,
+    manifest: Manifest,
+    group: readonly Segment[],
+  ): Promise<SegmentTexts> {
+    // A local D1 runs on the Worker's thread. Yield first, so that queued output is flushed and
+    // other requests continue.
+    await pause(0);
+    const query = (source: StatementSource) => readSegments(source, manifest, group);
+    // A replica that is older than the manifest lacks segments.
+    const isUsable = ({ size }: SegmentTexts) => size === group.length;
+    const options = { isRepeatable: true };
+    const found = await this.#reader.read(database, query, isUsable, options);
+    if (found.size < group.length) {
+      throw new ListMovedError(
+        "A bulk change or a restore has replaced the orders while the list was sent.",
+      );
+    }
+    for (const [segment, text] of found) this.#memory.add(segment, text);
+    return found;
   }
 
   /**
