@@ -68,6 +68,15 @@ test("each request that shares a query receives the result for the versions it a
   }
 });
 
+test("a list of many queries has every order once, above 2^53 too", async () => {
+  database.exec(`WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n LIMIT 200)
+    INSERT INTO orders (id) SELECT ${2n ** 53n} + i FROM n`);
+  const request = requestOf(seenThrough(() => undefined));
+  const lists = new OrderLists(new DatabaseQueries("orders", 1_000), expander);
+  const { body } = lists.answer(await lists.read(request), request);
+  expect(await new Response(body).text()).toBe(listOf(database));
+});
+
 setFlagsFromString("--expose-gc");
 const collectGarbage: () => void = runInNewContext("gc");
 
