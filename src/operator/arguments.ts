@@ -56,7 +56,6 @@ export function wholeNumberParser(max: number): (text: string) => number {
 /** Parses the value of an option such as `--limit`: a whole number from 1 to 999,999,999. */
 export const parseCount = wholeNumberParser(999_999_999);
 
-/** Parses the name of a key. */
 export function parseName(text: string): string {
   if (isName(text)) return text;
   throw new InvalidArgumentError(

@@ -69,7 +69,7 @@ class CommandLine extends Command {
     return parsed;
   }
 
-  /** Overrides a method of commander that is missing in its types. */
+  /** Names all missing options. Overrides a method that is missing in the types of commander. */
   missingMandatoryOptionValue(): never {
     const missing = this.options.filter(
       (option) => option.mandatory && this.getOptionValue(option.attributeName()) === undefined,
@@ -112,7 +112,8 @@ export async function runProgram(program: Command, args: readonly string[]): Pro
 /**
  * Runs a command. Prints the message of an error on stderr.
  *
- * @returns 0 for success, 1 for a failure, 2 for wrong usage, or the status of an `EndWithStatus`.
+ * @returns 0 for success, 1 for failure, 2 for wrong usage, 141 if nobody reads the output,
+ *   or the status of an `EndWithStatus`.
  */
 export async function exitStatus(program: Command, args: readonly string[]): Promise<number> {
   try {
@@ -141,7 +142,7 @@ function refuseSecrets(args: readonly string[]): void {
 
 /**
  * Refuses options that npm has kept for itself, because the operator typed them before `--`. npm
- * passes such options on as environment variables, and a value without `=` as an argument.
+ * turns such an option into an environment variable. A value without `=` becomes an argument.
  */
 function refuseKeptByNpm(options: readonly Option[]): void {
   const typed = running.getStore()?.args ?? [];
@@ -173,7 +174,7 @@ function npmSetting(long: string): string | undefined {
 /**
  * Returns the typed command line, for a message that tells the operator to repeat the command.
  *
- * @param changes options to add or replace: `true` adds one without a value, `false` removes it.
+ * @param changes options to set: `true` adds an option without a value, `false` removes the option.
  */
 export function typedLine(changes: Readonly<Record<string, string | boolean>> = {}): string {
   const { program, args } = running.getStore() ?? { program: "", args: [] };
@@ -203,8 +204,8 @@ export function quote(word: string): string {
 }
 
 /**
- * Prints data on stdout, and sets the exit status to 141 if nobody reads it. Commands write other
- * text to stdout directly, because losing it does not make the command fail.
+ * Prints data on stdout, and sets the exit status to 141 if nobody reads the data. Commands write
+ * other text to stdout directly, because the loss of such text is no failure.
  */
 export function printData(text: string): void {
   process.stdout.write(text, (error) => {
@@ -222,7 +223,6 @@ function withoutSecrets(message: string): string {
   return message.replaceAll(SECRETS, `${SECRET_PREFIX}…`);
 }
 
-/** Returns the message of an error for the operator. */
 export function errorMessage(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const { code = "", path }: NodeJS.ErrnoException = error;

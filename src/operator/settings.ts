@@ -11,11 +11,11 @@ export interface Settings {
   readonly worker: string;
   readonly databases: Readonly<Record<DatabaseName, string>>;
   readonly vars: Readonly<Record<string, unknown>>;
-  /** True if a route has `custom_domain`: wrangler takes its hostname from other Workers. */
+  /** True if a route has `custom_domain`: wrangler takes the hostname from other Workers. */
   readonly hasCustomDomain: boolean;
   /** The tag of the last migration of Durable Object classes. */
   readonly migrationTag: string | undefined;
-  /** When running Durable Objects switch to a newly deployed version, in the API's format. */
+  /** How soon running Durable Objects switch to a new version, in the API's format. */
   readonly codeUpdateStrategy: unknown;
   /** The Worker's settings that apply to all of its versions, in the API's format. */
   readonly unversioned: Readonly<Record<string, unknown>>;

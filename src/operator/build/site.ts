@@ -35,7 +35,7 @@ export async function siteFiles(contact?: Contact): Promise<Map<string, string |
 
 /** Renders the reference page. With `hasNearReads`, the page says that lists can be stale. */
 export async function buildPage(document: string, hasNearReads = false): Promise<string> {
-  // Node cannot run JSX. So esbuild bundles the page's source, and a data URL imports the bundle.
+  // Node cannot run JSX. So esbuild bundles the page's source, and Node imports it as a data URL.
   const program = await bundle({
     entryPoints: [join(PAGE, "page", "page.tsx")],
     platform: "node",

@@ -54,8 +54,8 @@ export async function labelCommit(folder = PROJECT_ROOT): Promise<VersionLabel> 
 }
 
 /**
- * @throws an Error unless staging serves this commit, the commit has passed its trial there, and it
- *   contains the commit that production serves, which the deployment would otherwise undo.
+ * @throws an Error unless staging serves this commit and its trial there has passed. Also throws if
+ *   the deployment would undo production's commit, because this commit does not contain it.
  */
 export async function checkCommit(
   api: CloudflareApi,

@@ -189,8 +189,8 @@ function planFirstVersion(rollOut: RollOut): Plan {
 }
 
 /**
- * Plans the deployment of a further version. Until a trial of it has passed, the previous version
- * receives all traffic, and uses the migrated databases.
+ * Plans the deployment of a new version. Until the new version has passed a trial, the previous
+ * version receives all traffic, and uses the migrated databases.
  */
 function planNextVersion(rollOut: RollOut): Plan {
   const { env, settings, api, label, domain } = rollOut;

@@ -24,7 +24,7 @@ export interface RollOut extends DeployOptions {
   readonly settings: Settings;
   readonly api: CloudflareApi;
   readonly label: VersionLabel;
-  /** The check that the orders database is replicated; empty without near reads. */
+  /** The check that the orders database is replicated; empty unless `LIST_READS` is `nearest`. */
   readonly replicationChecks: readonly Step[];
   /** Aborted by SIGINT and SIGTERM. An aborted trial still revokes its key. */
   readonly signal: AbortSignal;

@@ -22,7 +22,7 @@ export async function tryVersion(
   hasTraffic: boolean,
 ): Promise<void> {
   const overrides = { "Cloudflare-Workers-Version-Overrides": `${worker}="${version}"` };
-  // Requests with the header that selects a version do not show where other traffic goes.
+  // With traffic, omits the header that selects a version, to test where ordinary requests go.
   const healthHeaders = { "X-Version": version, ...(!hasTraffic && overrides) };
   const expectHealthy = () => expectHealthyVersion(address, version, healthHeaders);
   const isProduction = env === "production";
@@ -60,7 +60,7 @@ export async function tryVersion(
   throw new Error(`${address} breaks its promises:\n${broken.join("\n")}`);
 }
 
-/** Checks the version too, because Cloudflare may ignore the header that selects a new version. */
+/** Throws unless this version returns 200: Cloudflare may ignore the header that selects it. */
 async function expectHealthyVersion(
   address: string,
   version: string,

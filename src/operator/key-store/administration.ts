@@ -65,7 +65,7 @@ export function revokeApiKey(current: KeyDetails, now: Date): KeyDetails {
   return { ...current, revokedAt: current.revokedAt ?? now };
 }
 
-/** Returns the key with one more reset, so that its limiter forgets both windows and bans. */
+/** Returns the key with one more reset, so that its limiter forgets the windows and the bans. */
 export function resetApiKey(current: KeyDetails): KeyDetails {
   return { ...current, resets: current.resets + 1, bannedUntil: null };
 }

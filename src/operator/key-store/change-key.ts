@@ -52,8 +52,8 @@ export async function changeKey(
   });
 }
 
-// After an error, looks the keys up: perhaps only the connection failed, after the transaction. The
-// caller must print the secrets of stored keys.
+// After an error, looks the keys up: perhaps the connection failed after the transaction. Does not
+// throw if the keys are stored, because the caller must print their secrets.
 async function store(
   database: StoreDatabase,
   statements: readonly Sql[],

@@ -18,9 +18,9 @@ export type Database = Pick<StoreDatabase, "all">;
 export interface KeyDetails extends ApiKey {
   /** The last four characters of the secret; `null` if the secret is older than this field. */
   readonly lastFour: string | null;
-  /** When former secrets become or became invalid, in ascending order. */
+  /** The times at which former secrets become or became invalid, in ascending order. */
   readonly formerKeyEnds: readonly Date[];
-  /** When the last ban ends or ended, lifted bans excluded; `null` if there is none. */
+  /** The end of the last ban that was not lifted, even if past; `null` if there is none. */
   readonly bannedUntil: Date | null;
 }
 
@@ -54,8 +54,8 @@ export async function listApiKeys(
   { plan, state, name, expiresUntil }: KeyFilter,
   now: Date,
 ): Promise<KeyDetails[]> {
-  // Filters in JavaScript, which already defines the states, and ignores the case of all letters.
-  // SQLite ignores the case of ASCII letters only.
+  // Filters in JavaScript, because `keyStateOrBan` defines the states, and because SQLite ignores
+  // the case of ASCII letters only.
   const keys = await selectKeys(database, empty);
   return keys.filter(
     (key) =>

@@ -36,7 +36,7 @@ interface HistoryOptions extends StoreCommandOptions {
   readonly limit: number;
 }
 
-/** A ban. A limiter inserts each ban into `key_bans` when the ban begins. */
+/** A row of `key_bans`, which a limiter inserts when a ban begins. */
 interface Ban {
   readonly keyId: string;
   /** `null` if the key no longer exists. */

@@ -55,7 +55,7 @@ export async function exportOrders(
 ): Promise<Exported> {
   const existing = file === undefined ? undefined : await stat(file).catch(() => undefined);
   const isPipeOrDevice = existing !== undefined && !existing.isFile() && !existing.isDirectory();
-  // Writes directly to a pipe or device, because renaming a temporary file would replace it.
+  // Not for a pipe or device: renaming the temporary file would replace the device itself.
   if (file !== undefined && !isPipeOrDevice) {
     return replaceFile(file, (temporary) => writeFile(database, temporary, oneMoment));
   }

@@ -15,7 +15,7 @@ import {
 } from "./staging.ts";
 
 interface ImportOptions {
-  /** An import reuses the parts that an interrupted one stored. True fails if there are none. */
+  /** Every import reuses the parts that an interrupted one stored. True requires such parts. */
   readonly resume?: boolean;
   /** Ends the import, unless the database has begun to write to the table `orders`. */
   readonly signal?: AbortSignal;

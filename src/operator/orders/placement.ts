@@ -14,7 +14,7 @@ export interface Comparison {
   readonly unchanged: number;
 }
 
-/** The comparison of some parts. `line`: the first that would make a shipped order pending. */
+/** The comparison of some parts. `line`: the first line that makes a shipped order pending. */
 interface ComparedPart extends Omit<Comparison, "replaced"> {
   readonly line: number | null;
   /** The id of the order in `line`, in decimal. */
@@ -22,7 +22,7 @@ interface ComparedPart extends Omit<Comparison, "replaced"> {
   readonly total: number;
 }
 
-/** Consecutive parts of an import. The part `last` may not exist. */
+/** Consecutive parts of an import. The part `last` need not exist. */
 interface PartRange {
   readonly importId: string;
   readonly first: number;
@@ -32,7 +32,7 @@ interface PartRange {
 /**
  * An import of at least this share of the stored orders turns off the triggers and rebuilds all
  * segments. Rebuilding takes 0.1 µs per stored order, and every isolate then reads all orders
- * again, in 0.3 µs each. The triggers take 1 µs and write two rows per imported order.
+ * again, in 0.3 µs each. The triggers take 1 µs and write three rows per imported order.
  */
 const BULK_SHARE = 1 / 8;
 

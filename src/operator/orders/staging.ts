@@ -23,7 +23,7 @@ export interface StagedImport {
   readonly kind: SourceElement["kind"];
 }
 
-/** Returns a digest of orders and part size, so that equal ids have equal parts. */
+/** Returns a digest of orders and part size, so that imports with equal ids have equal parts. */
 export function importIdOf(orders: SortedOrders): string {
   const hash = createHash("sha256").update(String(IMPORT_SIZES.partCharacters));
   for (const text of orders.texts()) hash.update(text);
@@ -41,8 +41,8 @@ export async function readStoredParts(
 }
 
 /**
- * Stores those parts of an import that are not in `stored`, each with its own call, so that the
- * import needs little memory and the service can use the database between the calls.
+ * Stores those parts of an import that are not in `stored`, each with its own call. So the import
+ * needs little memory, and the service can use the database between the calls.
  *
  * @throws the reason of `signal` if `signal` is aborted, after storing the current part.
  */

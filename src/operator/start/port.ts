@@ -10,7 +10,7 @@ export function portBeside(port: number): string {
 }
 
 /**
- * Waits up to a second for a port of this machine, because an earlier service may still be ending.
+ * Waits up to a second until a port is free, because an earlier service may still be ending.
  *
  * @throws an Error for the operator if the port stays in use. Recommends the command `otherPort`.
  */

@@ -25,7 +25,7 @@ interface RestoreReport extends Restoration {
   readonly keys?: KeyDifferences | null;
 }
 
-/** Ids of keys: with an undone revocation, an undone rotation, no longer there, there again. */
+/** Ids of keys: revocation undone, rotation undone, key gone, key there again. */
 interface KeyDifferences extends Readonly<
   Record<"revived" | "rotatedBack" | "lost" | "back", readonly string[]>
 > {
@@ -153,8 +153,8 @@ async function settleRestoredKeys(
   const bookmark = { from: restoration.previousBookmark, to: restoration.bookmark };
   const records = [{ id: ALL_KEYS, details: { bookmark } }, ...(keys?.changed ?? [])];
   const wereReset = former?.filter(({ resets }) => resets > 0) ?? [];
-  // Other changes of a key only add 1 to its revision, so the time is larger than any revision,
-  // except after a restoration on a machine whose clock was ahead.
+  // Other changes of a key only add 1 to its revision, so the time is larger than any revision.
+  // The exception: an earlier restoration on a machine whose clock was ahead.
   const revision = (former ?? []).reduce(
     (largest, key) => Math.max(largest, key.revision + 1),
     at.getTime(),

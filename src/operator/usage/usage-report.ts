@@ -61,7 +61,7 @@ export interface DayFigures extends UsageTotals {
   /** True if every key has had time to report this day, so that the counts are final. */
   readonly isComplete: boolean;
   readonly reports: readonly (ReportedDay & Pick<ApiKey, "plan">)[];
-  /** The count of a key without a report: 0, or `null` while no key has reported but may do so. */
+  /** The count of a key without a report: 0, or `null` while the first report may still come. */
   readonly unreported: 0 | null;
 }
 
@@ -76,7 +76,7 @@ export function completeBy(now: Date): Date {
   return new Date(now.getTime() + REPORT_EVERY_MS);
 }
 
-/** Reads the usage on the last `count` days of all keys, or of one. Throws for an unknown `id`. */
+/** Reads the usage of all keys, or of one, on the last `count` days. Throws for an unknown `id`. */
 export async function readReport(
   database: Database,
   id: string | undefined,
@@ -165,7 +165,7 @@ function reportOn(
   };
 }
 
-/** Adds up the counts of several keys or days that are not `null`; `null` if all are `null`. */
+/** Adds up the known counts of several keys or days. A sum is `null` if all counts are `null`. */
 export function totalsOf(counted: readonly UsageTotals[]): UsageTotals {
   const sum = (name: keyof UsageTotals) => {
     const known = counted.map((counts) => counts[name]).filter((count) => count !== null);
@@ -175,8 +175,8 @@ export function totalsOf(counted: readonly UsageTotals[]): UsageTotals {
 }
 
 /**
- * Adds up the usage of keys on each day. If no key has reported a day, its counts are `null` until
- * an hour after the day, by which every report would have arrived, and then 0.
+ * Adds up the usage of keys on each day. If no key has reported a day, the day's counts are `null`
+ * for one more hour, in which reports may still arrive, and then 0.
  */
 export function figuresByDay({ days, keys }: UsageReport, now: Date): DayFigures[] {
   const reported = Map.groupBy(

@@ -55,7 +55,7 @@ interface Expected {
   readonly body?: string;
 }
 
-/** Returns the promise that the service answers each of these requests with this response. */
+/** Returns the `ServicePromise` that the service answers each request as expected. */
 export function answered(
   title: string,
   calls: readonly Call[],
@@ -91,7 +91,7 @@ export function expectThat(answer: Answer, condition: boolean, fault: string): v
  * Sends a request. The response must match the OpenAPI document, repeat `X-Request-Id`, and have
  * rate-limit headers that do not contradict each other.
  *
- * @throws {BrokenPromise} for another response, and {NoAnswerError} if none arrives completely.
+ * @throws {BrokenPromise} for any other response, and {NoAnswerError} if none arrives completely.
  * @throws {OtherVersionError} if another version than the wanted one responds.
  */
 export async function call(

@@ -30,7 +30,7 @@ const withKey = true;
 /** A request that returns 304 without a body, so even a long list costs little. */
 const UNCHANGED = { withKey, headers: { "If-None-Match": "*" } };
 
-/** The limits of the verification's key. An IP address has the same for failed authentications. */
+/** The limits of the verification's key, and of an IP address for failed authentications. */
 const { perMinute, perDay } = PLAN_LIMITS.free;
 const CHALLENGE = 'Bearer realm="store-orders"';
 const NO_KEY = unauthorized(CHALLENGE);
@@ -43,7 +43,7 @@ const CANCELLED = { status: 404, code: "order_not_found" };
  * The promises of docs/api.md and docs/limits.md, in the sequence in which they must be tried:
  *
  * - The many simultaneous requests come before all others with the key, because they need a new
- *   minute window. They fill it, so only promises without a key are tried until it has ended.
+ *   minute window. They fill the window, so only requests without the key follow until it ends.
  * - The revocation comes last, because it makes the key unusable.
  */
 export const PROMISES: readonly ServicePromise[] = [

@@ -17,7 +17,7 @@ export class Meters {
   readonly #subject = element("meters-subject", HTMLElement);
   #windows: readonly WindowQuota[] = [];
   #receivedMs = 0;
-  /** During a ban, the headers show 0 requests left in both windows until the ban ends. */
+  /** True during a ban: until it ends, the headers show 0 requests left in both windows. */
   #isBan = false;
 
   show(answer: Answer): void {

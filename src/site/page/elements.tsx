@@ -108,7 +108,7 @@ export function Samples({ name, label, samples }: SamplesProps) {
 
 interface HttpAnswersProps {
   readonly answer: Answer | undefined;
-  /** True shows every header that is always sent; false, those that not every response has. */
+  /** True shows the headers that are always sent; false shows those of only some responses. */
   readonly isComplete?: boolean;
   /** The code of the only error to show; all examples by default. */
   readonly code?: string;

@@ -8,7 +8,7 @@ import type { Reference } from "./reference.ts";
 /** The default configuration of bans. All times are in milliseconds. */
 export const { bans } = parseConfig({});
 
-/** The section about limits, waits and bans. The `picture` is an SVG with names for the times. */
+/** The section about limits and bans. The `picture` is an SVG with placeholders for times. */
 export function LimitsSection(props: { picture: string; errors: Reference["errors"] }) {
   const { picture, errors } = props;
   const graceSeconds = bans.graceMs / 1_000;

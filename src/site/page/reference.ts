@@ -90,7 +90,7 @@ function fieldsOf({ properties = {}, required = [] }: Schema): Field[] {
   }));
 }
 
-/** Returns the examples of a body as JSON, each with its error code; one without `body` for none. */
+/** Returns the examples of a body as JSON, with error codes; without a body, one empty example. */
 function examplesOf(
   content: Content | undefined,
 ): readonly { readonly code?: string; readonly message?: string; readonly body?: string }[] {
