@@ -1,7 +1,6 @@
 import type { Context } from "hono";
 import { createMiddleware } from "hono/factory";
 import type { AppEnv } from "../app-env.ts";
-import { isPreflight } from "./cross-origin.ts";
 import { writeError } from "../errors.ts";
 import type { AddressBudget } from "../limiter/address-budget.ts";
 import { rateLimitError } from "./enforce-limits.ts";
@@ -35,7 +34,7 @@ const WITHOUT_TOKEN: ReadonlySet<FailureReason> = new Set(["missing", "other_sch
 /**
  * Passes on requests with a valid API key. Any other request counts against the budget of its client
  * address, and receives a 401, or a 429 once the budget is used up (docs/limits.md, Failed
- * authentication). A CORS preflight is not counted, because browsers send it without a key.
+ * authentication).
  */
 export function authenticate(directory: ApiKeyDirectory, addresses: AddressBudget) {
   return createMiddleware<AppEnv>(async function authenticateMiddleware(c, next) {
@@ -47,13 +46,11 @@ export function authenticate(directory: ApiKeyDirectory, addresses: AddressBudge
       return next();
     }
     const reason = keyOrReason;
-    if (reason !== "missing" || !isPreflight(c.req.raw)) {
-      const decision = addresses.countFailure(c.req.raw);
-      c.set("quota", decision);
-      if (!decision.admitted) {
-        const refusal = "Too many requests without a valid API key from your address.";
-        return writeError(c, rateLimitError(decision, refusal));
-      }
+    const decision = addresses.countFailure(c.req.raw);
+    c.set("quota", decision);
+    if (!decision.admitted) {
+      const refusal = "Too many requests without a valid API key from your address.";
+      return writeError(c, rateLimitError(decision, refusal));
     }
     const challenge = WITHOUT_TOKEN.has(reason) ? CHALLENGE : `${CHALLENGE}, error="invalid_token"`;
     const headers = { "WWW-Authenticate": challenge };

@@ -35,7 +35,7 @@ export function crossOrigin(origins: ReadonlySet<string>) {
 }
 
 /** Returns whether a request is a CORS preflight (Fetch Standard, section CORS protocol). */
-export function isPreflight({ method, headers }: Request): boolean {
+function isPreflight({ method, headers }: Request): boolean {
   return (
     method === "OPTIONS" && headers.has("Origin") && headers.has("Access-Control-Request-Method")
   );

@@ -16,8 +16,10 @@ function corsHeaders({ headers }: Response): string[] {
   return [...headers.keys()].filter((name) => name.startsWith("access-control-"));
 }
 
-test("an OPTIONS request that is not a preflight without a key is counted", async () => {
+test("an OPTIONS request without a valid key is counted, unless it is an allowed preflight", async () => {
   for (const [vars, headers] of [
+    [VARS, { ...PREFLIGHT, Origin: "https://other.example" }],
+    [{}, PREFLIGHT],
     [{}, { "Access-Control-Request-Method": "DELETE" }],
     [{}, { Origin: APP }],
     [{}, { ...PREFLIGHT, Authorization: "Bearer x" }],
@@ -70,14 +72,9 @@ test("a preflight needs no key, is not counted, and calls no Durable Object and 
     });
   const bindings = { ORDERS: untouchable<D1Database>(), KEYS: untouchable<D1Database>() };
   const service = startService(VARS, { ...bindings, RATE_LIMITER: untouchable() });
-  for (const Origin of [APP, APP, "https://other.example"]) {
-    const headers = { ...PREFLIGHT, Origin };
-    const response = await service(`${LIST}/1`, { method: "OPTIONS", headers });
+  for (let times = 0; times < 2; times += 1) {
+    const response = await service(`${LIST}/1`, { method: "OPTIONS", headers: PREFLIGHT });
     expect(quotaOf(response)).toMatchObject({ remaining: 60, day: { remaining: 1_000 } });
-    if (Origin !== APP) {
-      await expectError(response, 401, "unauthorized");
-      continue;
-    }
     expect(response.status).toBe(204);
     expect(response.headers.get("Access-Control-Allow-Origin")).toBe(APP);
     expect(response.headers.get("Access-Control-Allow-Methods")).toBe("GET,HEAD,DELETE");
