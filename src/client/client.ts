@@ -22,7 +22,7 @@ import { type Call, send } from "./send.ts";
 
 export interface ListOptions extends CallOptions {
   /**
-   * If true, a loop receives the first order after the complete list is in memory, about 250 bytes
+   * If true, a loop gets the first order only after the complete list is in memory, about 250 bytes
    * per order. The client then retries the request if the list is incomplete. Default false.
    */
   readonly oneMoment?: boolean;
@@ -57,7 +57,7 @@ export interface StoreOrdersClient {
   listOrders(options?: ListOptions): OrderList;
 
   /**
-   * Cancels an order that has not shipped. After an error other than an ApiError, the order may
+   * Cancels an order that has not shipped. If the service sends a 5xx or no response, the order may
    * have been cancelled. Repeating the call is safe.
    *
    * @throws {ApiError} if the service refuses, such as with the code `order_already_shipped`.

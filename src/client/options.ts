@@ -21,7 +21,7 @@ export interface ResponseInfo {
 
 /** Options that apply to each request of one call. */
 export interface CallOptions {
-  /** Aborts the call immediately; the call then throws the signal's reason. */
+  /** Aborts the call, which throws the signal's reason; a batch throws a BatchInterruptedError. */
   readonly signal?: AbortSignal;
   /** Overrides the client's `timeoutMs` for this call. */
   readonly timeoutMs?: number;
@@ -44,8 +44,8 @@ export interface ClientOptions {
   /** The maximum number of retries of a request. Default 5. With 0, the client never retries. */
   readonly retries?: number;
   /**
-   * The longest duration of one call in milliseconds, including its retries. Default 120,000. The
-   * call fails at once if the wait before the next retry would exceed this duration.
+   * The longest time in milliseconds from the start of a call to a retry. Default 120,000. The call
+   * fails at once if the next retry would be later. Paced calls ignore this option.
    */
   readonly maxElapsedMs?: number;
   /**
@@ -102,7 +102,7 @@ export function checkAttempts(options: Partial<Attempts>, defaults: Attempts): A
   };
 }
 
-/** Returns `value`. Throws a RangeError unless it is `Infinity` or whole, and from `min` to `max`. */
+/** Returns `value` if it is whole or `Infinity`, from `min` to `max`; else throws a RangeError. */
 export function checkNumber(name: string, value: number, min: number, max: number): number {
   const isWhole = Number.isInteger(value) || value === Infinity;
   if (isWhole && value >= min && value <= max) return value;

@@ -16,7 +16,7 @@ interface OpenWindow extends WindowQuota {
 
 type Announcement = Omit<Limits, "answeredAt">;
 
-/** When the rate limits admit the last of several requests, which may need successive windows. */
+/** The forecast for several requests, which may need successive windows of a rate limit. */
 interface Forecast {
   /** The wait in milliseconds until the last of these windows admits requests. */
   readonly waitMs: number;
@@ -38,7 +38,7 @@ export class Pacer {
   /** The time until which `Retry-After` forbids requests. */
   #heldUntilMs = 0;
 
-  /** The milliseconds that the next request must wait. `Infinity` means: for the next response. */
+  /** Returns the milliseconds that a new request must wait: `Infinity` until a response arrives. */
   waitMs(nowMs: number): number {
     if (nowMs < this.#heldUntilMs) return this.#heldUntilMs - nowMs;
     const open = [...this.#windows.values()].filter(({ endsMs }) => nowMs < endsMs);
@@ -53,7 +53,7 @@ export class Pacer {
     this.#underWay += 1;
   }
 
-  /** Records the end of a request. `windows` is empty without a response or its headers. */
+  /** Records the end of a request. `windows` is empty if no rate-limit headers arrived. */
   end({ windows, retryAfterSeconds }: Announcement, nowMs: number): void {
     this.#underWay -= 1;
     if (retryAfterSeconds !== null) {
@@ -112,7 +112,7 @@ export class Gate {
   /** The average time in milliseconds until a response arrives, mostly of the last 20 responses. */
   responseMs = 0;
   #responses = 0;
-  /** Wake the requests that wait for the next response. */
+  /** Functions that wake the requests that wait for the next response. */
   #wakers: (() => void)[] = [];
 
   /** Counts a request as in flight. If `isPaced`, first waits until the limits admit it. */

@@ -17,8 +17,8 @@ export const info = {
 export type Contact = { readonly email: string } | { readonly url: string };
 
 /**
- * Returns the OpenAPI 3.1 document as JSON text, with exact int64 bounds. Without an origin, such as
- * `https://orders.example`, the server's address is relative to the document's address.
+ * Returns the OpenAPI 3.1 document as JSON text, with exact int64 bounds. The server's address is
+ * below an origin such as `https://orders.example`; without one, it is relative to the document's.
  */
 export function openApiDocument(origin = "", contact?: Contact): string {
   const document = {

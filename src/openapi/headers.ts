@@ -5,7 +5,7 @@ interface Header {
   readonly description: string;
   readonly schema: Readonly<Record<string, unknown>>;
   readonly example: string | number;
-  /** False if the header is sent only if the operator has set its date. Default true. */
+  /** False for a header that is sent only if the operator has set its date. Default true. */
   readonly required?: false;
 }
 

@@ -57,7 +57,6 @@ export function componentSchemas(): Record<string, JsonSchema> {
   };
 }
 
-/** Returns a reference to a schema in `components.schemas`. */
 export function schemaRef(name: "Order" | "OrderId" | "Error"): JsonSchema {
   return { $ref: `#/components/schemas/${name}` };
 }

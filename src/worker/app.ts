@@ -18,8 +18,8 @@ import { expander, listRoute } from "./routes/list-orders.ts";
 import { orderRoutes } from "./routes/cancel-order.ts";
 
 /**
- * Creates the service. A request under `/v1` is authenticated and counted before it is routed. So
- * even a request for an unknown path needs a valid key and counts against the key's limits.
+ * Creates the service. A request under `/v1` needs a valid key and counts against the key's limits,
+ * even if the path is unknown.
  */
 export function createApp(config: Config): Hono<AppEnv> {
   const databases = {

@@ -1,8 +1,4 @@
-/**
- * Settles as `promise` does, or rejects after `milliseconds`.
- *
- * @param late creates the error for a timeout; most promises settle in time and need none.
- */
+/** Settles as `promise` does, or rejects after `milliseconds` with the error of `late`. */
 export function withDeadline<T>(
   promise: Promise<T>,
   milliseconds: number,

@@ -4,7 +4,7 @@ import { logEvent } from "./log.ts";
 
 const DAY_MS = 86_400_000;
 
-/** The most statements of a chore in one run. All four may use 50, the limit of the free plan. */
+/** The most statements of each chore in a run. Cloudflare's free plan allows 50 in all per run. */
 const MAX_STEPS = 10;
 
 /** Deletes parts of abandoned imports. An import is abandoned if even its newest part is old. */
@@ -15,8 +15,8 @@ const DELETE_IMPORT_PARTS = `
     LIMIT ?2)`;
 
 /**
- * Deletes the former states that no list needs any more. A list that began at the time `?1` or
- * later can need the last change before `?1` and all later changes, so these stay.
+ * Deletes former states of orders that no list needs any more. A list that began at the time `?1`
+ * or later can need the last change before `?1` and all later changes, so these stay.
  */
 export const DELETE_ORDER_CHANGES = `
   DELETE FROM order_changes WHERE sequence IN (
@@ -35,7 +35,7 @@ const DELETE_CANCELLED_ORDERS = `
     SELECT cancelled_at, id FROM cancelled_orders
     WHERE cancelled_at < ?1 ORDER BY cancelled_at, id LIMIT ?2)`;
 
-/** A kind of old rows to delete in steps, which block the database for hundredths of a second. */
+/** A kind of old rows, deleted in steps. A step blocks the database for hundredths of a second. */
 interface Chore {
   readonly database: DatabaseName;
   /** Deletes up to `?2` rows older than `?1`, a Unix time in milliseconds. */
@@ -50,7 +50,7 @@ const CHORES: Readonly<Record<string, Chore>> = {
   // A part has up to 2 MB.
   importParts: { database: "orders", sql: DELETE_IMPORT_PARTS, keptDays: 1, rowsPerStep: 10 },
   // The slowest client takes less than a day for a list of a million orders. With 50 changes a
-  // second, a store makes 180,000 rows an hour; these rows are small.
+  // second, a store makes 180,000 of these small rows an hour; an hourly run deletes up to 200,000.
   orderChanges: { database: "orders", sql: DELETE_ORDER_CHANGES, keptDays: 1, rowsPerStep: 20_000 },
   // A leap year, so usage is kept for at least one year.
   usageRows: { database: "keys", sql: DELETE_USAGE, keptDays: 366, rowsPerStep: 5_000 },

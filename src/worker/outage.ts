@@ -11,7 +11,6 @@ export class Outage {
   #lastMs = 0;
   #failures = 0;
 
-  /** @param events the names of the log events for the beginning and the end of an outage. */
   constructor(events: { readonly began: string; readonly ended: string }) {
     this.#events = events;
   }

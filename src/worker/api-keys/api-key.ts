@@ -16,9 +16,9 @@ export interface ApiKey {
   readonly revokedAt: Date | null;
   /** Grows with every change of the key, so that a limiter can ignore outdated limits. */
   readonly revision: number;
-  /** When this number has grown, the key's limiter forgets its windows and its ban. */
+  /** The number of resets. When it has grown, the key's limiter forgets its windows and its ban. */
   readonly resets: number;
-  /** Where the key's Durable Object is created; `null` for near the key's first request. */
+  /** Where the key's Durable Object is created; `null`: near the key's first request. */
   readonly locationHint: LocationHint | null;
 }
 
@@ -62,7 +62,7 @@ export function limitsOf(key: Pick<ApiKey, "plan" | "perMinute" | "perDay">): Li
 
 export const KEY_STATES = ["active", "expired", "revoked"] as const;
 
-/** Returns a key's state at `nowMs` (Unix milliseconds). A revoked key stays `revoked`. */
+/** Returns a key's state at `nowMs` (Unix milliseconds). A revoked key never becomes `expired`. */
 export function keyState(
   { expiresAt, revokedAt }: Pick<ApiKey, "expiresAt" | "revokedAt">,
   nowMs: number,

@@ -61,7 +61,7 @@ export class ApiKeyDirectory {
   readonly #suspectLookUps: BatchedQuery<string, KeysByHash>;
   #queryCount = 0;
 
-  /** @param size how many keys to remember, and as many hashes that no key has. */
+  /** @param size how many keys to remember, and how many hashes that no key has. */
   constructor(queries: DatabaseQueries, size: number) {
     const { timeoutMs, unavailable: late } = queries;
     this.#queries = queries;

@@ -28,12 +28,12 @@ export function isSecret(text: string): boolean {
   return expected.every((byte, index) => byte === bytes[RANDOM_BYTES + index]);
 }
 
-/** Returns the SHA-256 of a secret in lower-case hexadecimal, which is stored instead of it. */
+/** Returns the SHA-256 of a secret in lower-case hexadecimal, stored instead of the secret. */
 export function hashSecret(secret: string): string {
   return bytesToHex(sha256(encoder.encode(secret)));
 }
 
-/** Returns the last 40 bits of a secret with these random bytes. */
+/** Returns the checksum of these random bytes: 40 bits, which a secret carries after them. */
 export function checksum(random: Uint8Array): Uint8Array {
   return sha256(concatBytes(encoder.encode(SECRET_PREFIX), random)).subarray(0, CHECKSUM_BYTES);
 }

@@ -29,7 +29,7 @@ const LONGEST_PAUSE_MS = 500;
 
 /**
  * Matches the errors of a local D1, whose file a command has locked. `Failed to get session commit
- * token`: the file was locked between a statement and its commit. No statement was executed.
+ * token`: the file was locked between a statement and its commit. No statement has had an effect.
  */
 const LOCKED = /SQLITE_BUSY|SQLITE_LOCKED|database is locked|Failed to get session commit token/;
 
@@ -69,7 +69,7 @@ export class DatabaseQueries {
 
   /**
    * @param isRead true for a query that only reads.
-   * @param isRepeatable true for a query to repeat after any temporary error, as it does no harm.
+   * @param isRepeatable true for a query that may run twice: any temporary error repeats it.
    * @throws {DatabaseUnavailableError} if the database does not respond in time.
    * @throws the error of the database if the statement itself is wrong.
    */

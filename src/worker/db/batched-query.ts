@@ -2,7 +2,10 @@ import { withDeadline } from "../deadline.ts";
 
 interface Call<Key, Value> {
   readonly key: Key;
-  /** Wakes the request of this call. It starts the next query if no other request has. */
+  /**
+   * Wakes the request that made this call. The woken request then starts the next query, unless
+   * another request has already started it.
+   */
   readonly wake: () => void;
   readonly resolve: (value: Value) => void;
   readonly reject: (error: unknown) => void;
@@ -16,7 +19,7 @@ type Query<Key, Value> = (keys: readonly Key[]) => Promise<Value>;
 interface BatchedQueryOptions {
   /** The number of queries that may run at the same time. */
   readonly concurrency: number;
-  /** Milliseconds within which every query settles. A request waits at most for two queries. */
+  /** Milliseconds within which every query settles. A request waits for at most two queries. */
   readonly timeoutMs: number;
   /** Creates the error of a request that no query answered in time. */
   readonly late?: (cause: Error) => Error;
@@ -69,8 +72,8 @@ export class BatchedQuery<Key, Value> {
     const before = [...this.#running];
     const answer = withDeadline(promise, this.#deadlineMs, () => {
       this.#waiting.delete(call);
-      // A query that was already running when this call arrived will never settle now, because the
-      // platform has ended the request that ran the query.
+      // A query that was already running when this call arrived will never settle now: the platform
+      // has ended the request that ran the query.
       for (const run of before) this.#running.delete(run);
       this.#wakeOne();
       return this.#late(new Error("No shared query answered in time."));

@@ -4,7 +4,7 @@ export const BAN_MODES = ["on", "log", "off"] as const;
 /** The rules that turn repeated refusals into a ban (docs/limits.md, Bans). */
 export interface BanPolicy {
   readonly mode: (typeof BAN_MODES)[number];
-  /** Refusals within this time after the first are no strikes: the client may not know of it yet. */
+  /** Refusals this soon after the first are no strikes: the client may not know the first yet. */
   readonly graceMs: number;
   /** Strikes lead to a ban only if all of them fall within this time after the first strike. */
   readonly strikeWindowMs: number;
@@ -43,15 +43,15 @@ export function banAt(stored: Ban | null, policy: BanPolicy, nowMs: number): Ban
   return mode === (stored.loggedOnly ? "log" : "on") ? stored : null;
 }
 
-/** Returns whether a further refusal at `nowMs` is a strike: not in the first `graceMs` of a wait. */
+/** Returns whether a further refusal is a strike: it is, once the wait has lasted for `graceMs`. */
 export function isStrike(wait: Wait, policy: BanPolicy, nowMs: number): boolean {
   return nowMs - wait.startedMs >= policy.graceMs;
 }
 
 /**
- * Adds strikes to a wait. A series of strikes ends with the strike window. Ignores strikes that may
- * belong to two series, because only the time of the oldest is known. So a ban can come later, but
- * never earlier.
+ * Adds strikes to a wait. A series of strikes ends with the strike window. Only the time of the
+ * oldest new strike is known, so strikes that may belong to two series are ignored. A ban can then
+ * begin later, but never earlier.
  *
  * @param oldestMs the time of the oldest of these strikes, at most `nowMs`.
  */

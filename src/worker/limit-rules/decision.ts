@@ -8,8 +8,8 @@ import { mapWindows, WINDOW_NAMES, windowAt, windowEndMs } from "./windows.ts";
 export interface QuotaPolicy {
   readonly limits: Limits;
   /**
-   * Grows with every change of the key. Limits of a smaller revision than the limiter state's are
-   * ignored. Limits of the same revision apply, because a deployment can change those of a plan.
+   * Grows with every change of the key. Limits of a smaller revision than the state's are ignored.
+   * Limits of the same revision apply, because a deployment can change the limits of a plan.
    */
   readonly revision: number;
   /** The number of resets of the key. A larger number than the limiter state's empties the state. */
@@ -50,8 +50,8 @@ export interface Decision extends Quota {
   /** `null` if further refusals cannot lead to a ban. */
   readonly strikes: StrikeForecast | null;
   /**
-   * The sequence number of the key's last cancellation in the last hour, with near reads. The key's
-   * Durable Object omits it if there is none; no other limiter knows it.
+   * The sequence number of the key's last cancellation in the last hour, if `LIST_READS` is
+   * `nearest`. The key's Durable Object omits it if there is none; no other limiter knows it.
    */
   readonly lastCancellation?: number;
 }
@@ -79,7 +79,10 @@ export interface WaitReport {
   readonly oldestStrikeAgeMs: number;
 }
 
-/** When a refused key will be banned. Times in Unix milliseconds. */
+/**
+ * The ban that a refused key approaches: the strikes left, and the time from which refusals count.
+ * Times are Unix milliseconds.
+ */
 interface StrikeForecast {
   readonly waitedSinceMs: number;
   /** The time from which a refusal is a strike. */
@@ -157,8 +160,8 @@ function stateUnder(stored: LimiterState | null, policy: QuotaPolicy): LimiterSt
 
 /**
  * Corrects times in the state that lie in the future because the clock was set back. A window then
- * opens at `nowMs` and keeps its count, and a ban ends after the longest length of a ban. So a wrong
- * clock neither admits more than the limit nor delays a client longer than that.
+ * opens at `nowMs` and keeps its count; a ban ends within the longest length of a ban. So the limit
+ * is not exceeded, and no client waits longer than the longest window or ban.
  */
 function stateAt(state: LimiterState, banPolicy: BanPolicy, nowMs: number): LimiterState {
   const notAhead = (window: Window | null) =>
@@ -263,7 +266,7 @@ interface Strikes {
   readonly wait: Wait;
   /** 0 for a refusal that is no strike. */
   readonly count: number;
-  /** Unix time in milliseconds of the oldest of these strikes, or of the decision. */
+  /** Unix time in milliseconds of the oldest of these strikes; if none, of the decision. */
   readonly oldestMs: number;
 }
 
@@ -285,7 +288,7 @@ function reportedStrikes(
   return { wait, count: 0, oldestMs: nowMs };
 }
 
-/** Returns the key's wait, which a refusal at `nowMs` can begin, and whether that is a strike. */
+/** Returns the key's wait, or a new one, and whether a refusal at `nowMs` is a strike. */
 function ownStrike(state: LimiterState, banPolicy: BanPolicy, nowMs: number): Strikes | null {
   if (!collectsStrikes(state, banPolicy, nowMs)) return null;
   const { wait } = state;

@@ -12,11 +12,11 @@ export function mapWindows<T>(valueOf: (name: WindowName) => T): PerWindow<T> {
   return { minute: valueOf("minute"), day: valueOf("day") };
 }
 
-/** A window that a request has opened. */
+/** A window that a request has opened; from `windowAt`, it may be empty. */
 export interface Window {
   /** Unix time in milliseconds of the first request that the window counted. */
   readonly openedMs: number;
-  /** The number of requests admitted in the window: at least 1. */
+  /** The number of requests admitted in the window: 0 only in an empty window. */
   readonly count: number;
 }
 

@@ -11,7 +11,7 @@ const POLICY: QuotaPolicy = { limits: PLAN_LIMITS.free, revision: 0, resets: 0 }
 
 type HasHeaders = Pick<Request, "headers">;
 
-/** Limits failed authentications by client address, without a write or call of a Durable Object. */
+/** Limits failed authentications by client address: in memory, without a Durable Object. */
 export class AddressBudget {
   readonly #limiter: MemoryLimiter;
 

@@ -31,13 +31,13 @@ const REMEMBERED_CALLS = 256;
 const CANCELLATION_MS = 3_600_000;
 
 /**
- * The limiter of one API key. Decides in one synchronous step on its state in memory, and returns an
+ * The limiter of one API key. Decides in one synchronous step, from its state in memory. Returns an
  * admission only after it is on disk. Calls that are decided during a write share the next write.
  *
- * A Durable Object that stores anything has an alarm for the next report to the database. After a
- * report, the next alarm is an hour later, or when everything stored has ended (windows, bans, days
- * of usage, the last cancellation), whichever is later. If nothing new was stored until then, the
- * Durable Object deletes its storage.
+ * A Durable Object that stores anything has an alarm for its reports to the database: each write is
+ * reported within an hour. After a report, the alarm is set to a time when everything stored has
+ * ended: windows, bans, days of usage, the last cancellation. If nothing new is stored until then,
+ * the Durable Object deletes its storage.
  */
 export class RateLimiter extends DurableObject {
   readonly #config: Config;
@@ -97,7 +97,7 @@ export class RateLimiter extends DurableObject {
       decisions = this.#decideAll(policy, requests, refusals, wait);
       this.#decided.set(nonce, decisions);
       const hasBanned = this.#reports.unreportedBans > unreportedBans;
-      // The alarm reports the ban if the report below fails or the Durable Object restarts before.
+      // The alarm reports the ban if the report below fails or a restart prevents this report.
       if (hasBanned) void this.#wakeBy(Date.now() + RETRY_REPORT_MS);
       await (mustStore(before, this.#limiter) ? this.#commit() : this.#commits.settle());
       if (hasBanned) this.ctx.waitUntil(this.#report());
@@ -107,7 +107,7 @@ export class RateLimiter extends DurableObject {
     return decisions.map((decision) => ({ ...decision, lastCancellation }));
   }
 
-  /** Stores a cancellation by the key. After it, the list has the number `sequence`. */
+  /** Stores a cancellation by the key. After it, the list has this sequence number. */
   async recordCancellation(sequence: number): Promise<void> {
     if (this.#limiter === null) throw new Error("This object has admitted no request.");
     const newest = Math.max(sequence, this.#cancellation?.sequence ?? 0);
@@ -171,10 +171,9 @@ export class RateLimiter extends DurableObject {
     if (!loggedOnly) this.#reports.addBan({ beganMs, untilMs, number, resets });
   }
 
-  /** Returns whether the report succeeded. */
   async #report(): Promise<boolean> {
-    // If a restart lost reported counts, the database would ignore new counts until they exceed the
-    // reported totals.
+    // Store counts before reporting them. If a restart lost reported counts, the database would
+    // ignore new counts until they exceed the reported totals.
     await (this.#reports.isStored ? this.#commits.settle() : this.#commits.commit());
     return this.#reports.report(this.env.KEYS);
   }

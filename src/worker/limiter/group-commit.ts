@@ -33,7 +33,7 @@ export class GroupCommit {
   #begin(): Promise<void> {
     this.#next = null;
     this.#underWay = this.#store().finally(() => {
-      // Otherwise, a new commit could begin its write before the waiting one.
+      // If a write waits, keep the field set, so that no new commit begins another write first.
       if (this.#next === null) this.#underWay = null;
     });
     return this.#underWay;

@@ -53,7 +53,7 @@ class NotCalledError extends Error {}
  * 1. `RefusalMemory` repeats a refusal until it expires, so that a flood costs almost nothing.
  * 2. The key's Durable Object decides exactly (`callObject`). The requests of a busy key share calls
  *    (`BatchedQuery`). For a second after a failed call, there is no call (`CircuitBreaker`).
- * 3. If there was no decision, `RefusalMemory` repeats a refusal even if it should report it.
+ * 3. If there was no decision, `RefusalMemory` repeats a refusal even if a report is due.
  * 4. If the Durable Object is overloaded, nobody decides: the object still counts other requests, so
  *    a second limiter would admit too many.
  * 5. The fallback limiter decides in memory (`MemoryLimiter`), so its counts are approximate.
@@ -96,7 +96,7 @@ export class Limiter {
   /**
    * Records a cancellation with the key's Durable Object, so that the key's next list on any isolate
    * is at least as new. If that fails, only this isolate knows of the cancellation until a retry
-   * succeeds. After the cancellation, the list has the number `sequence`.
+   * succeeds. After the cancellation, the list has the sequence number `sequence`.
    */
   async recordCancellation(
     key: LimitedKey,
@@ -128,7 +128,7 @@ export class Limiter {
     return group;
   }
 
-  /** Calls the Durable Object once for all these requests of a key, and reports refusals with it. */
+  /** Calls the Durable Object once for all these requests of a key, and also reports refusals. */
   async #call(objects: LimiterObjects, all: readonly Waiting[]): Promise<void> {
     // The requests may know different versions of the key.
     const key = all.map((waiting) => waiting.key).reduce(newest);

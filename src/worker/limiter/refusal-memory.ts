@@ -22,9 +22,9 @@ interface Refusal {
 }
 
 /**
- * An isolate's memory of a key's last refusal, which it repeats without calling the Durable Object,
- * and of the repeats that it has not reported yet. It reports them late and in groups, which saves
- * calls. The drawback: a ban may begin up to `MAX_UNREPORTED_MS` late. Reads no clock.
+ * An isolate's memory of a key's last refusal. Repeats the refusal without calling the Durable
+ * Object, and counts the repeats. The isolate reports them late and in groups, which saves calls.
+ * The drawback: a ban may begin up to `MAX_UNREPORTED_MS` late. Reads no clock.
  */
 export class RefusalMemory {
   #refusal: Refusal | null = null;
@@ -71,8 +71,8 @@ export class RefusalMemory {
   }
 
   /**
-   * Returns the number of unreported refusals, and the report on their wait at `nowMs`. The report
-   * is `null` if the refusals cannot lead to a ban. Then forgets these refusals.
+   * Returns the number of unreported refusals, and forgets them. `wait` is the report on their wait
+   * at `nowMs`; `null` if the refusals cannot lead to a ban.
    */
   takeReport(nowMs: number): { readonly refusals: number; readonly wait: WaitReport | null } {
     const report = { refusals: this.#refusals, wait: this.#waitReport(nowMs) };

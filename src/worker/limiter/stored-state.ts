@@ -24,7 +24,7 @@ export type StoredLimiterState = z.output<typeof limiterSchema>;
 
 const cancellationSchema = z.object({ sequence: count, atMs: timeMs });
 
-/** The last cancellation by a key, at this Unix time in milliseconds. */
+/** The last cancellation by a key. `atMs` is a Unix time in milliseconds. */
 export type Cancellation = z.output<typeof cancellationSchema>;
 
 /**

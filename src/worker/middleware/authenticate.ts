@@ -33,7 +33,7 @@ const WITHOUT_TOKEN: ReadonlySet<FailureReason> = new Set(["missing", "other_sch
 
 /**
  * Passes on requests with a valid API key. Any other request counts against the budget of its client
- * address, and receives a 401, or a 429 once the budget is used up (docs/limits.md, Failed
+ * address. It receives a 401, or a 429 once the budget is used up (docs/limits.md, Failed
  * authentication).
  */
 export function authenticate(directory: ApiKeyDirectory, addresses: AddressBudget) {

@@ -6,9 +6,9 @@
 
   ;; Expands the shorthand from $read to $end, writes the JSON at $write and returns the end of the
   ;; JSON. Each letter of the shorthand represents a piece of JSON. The table entry of a letter is
-  ;; at $pieces plus 32 times the letter's ASCII code. An entry has 24 bytes of text, then the
-  ;; number of bytes to write if a value follows, then the number of bytes to write if another
-  ;; letter follows. The loop reads up to 8 bytes past $end and writes up to 24 bytes past the
+  ;; at $pieces plus 32 times the letter's ASCII code. An entry has 24 bytes of text and two
+  ;; numbers: how many bytes to write if a value follows, and how many if another letter
+  ;; follows. The loop reads up to 8 bytes past $end and writes up to 24 bytes past the
   ;; returned end.
   (func (export "expand")
     (param $read i32) (param $end i32) (param $write i32) (param $pieces i32) (result i32)
@@ -16,7 +16,7 @@
     (loop $next
       (if (i32.lt_u (local.get $read) (local.get $end))
         (then
-          ;; Copies eight bytes at once. The next write overwrites the bytes after the first letter.
+          ;; Copies eight bytes at once. The next write overwrites them from the first letter on.
           (local.set $word (i64.load (local.get $read)))
           (i64.store (local.get $write) (local.get $word))
           ;; ASCII letters have the bit 0x40; digits and the characters `-:.` do not.

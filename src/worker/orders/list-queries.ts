@@ -46,7 +46,7 @@ interface SnapshotNeeds {
   readonly maxMissing: number;
 }
 
-/** A SQL expression that joins the orders in shorthand of `select` to one text. */
+/** Returns a SQL expression that joins the column `shorthand` of `select` into one text. */
 function joined(select: string): string {
   return `(SELECT ifnull(group_concat(shorthand, '${SEPARATOR}'), '') FROM (${select}))`;
 }
@@ -86,8 +86,8 @@ const SNAPSHOT = `
  * older replica or after a restore, a segment of the same version can have a smaller range.
  *
  * - A segment that still has its version is read from `orders` alone.
- * - Another segment consists of its orders that have not changed since, and of the states of the
- *   others before their first change. `text` is `NULL` after a bulk change, which keeps no states.
+ * - For any other segment, orders that have changed since are read from `order_changes`, in their
+ *   state before the first change. `text` is `NULL` after a bulk change, which keeps no states.
  *
  * A segment's range of ids comes from the manifest, because the range may have been split since.
  */

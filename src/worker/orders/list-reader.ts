@@ -11,7 +11,7 @@ const REPLICA = "replica";
 
 /**
  * Runs the queries of lists on the primary database or the nearest replica. If the replica fails or
- * its result is too old, the primary is queried; after a failure, only the primary for a second.
+ * its result is too old, the primary is queried. A failed replica is then skipped for a second.
  */
 export class ListReader {
   readonly isNearest: boolean;

@@ -22,12 +22,12 @@ const SHORTHAND_AT = PIECES_AT + 128 * PIECE_BYTES;
 
 /**
  * Unused bytes after the shorthand and the JSON: the WebAssembly loop goes past their ends. What it
- * reads there has no effect, because the last letter of an order has the same JSON before any byte.
+ * reads there has no effect: the JSON of an order's last letter does not depend on the next byte.
  */
 const SLACK_BYTES = 32;
 const MEMORY_PAGE_BYTES = 65_536;
 
-/** An upper bound of the JSON bytes per byte of shorthand: the 8 bytes `i1p1q1sf` become 50. */
+/** An upper bound of the JSON bytes per byte of shorthand: the 8 bytes `i1p1q1sf` become 49. */
 const MAX_GROWTH = 7;
 
 const FIRST_PIECE = PIECES[SEPARATOR].slice(1);

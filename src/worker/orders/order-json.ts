@@ -1,4 +1,4 @@
-/** The JSON text around the values of an order, without the braces, in the order of the API. */
+/** The JSON text around an order's values, without the braces, in the API's sequence of fields. */
 export const JSON_MEMBERS = {
   id: '"id":',
   petId: ',"petId":',
@@ -10,8 +10,8 @@ export const JSON_MEMBERS = {
 };
 
 /**
- * A SQL expression for an order in shorthand: JSON with one letter for each recurring piece of
- * text. Shorthand is half as long as JSON and has no quotes to escape, so D1 and the Worker need
+ * Returns a SQL expression for an order in shorthand: JSON with one letter for each recurring piece
+ * of text. Shorthand is half as long as JSON and has no quotes to escape. So D1 and the Worker need
  * half the time to encode and parse a result. `concat` treats `NULL` as empty text.
  *
  * @param table the SQL name of a table with the columns of an order.

@@ -24,7 +24,7 @@ import { maxBytesOf, readInOrder } from "./segment-reader.ts";
 /** The bytes of a typical order in shorthand (`order-json.ts`). Its JSON is twice as long. */
 const ORDER_BYTES = 48;
 
-/** How long an isolate remembers what a key has seen; much longer than a replica can lag behind. */
+/** How long `#seen` remembers a change: much longer than a replica can lag behind. */
 const SEEN_MS = 3_600_000;
 
 class ListMovedError extends Error {}
@@ -60,7 +60,7 @@ interface OrderList {
  * Reads the list of orders. If the client or the isolate already has the current version of the
  * list, a request reads one database row. Otherwise, one query reads the manifest and the missing
  * segments. If more than about 130,000 orders are missing in memory, further queries read them as
- * they were at the manifest's moment, so changes meanwhile do not affect the list.
+ * they were at the manifest's moment. So changes meanwhile do not affect the list.
  */
 export class OrderLists {
   readonly #reader: ListReader;
@@ -71,7 +71,7 @@ export class OrderLists {
   readonly #memory: SegmentMemory;
   /** The sequence number of the newest change that each key has seen, by the key's id. */
   readonly #seen = new QuickLRU<string, number>({ maxSize: REMEMBERED_KEYS, maxAge: SEEN_MS });
-  /** The latest short list, which most requests list again. */
+  /** The latest short list, kept because most requests ask for the same list again. */
   #latestShortList: { readonly text: string; readonly json: Uint8Array<ArrayBuffer> } | null = null;
 
   constructor(
@@ -174,8 +174,8 @@ export class OrderLists {
         ? { ...snapshot, manifest: { ...held, sequence } }
         : snapshot;
     }
-    // A query that began later may have returned earlier, and another replica may be older. Only the
-    // primary database shows that a restore has replaced a newer manifest.
+    // Keep the newest manifest: queries can return out of order, and replicas lag. But an older
+    // manifest from the primary database means that the database was restored.
     const newest = this.#memory.manifest;
     const isRestored = servedBy.isPrimary && newest === held;
     if (isRestored || newest === null || manifest.sequence > newest.sequence) {

@@ -5,7 +5,7 @@ import { MEMORY_BYTES } from "./list-sizes.ts";
 const ENTRY_BYTES = 256;
 
 /**
- * The newest manifest of an isolate, and the segments of it that fit into memory. Evicts none for
+ * The newest manifest of an isolate, and its segments that fit into memory. No segment evicts
  * another: the least recently used segment is the one that a large list needs next.
  */
 export class SegmentMemory {

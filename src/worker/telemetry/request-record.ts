@@ -2,7 +2,7 @@ import type { ErrorCode } from "../errors.ts";
 import type { Plan } from "../limit-rules/plans.ts";
 import type { WindowName } from "../limit-rules/windows.ts";
 
-/** The log fields of one request. Without secrets, the path as sent, and the client's address. */
+/** The log fields of one request. They omit secrets, the path as sent and the client's address. */
 export interface RequestRecord {
   readonly event: "request";
   readonly requestId: string;
@@ -18,7 +18,7 @@ export interface RequestRecord {
   readonly window: WindowName | null;
   readonly limit: number | null;
   readonly remaining: number | null;
-  /** The time until the headers of the response are ready, as far as the clock advances. */
+  /** The time until the response headers are ready. A Worker's clock advances only after I/O. */
   readonly durationMs: number;
   /** The IATA code of the Cloudflare data centre that handled the request. */
   readonly region: string | null;
@@ -28,7 +28,7 @@ export interface RequestRecord {
   readonly represents: number;
   /** The parts of the service that failed during this request; `null` if no part failed. */
   readonly degraded: Degradation | null;
-  /** With near reads, the database that served a list and its region, such as `replica WEUR`. */
+  /** If `LIST_READS` is `nearest`: the database that served a list, such as `replica WEUR`. */
   readonly servedBy: string | null;
 }
 
@@ -65,8 +65,8 @@ export const DOUBLES = [
 ] as const satisfies readonly Names<number>[];
 
 /**
- * Converts a record to a data point of Workers Analytics Engine; `null` becomes `""` or -1. It fits:
- * an index of 96 bytes, 20 blobs of 16 KB in total, and 20 doubles are allowed.
+ * Converts a record to a data point of Workers Analytics Engine; `null` becomes `""` or -1. A data
+ * point may have an index of 96 bytes, 20 blobs of 16 KB in total, and 20 doubles.
  */
 export function toDataPoint(record: RequestRecord) {
   return {
