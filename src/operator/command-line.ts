@@ -14,8 +14,12 @@ const SECRETS = new RegExp(`${SECRET_PREFIX}\\w+`, "gi");
 /** Matches a secret in an argument, but not a key's name that begins with `sord_`. */
 const SECRET_IN_ARGUMENT = new RegExp(`${SECRET_PREFIX}[a-z2-7]{20}`, "i");
 
-/** The settings that npm sets for `--plan`, which npm reads as `-p -l -a -n`. */
-const NPM_PLAN_SETTINGS = ["parseable", "long", "all"];
+/** The settings that npm makes of options that it reads letter by letter, such as `-p -l -a -n`. */
+const NPM_LETTERS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  "--plan": { parseable: "true", long: "true", all: "true" },
+  "--days": { all: "true", yes: "true" },
+  "--sql": { long: "true", loglevel: "warn" },
+};
 
 /** The command that runs, such as `npm run keys --`, for messages that repeat it. */
 const running = new AsyncLocalStorage<{
@@ -57,10 +61,21 @@ class CommandLine extends Command {
   override parseOptions(args: string[]): ReturnType<Command["parseOptions"]> {
     const parsed = super.parseOptions(args);
     const { unknown } = parsed;
-    const isHelp = unknown.some((option) => option === "-h" || option === "--help");
-    // A command with subcommands passes its options on to a subcommand.
-    if (isHelp || this.commands.length > 0) return parsed;
-    refuseKeptByNpm(this.options);
+    if (unknown.some((option) => option === "-h" || option === "--help")) return parsed;
+    // The words that were typed before `--` come first. npm has taken the options from among them.
+    const words = running.getStore()?.args ?? [];
+    const end = words.findIndex((word) => word.startsWith("-"));
+    const operands = end === -1 ? words : words.slice(0, end);
+    if (this.commands.length > 0) {
+      const names = this.commands.map((command) => command.name());
+      const first = operands.findIndex((word) => names.includes(word));
+      const values = first === -1 ? operands : operands.slice(0, first);
+      const options = this.commands.flatMap((command) => command.options);
+      if (values.length > 0) refuseKeptByNpm(options, values, 0);
+      return parsed;
+    }
+    const own = this.parent === null ? operands : operands.slice(1);
+    refuseKeptByNpm(this.options, own, this.registeredArguments.length);
     const [option] = unknown;
     if (option !== undefined) {
       // `unknownOption` is missing in commander's types. It throws an error with a suggestion.
@@ -143,32 +158,46 @@ function refuseSecrets(args: readonly string[]): void {
 /**
  * Refuses options that npm has kept for itself, because the operator typed them before `--`. npm
  * turns such an option into an environment variable. A value without `=` becomes an argument.
+ *
+ * @param operands words that may be values of these options. The command takes `expected` of them.
  */
-function refuseKeptByNpm(options: readonly Option[]): void {
-  const typed = running.getStore()?.args ?? [];
-  const kept = options.filter(({ long = "" }) => {
-    const isTyped = typed.some((word) => word.split("=")[0] === long);
-    return npmSetting(long) !== undefined && !isTyped;
+function refuseKeptByNpm(
+  options: readonly Option[],
+  operands: readonly string[],
+  expected: number,
+): void {
+  const { program = "", args = [] } = running.getStore() ?? {};
+  const isTyped = (long: string) => args.some((word) => word.split("=")[0] === long);
+  const unique = new Map(options.map((option) => [option.long ?? "", option]));
+  const kept = [...unique].flatMap(([long, option]) => {
+    const value = isTyped(long) ? undefined : npmSetting(long);
+    return value === undefined ? [] : [{ long, option, value }];
   });
   if (kept.length === 0) return;
-  const words = [...typed];
-  const repeated = kept.flatMap(({ flags, long = "", required, argChoices }) => {
-    const value = npmSetting(long) ?? "";
+  const words = [...args];
+  const lacking = kept.filter(({ option, value }) => option.required && value === "true");
+  const repeated = kept.flatMap(({ long, option: { flags, required, argChoices }, value }) => {
     if (!required) return [long];
     if (value !== "true") return [long, quote(value)];
-    const index = words.findIndex((word) => argChoices?.includes(word));
-    return index === -1 ? [flags] : [long, ...words.splice(index, 1)];
+    // A word is certainly a value if it is a choice, or if nothing else can be one.
+    const isOnlyOne = lacking.length === 1 && operands.length === 1 && expected === 0;
+    const word = argChoices ? operands.find((each) => argChoices.includes(each)) : operands[0];
+    if (word === undefined || (!argChoices && !isOnlyOne)) return [flags];
+    words.splice(words.indexOf(word), 1);
+    return [long, quote(word)];
   });
   throw new UsageError(
     `npm kept ${kept.map(({ long }) => long).join(" and ")} for itself, so nothing was done. ` +
-      `Type the options after --:\n  ${[running.getStore()?.program, ...words.map(quote), ...repeated].join(" ")}`,
+      `Type the options after --:\n  ${[program, ...words.map(quote), ...repeated].join(" ")}`,
   );
 }
 
+/** Returns the value of an option that npm has kept: `"true"` if the option has no value. */
 function npmSetting(long: string): string | undefined {
   const setting = (name: string) => process.env[`npm_config_${name}`];
-  const isPlan = long === "--plan" && NPM_PLAN_SETTINGS.every((name) => setting(name) === "true");
-  return setting(long.slice(2).replaceAll("-", "_")) || (isPlan ? "true" : undefined);
+  const letters = Object.entries(NPM_LETTERS[long] ?? {});
+  const isRead = letters.length > 0 && letters.every(([name, value]) => setting(name) === value);
+  return setting(long.slice(2).replaceAll("-", "_")) || (isRead ? "true" : undefined);
 }
 
 /**

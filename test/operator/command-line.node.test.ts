@@ -221,6 +221,25 @@ describe("an option before --, which npm keeps for itself", () => {
     }
   });
 
+  it.each([
+    ["staging list", { env: "true" }, "list --env staging"],
+    [
+      "free create",
+      { all: "true", long: "true", parseable: "true", name: "N" },
+      "create --plan free --name N",
+    ],
+    ["list D", { persist_to: "true" }, "list --persist-to D"],
+    ["show D key_a", { persist_to: "true" }, "show D key_a --persist-to <dir>"],
+    ["usage 30", { all: "true", yes: "true" }, "usage 30 --days <n>"],
+  ])("finds the values among the words: %s", async (typed, settings, line) => {
+    for (const [name, value] of Object.entries(settings)) vi.stubEnv(`npm_config_${name}`, value);
+    const { status, stderr } = await run("keys", ...typed.split(" "));
+    expect({ status, line: stderr.split("\n")[1] }).toEqual({
+      status: 2,
+      line: `  npm run keys -- ${line}`,
+    });
+  });
+
   it("does not refuse an option that was typed after --", async () => {
     vi.stubEnv("npm_config_json", "true");
     vi.stubEnv("npm_config_name", "N");
