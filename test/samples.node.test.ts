@@ -183,7 +183,7 @@ describe.each(runnable)("a sample of the page in %s", (language, how) => {
   });
 });
 
-/** Places the orders again that samples have cancelled. */
+/** Imports the sample orders again, because samples cancel some of them. */
 function placeSampleOrders(): Promise<unknown> {
   return store.ordersJson(["import", join(folder, "orders.ndjson")]);
 }

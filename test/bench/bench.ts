@@ -53,7 +53,7 @@ export class Bench {
   bundle(worker: Worker, version: Version = "today"): Promise<Bundle> {
     return this.#once(`bundling ${worker}, ${version}`, async () => {
       const root = version === "today" ? PROJECT_ROOT : await this.#baseline();
-      // The Workers around the service are those of today.
+      // Today's `observed` Workers also wrap the service of the baseline.
       if (root !== PROJECT_ROOT) {
         const observed = "test/bench/observed";
         await cp(join(PROJECT_ROOT, observed), join(root, observed), { recursive: true });
@@ -66,7 +66,6 @@ export class Bench {
     return join(this.folder, `orders-${orders}.ndjson`);
   }
 
-  /** Reports progress on stderr. */
   readonly say = (progress: string): void => {
     process.stderr.write(`bench: ${progress}\n`);
   };

@@ -6,7 +6,7 @@ import type { Server } from "./server.ts";
 /** The number of requests in one measurement. */
 const REQUESTS = 5_000;
 
-/** How often a comparison starts its servers: equal processes differ by a few percent. */
+/** The number of times that each server is started: equal processes differ by a few percent. */
 const STARTS = 3;
 
 /**

@@ -41,7 +41,7 @@ export async function send(sent: Request, expectedStatus?: number): Promise<Answ
 /** The times from the request to the first and last byte, and the server's processor time. */
 export type ListTimes = Readonly<Record<"firstByteMs" | "totalMs" | "processorMs", number>>;
 
-/** Measures a list of orders, without keeping it. Throws if its last byte is not the `]`. */
+/** Measures a list of orders without keeping its body. Throws if the last byte is not `]`. */
 export async function timeList(server: Server, { url, ...options }: Request): Promise<ListTimes> {
   const spentBefore = server.process.processorMs();
   const startMs = performance.now();
@@ -86,7 +86,6 @@ export async function requestRate(
   }
 }
 
-/** Sends one request, reads the whole response and returns its HTTP status. */
 export async function sendOne(pool: Pool, { url, ...options }: Request): Promise<number> {
   const { pathname, search } = new URL(url);
   const path = pathname + search;

@@ -7,7 +7,7 @@ export interface Result {
   readonly peer: string;
   /** The number to compare with `target`, usually the ratio of the two measurements. */
   readonly ratio: Spread;
-  /** The ratio of the service's and the peer's processor time, which other work hardly affects. */
+  /** The peer's processor time divided by the service's. Other work hardly affects this ratio. */
   readonly processorRatio?: Spread;
   readonly target: { readonly atLeast: number } | { readonly atMost: number };
 }

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { setTimeout as wait } from "node:timers/promises";
 
-/** A process is idle if this many readings of its processor time, 50 ms apart, are equal. */
+/** A process is idle if it uses no processor time during this many samples of 50 ms each. */
 const IDLE_SAMPLES = 6;
 const SAMPLE_MS = 50;
 /** Indexes of fields in `/proc/PID/stat`, counted after the name of the command (proc(5)). */

@@ -27,14 +27,14 @@ function refused(seconds: number) {
   return failed(429, "rate_limit_exceeded", { "Retry-After": String(seconds) });
 }
 
-/** Refuses a request with a body that is lost (`error`) or never ends. */
+/** Returns an answer: a 429 whose body fails with `error` or, without an error, never ends. */
 function refusedInPart(seconds: number, error?: Error) {
   const headers = { "Retry-After": String(seconds) };
   const start = (body: ReadableStreamDefaultController) => error && body.error(error);
   return () => new Response(new ReadableStream({ start }), { status: 429, headers });
 }
 
-/** Returns no response, whatever happens. */
+/** Never returns a response, even if the request is aborted. */
 function ignoresSignal(): Promise<Response> {
   return new Promise(() => undefined);
 }
@@ -54,7 +54,7 @@ describe("cancelOrder", () => {
     expect(service.requests).toMatchObject([{ method: "DELETE", url }]);
   });
 
-  // `same-as-service.core.test.ts` compares the texts that are ids.
+  // `same-as-service.core.test.ts` tests which texts are ids.
   test.each([2n ** 63n, 2 ** 53, 1.5, NaN, "1/../2"])(
     "refuses the id %s, and sends no request",
     async (id) => {

@@ -19,7 +19,7 @@ async function loop(orders: OrderList) {
   return { received, error };
 }
 
-/** Returns a client without retries of a service with these answers. */
+/** Returns a client that never retries. Its service gives these answers. */
 function clientWith(...answers: readonly Answer[]) {
   return clientOf(new ScriptedService(...answers), { retries: 0 });
 }

@@ -47,7 +47,7 @@ export class ScriptedService {
 
 export const OPTIONS = { apiKey: "sord_test", baseUrl: "https://orders.example" };
 
-/** Returns a list whose body arrives in these parts, or is lost with an error. */
+/** Returns an answer: a list whose body arrives in these parts. An `Error` ends the body. */
 export function list(...parts: readonly (string | Error)[]): Answer {
   async function* body() {
     for (const part of parts) {

@@ -30,7 +30,7 @@ export class Load {
     return this.statuses[status] ?? 0;
   }
 
-  /** Lets all clients end their current requests. */
+  /** Stops all clients, and waits for the end of their current requests. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     await this.#clients;

@@ -26,8 +26,8 @@ afterAll(async () => {
 });
 
 /**
- * Stores a part that an interrupted import left, which housekeeping deletes because of its age, and
- * breaks the deletion of old usage.
+ * Stores an old part of an interrupted import, which housekeeping deletes. Also makes housekeeping
+ * fail to delete old usage.
  */
 async function leaveWork(): Promise<void> {
   await using databases = await openLocalStore(store.path);

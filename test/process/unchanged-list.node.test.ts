@@ -6,7 +6,7 @@ import { orderLines } from "./order-lines.ts";
 import { ServedStore } from "./worker-server.ts";
 import type { Held } from "./workers/held.ts";
 
-/** As many clients as an isolate runs queries for the list at the same time. */
+/** One reader for each list query that an isolate runs at the same time. */
 const READERS = LIST_SIZES.concurrency;
 const CLIENTS = 40;
 

@@ -34,7 +34,7 @@ let complaints: string[];
 /** The URLs of all requests. */
 let requests: string[];
 
-// Each test uses different keys and orders of the one store.
+// The tests share one store, but each cancels other orders and uses up other keys' limits.
 describe.skipIf(chromium === undefined)("the reference page", () => {
   beforeAll(async () => {
     // Counts every refusal towards a ban, even in the ten seconds after the first refusal.
@@ -262,7 +262,7 @@ describe.skipIf(chromium === undefined)("the reference page", () => {
     }
     expect(await page.locator("#body-note").innerText()).toContain("first 200,000 characters");
 
-    // A countdown can take hours. An error other than a 429 has none, and shows that no ban is left.
+    // A countdown can take hours. Only a 429 has one; a 503 after a ban shows that the ban is over.
     const headers = {
       "Retry-After": "86399",
       RateLimit: '"minute";r=12;t=60',

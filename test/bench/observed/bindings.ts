@@ -38,7 +38,7 @@ function observedObjects(
 
 type Method = (...args: unknown[]) => Promise<unknown>;
 
-/** Observes queries in sessions too. Uses only D1's `all`, which always returns metadata. */
+/** Observes queries in sessions too. Runs single statements with `all`, which returns metadata. */
 function observedDatabase(
   env: Cloudflare.Env,
   name: "ORDERS" | "KEYS",

@@ -45,8 +45,8 @@ interface Unused {
 }
 
 /**
- * Measures each kind of request while a round trip to some parts of the service takes 150 ms, which
- * shows how many of these round trips the request makes one after another.
+ * Measures each kind of request while a round trip to some parts of the service takes 150 ms. The
+ * time shows how many of these round trips the request makes one after another.
  */
 export async function distance(bench: Bench): Promise<Table> {
   const rows = KINDS.map(({ request }) => [request]);

@@ -8,7 +8,7 @@ const COUNTED_REQUESTS = 3_000;
 /** As many connections as one busy key has. */
 const BUSY = 256;
 
-/** Measures the rows written and the object's calls for an admission, and a slow object's rate. */
+/** Measures rows written and object calls per admission, and the request rate of a slow object. */
 export async function hotKey(bench: Bench): Promise<Result[]> {
   const slow = (version: Version): Side => ({
     start: () => bench.serve({ version, worker: "observed/slow-limiter" }),

@@ -12,14 +12,17 @@ const INVENTED_EVERY_MS = 5;
 /** The pause of the client with a valid key after each response. */
 const PAUSE_MS = 5;
 
-/** Returns requests with invented keys, from an address that has not been used in this `turn`. */
+/**
+ * Returns a function that creates list requests with invented keys. Each `turn` has its own client
+ * address, so no earlier turn has used up the limit of that address.
+ */
 function invented(url: string, turn: number): (index: number) => Request {
   const headers = { "CF-Connecting-IP": `198.51.${Math.floor(turn / 256)}.${turn % 256}` };
   const keys = Array.from({ length: INVENTED_KEYS }, generateSecret);
   return (index) => listRequest(url, keys[index] ?? "", headers);
 }
 
-/** Measures how much slower a well-behaved client becomes beside 1,000 invented keys. */
+/** Measures how much slower a well-behaved client becomes while 1,000 invented keys are tried. */
 export async function inventedKeys(bench: Bench): Promise<Result[]> {
   await using server = await bench.serve();
   const { url } = server;

@@ -9,7 +9,7 @@ import { FAR_MS, NEAR, setDelays } from "./distance.ts";
 
 /** The distance between two successively changed orders: a prime, so that changes are spread. */
 const STRIDE = 7_919;
-/** A change toggles the field `complete`, which every order with this distance has. */
+/** A change toggles the field `complete`, which the orders 2, 102, 202 and so on all have. */
 const ORDERS_BETWEEN_CHANGES = 100;
 const CANCEL_EVERY_MS = 100;
 /** Lists that end this early are not counted: the simultaneous start distorts their rate. */
@@ -17,7 +17,7 @@ const WARM_UP_MS = 2_000;
 const MEBIBYTE = 2 ** 20;
 const FAR: Delays = { ...NEAR, orders: FAR_MS };
 
-/** Compares a list of a million orders with the baseline's, and its bytes with the import. */
+/** Compares the speed of the largest list with the baseline's, and its bytes with the import. */
 export async function largeList(bench: Bench): Promise<Result[]> {
   const { orders } = bench;
   await using today = await bench.serve({ orders });
@@ -103,7 +103,7 @@ export async function busyList(bench: Bench): Promise<Result[]> {
   ];
 }
 
-/** Measures cold lists, near and far, and counts those that are cut off by cancellations. */
+/** Measures cold lists, near and far. Then counts the lists that cancellations cut off. */
 export async function farList(bench: Bench): Promise<Table> {
   const rows: string[][] = [];
   for (const version of ["today", "baseline"] as const) {
@@ -171,7 +171,7 @@ function listOf(bench: Bench, { url }: Server): Request {
   return listRequest(url, bench.keys.unlimited[0]?.key ?? "");
 }
 
-/** Serves the largest store, after a cancellation has used its key, object and database. */
+/** Serves the largest store. One cancellation loads the key and wakes the object and databases. */
 async function serveAwake(bench: Bench, version: Version, delays: Delays): Promise<Server> {
   const { orders } = bench;
   const server = await bench.serve({ worker: "observed/delayed-service", version, orders });

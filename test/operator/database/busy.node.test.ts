@@ -7,7 +7,7 @@ import { readMigrations } from "../../../src/operator/database/migrations.ts";
 import * as retrying from "../../../src/operator/database/retry-while-busy.ts";
 import { StoreFolder } from "../store-folder.ts";
 
-// Called before each database operation of a command, and each time one finds it locked.
+// `beforeWork` is called before each database operation, `onBusy` each time the database is locked.
 const beforeWork = vi.fn<() => unknown>();
 const onBusy = vi.fn<() => void>();
 const { isBusy, retryWhileBusy } = retrying;

@@ -62,7 +62,7 @@ function deploy(...args: string[]): Promise<Outcome> {
   return runInProcess(deployProgram(), args);
 }
 
-/** Without the local checks, and without waiting for a healthy version. */
+/** Deploys without the local checks, and without waiting for a healthy version. */
 function deployToStaging(...args: readonly string[]): Promise<Outcome> {
   return deploy("--env", "staging", "--skip-checks", "--patience", "0", ...args);
 }
@@ -87,7 +87,7 @@ function changeSettings(changes: Partial<settings.Settings>): void {
   }));
 }
 
-/** The first change creates the table of applied migrations. */
+/** The expected changes of migrations. The first one creates the table of applied migrations. */
 const migrate = (database: string, count = Number.POSITIVE_INFINITY) => [
   `write to ${database}`,
   ...cloudflare.d1
@@ -205,7 +205,7 @@ describe("whatever happens at any step", () => {
   /** The number of trials that began when they were already recorded as passed. */
   let earlyRecords = 0;
 
-  /** Fails the trial for the fault that disturbs the fake account. */
+  /** Makes the faults of the fake account fail trials too, as if a trial were an API call. */
   function disturbTrials(): void {
     const ask = (path: string) =>
       cloudflare.interfere({ method: "try", path, body: Buffer.from("") } as ApiCall);
@@ -268,7 +268,7 @@ describe("whatever happens at any step", () => {
       let before: string | undefined;
       const ends = new Set<string>();
       const run = () => {
-        // Each run starts with an account that has no other Worker or database.
+        // Each run starts with an account without the Workers and databases of earlier runs.
         cloudflare.clear();
         earlyRecords = 0;
         disturbTrials();
@@ -346,7 +346,6 @@ it("a dry run prints the steps, also without a login, and what only an account c
 
 describe("a trial", () => {
   it.each([
-    // Cloudflare ignores the header that selects the new version.
     ["ignores the header that selects a version", "Try the new version", true, 0],
     // Some of Cloudflare's servers still run the previous version.
     ["is late", "Try the new version with all traffic", false, 1],
@@ -422,7 +421,7 @@ function createWith(database: string, row: string): void {
   cloudflare.d1.find(database).sqlite.exec(`INSERT INTO ${row}`);
 }
 
-/** Each refusal, with the arguments and the cause. Without `--create`, the service is deployed. */
+/** Refusals, each with arguments and a cause. Without `--create`, a service is deployed first. */
 const REFUSALS: readonly (readonly [string | RegExp, readonly string[], () => unknown])[] = [
   [`database ${ORDERS} holds data`, CREATE, () => createWith(ORDERS, "orders (id) VALUES (1)")],
   [
@@ -563,7 +562,7 @@ it.each([
   };
   const { stderr } = await deployToStaging();
   expect(stderr).toContain('"Make the new version available without traffic" failed');
-  // A commit without a tag has no label.
+  // The missing tag is left out, and does not become the text "undefined".
   expect(JSON.stringify(versions.list)).not.toContain("undefined");
   // The rollback makes as many attempts as the failed step.
   expect(posted).toBe(2 * attempts);

@@ -73,7 +73,7 @@ function logRequest(fields: object): void {
   cloudflare.analytics.write("store_orders_production", seconds, { ...BANNED, ...fields });
 }
 
-/** Runs a line of the runbook, with `--yes` where it asks, and returns stdout and stderr. */
+/** Runs a line of the runbook, adds `--yes` if the command asks, and returns stdout and stderr. */
 async function type(line: string, variables: Readonly<Record<string, string>>): Promise<string[]> {
   const { words, input, output } = parseLine(line, variables);
   const [program, ...args] = words.filter((word) => word !== "-s");
@@ -100,7 +100,7 @@ async function type(line: string, variables: Readonly<Record<string, string>>): 
   return [stdout, stderr];
 }
 
-/** Returns what all commands of a case print. */
+/** Runs all commands of a case, and returns what they print. */
 async function follow(title: string, own: Readonly<Record<string, string>> = {}): Promise<string> {
   const { commands, promises } = cases.get(title) ?? { commands: [], promises: [] };
   const URL = cloudflare.addressOf(`${NAME}.example.workers.dev`);
@@ -114,7 +114,7 @@ async function follow(title: string, own: Readonly<Record<string, string>> = {})
   return said.join("\n");
 }
 
-/** A test of each case of the runbook, which calls the function that types its commands. */
+/** The test of each runbook case, by title. Each calls `follow`, which runs the case's commands. */
 const CASES: Readonly<
   Record<string, (follow: (variables?: Record<string, string>) => Promise<string>) => Promise<void>>
 > = {
@@ -179,7 +179,7 @@ const CASES: Readonly<
     cloudflare.workers.answer = ({ version }) =>
       version === before ? HEALTHY : { status: 500, body: "" };
     const said = await followCase({ VERSION: before });
-    // Durable Objects change back at once, too.
+    // The code of Durable Objects changes back at once, too.
     expect(cloudflare.changes.at(-1)).toBe(`deploy ${NAME}: ${before} 100 %`);
     for (const part of ["v1.4.0", "errors since v1.4.0", HEALTHY.body])
       expect(said).toContain(part);

@@ -29,7 +29,7 @@ export const REQUEST: RequestRecord = {
 export class FakeAnalytics {
   /** The current time for every query. */
   nowSeconds = Math.floor(Date.now() / 1_000);
-  /** The sums of each of two groups that the GraphQL API returns, by data set and field. */
+  /** The GraphQL API returns two groups with these sums each, by data set and field. */
   metered: Readonly<Record<string, Readonly<Record<string, number>>>> = {};
   readonly #sqlite = new DatabaseSync(":memory:");
 
@@ -45,8 +45,8 @@ export class FakeAnalytics {
       return passed - (passed % Number(length));
     });
     for (const level of [0.5, 0.95, 0.99]) {
-      // SQLite keeps the state of an aggregate function as text. Without rows, a quantile is NaN, which
-      // the API sends as `null`.
+      // The state of an aggregate function must be a SQL value, here JSON. Without rows, a quantile
+      // is NaN, which the API sends as `null`.
       this.#sqlite.aggregate<string>(`quantile${100 * level}`, {
         start: () => "[]",
         step: (seen, value, weight) =>
@@ -87,7 +87,7 @@ export class FakeAnalytics {
     }
     const { account: id = "", from = "", to = "" } = variables;
     const ofDay = Date.parse(to) - Date.parse(from) === 1_000 * SECONDS.DAY;
-    // Cloudflare has the use of databases only by the hour.
+    // Cloudflare reports database usage only for whole hours.
     const isOneDay = /^\w{32}$/.test(id) && ofDay && to.endsWith(":00:00.000Z");
     return { data: { viewer: { accounts: isOneDay ? [account] : [] } }, errors: null };
   }

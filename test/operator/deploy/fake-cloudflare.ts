@@ -85,7 +85,6 @@ export class FakeCloudflare {
     await new Promise((resolve) => this.#server.close(resolve));
   }
 
-  /** Removes all Workers and databases. */
   clear(): void {
     this.changes.length = 0;
     this.d1.databases.length = 0;

@@ -107,7 +107,7 @@ export class FakeWorkers {
   files: Readonly<Record<string, { readonly size: number }>> = {};
   /** If true, ignores version overrides, as Cloudflare does for a short time after an upload. */
   ignoresOverrides = false;
-  /** Handles the requests without an override, as some servers do shortly after a deployment. */
+  /** If set, this version handles requests without an override, as after a recent deployment. */
   lateVersion: string | undefined;
   /** Returns the response of a deployed Worker. Tests replace this function. */
   answer: (request: WorkerRequest) => WorkerAnswer = ({ path }) =>

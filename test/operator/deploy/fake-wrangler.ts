@@ -32,8 +32,8 @@ function parse(args: readonly string[]) {
 }
 
 /**
- * Makes the same API calls as wrangler and throws the same errors, because wrangler takes two seconds
- * to start. `remote-commands.node.test.ts` and `deploy.node.test.ts` run the real one.
+ * Makes the same API calls and throws the same errors as wrangler, which takes two seconds to
+ * start. `remote-commands.node.test.ts` and `deploy.node.test.ts` run the real one.
  */
 export async function runFakeWrangler(
   args: readonly string[],

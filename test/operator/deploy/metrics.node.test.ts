@@ -21,7 +21,7 @@ import { type Outcome, runCommand } from "./run-command.ts";
 const HOUR = 3_600;
 /** 2026-11-21T12:00:00Z */
 const NOW = 1_795_262_400;
-/** The first banned request. */
+/** The time of the first banned request. */
 const BANNED_AT = NOW - 2 * HOUR;
 const ZOO = "key_zoozoozoozoozooz";
 const PETS = "key_petspetspetspets";
@@ -127,7 +127,7 @@ beforeAll(() => {
 });
 beforeEach(() => {
   analytics.nowSeconds = NOW;
-  // Twice this costs $12.03: requests $3, processor time $2, calls 3 cents, duration $1, rows the rest.
+  // Two such groups cost $12.03: requests $3, CPU $2, calls 3 cents, duration $1, rows the rest.
   analytics.metered = {
     workersInvocationsAdaptive: { requests: 5e6, cpuTimeUs: 50e9 },
     durableObjectsInvocationsAdaptiveGroups: { requests: 0.1e6 },
@@ -205,7 +205,7 @@ describe("npm run metrics", () => {
   });
 });
 
-/** Runs `metrics check` with these thresholds, by default of the last day in production. */
+/** Runs `metrics check` with these thresholds, by default for the last day in production. */
 function check(thresholds: string | object, ...args: readonly string[]): Promise<Outcome> {
   const file = join(folder, "thresholds.json");
   writeFileSync(file, typeof thresholds === "string" ? thresholds : JSON.stringify(thresholds));

@@ -11,7 +11,6 @@ export class ApiError extends Error {
 }
 
 export interface ApiCall {
-  /** The address of the server. */
   readonly origin: string;
   readonly method: string;
   /** The path of the API call below the account. */

@@ -17,7 +17,7 @@ beforeAll(async () => {
 afterEach(() => void vi.restoreAllMocks());
 afterAll(() => keys.close());
 
-/** Passes each character or text of `input` as a part of standard input. */
+/** Runs `keys find`. Standard input gets each character or text of `input` as a separate part. */
 function findByInput(input: Iterable<string>, ...args: string[]) {
   const stdin = Readable.from(Iterator.from(input)) as typeof process.stdin;
   vi.spyOn(process, "stdin", "get").mockReturnValue(stdin);

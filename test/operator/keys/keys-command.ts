@@ -8,7 +8,7 @@ import { addKeys } from "../../../src/operator/key-store/change-key.ts";
 import type { KeyDetails } from "../../../src/operator/key-store/key-details.ts";
 import { OpenStore } from "../store-folder.ts";
 
-/** Returns the cells of a printed table that are not empty, row by row, the titles first. */
+/** Returns the non-empty cells of a printed table, row by row, the titles first. */
 export function tableCells(stdout: string): string[][] {
   const rows = stdout.split("\n").map((line) => line.trim().split(/ {2,}/));
   return rows.filter(({ length }) => length > 1);
@@ -25,14 +25,13 @@ export class KeysCommand {
   /** Runs a `keys` command with `--json`, expects it to succeed, and returns the parsed JSON. */
   readonly json = (...args: string[]) => this.#store.keysJson(...args);
 
-  /** Runs a `keys` command, expects it to succeed, and returns its output: data, then words. */
+  /** Runs a `keys` command, expects it to succeed, and returns its stdout and then its stderr. */
   async text(...args: string[]): Promise<string> {
     const { status, stdout, stderr } = await this.run(...args);
     expect(status, stderr).toBe(0);
     return stdout + stderr;
   }
 
-  /** Adds a key, by default with the Free plan. */
   async add(
     settings: Partial<NewKeySettings> = {},
     { createdAt = new Date(), ...details }: Partial<KeyDetails> = {},

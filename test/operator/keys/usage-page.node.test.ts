@@ -16,7 +16,7 @@ const PHONE = { viewport: { width: 360, height: 740 }, hasTouch: true, isMobile:
 
 type Box = Record<"x" | "y" | "width" | "height", number>;
 
-/** Adds a key, with a row of usage for each day that ends with today. */
+/** Adds a key, with a row of usage for each day up to today. */
 async function addKey(
   store: OpenStore,
   [id, name, plan]: readonly [id: string, name: string, plan: Plan],

@@ -48,7 +48,7 @@ function runExport(...args: readonly string[]) {
   return runInProcess(ordersProgram(), ["export", ...args]);
 }
 
-/** Changes the first and the last order before each page, from 1, for which `isDue` is true. */
+/** Changes the first and last order before each page, from page 1, for which `isDue` is true. */
 function changeBefore(isDue: (page: number) => boolean): void {
   let page = 0;
   store.beforeQuery = () => {

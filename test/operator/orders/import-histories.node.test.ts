@@ -54,7 +54,7 @@ const many: fc.Arbitrary<File> = fc
     return ids.map((id) => ({ id, ...order, status: "pending" }));
   });
 
-/** The first of the stored orders again, of which only the first, the last or none is changed. */
+/** Repeats the stored orders, or a first share of them. The first, the last or none is changed. */
 const again: fc.Arbitrary<File> = fc
   .record({ share: fc.integer({ min: 1, max: 12 }), at: fc.constantFrom(0, -1, NaN), status })
   .map(({ share, at, ...changed }) => (stored) => {
@@ -65,7 +65,7 @@ const again: fc.Arbitrary<File> = fc
     });
   });
 
-/** The stored orders as pending and in descending id, so that the last shipped one is named. */
+/** Stored orders as pending, by descending id. The error names the shipped one with the last id. */
 const pendingAgain: fc.Arbitrary<File> = fc.constant((stored) =>
   stored.toReversed().map((line) => ({ ...line, status: "pending" })),
 );
@@ -232,7 +232,7 @@ function expectImport(model: Model, lines: readonly Line[], kind: "line" | "elem
   return { counts, changed, refusal };
 }
 
-/** Returns the store with a hook before the placement. The hook may return one for afterwards. */
+/** Returns the store with a hook before the placement. The hook may return another for after it. */
 function withFault(happens: () => (() => void) | undefined): StoreDatabase {
   return {
     ...store,
@@ -266,7 +266,7 @@ function toExport({ id, petId, quantity, shipDate, complete, status: shown }: Li
   return `${JSON.stringify({ id, petId, quantity, shipDate, complete, status: shown })}\n`;
 }
 
-/** Cancels an order outside an import, which must give the list a new version. */
+/** Cancels an order outside an import. The list must then have a new version. */
 function cancel(model: Model, position: number): void {
   const order = ascending(model)[position];
   if (order?.status !== "pending") return;

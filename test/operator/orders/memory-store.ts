@@ -6,11 +6,10 @@ import { readMigrations } from "../../../src/operator/database/migrations.ts";
 /** An orders database in memory, for tests with many orders. */
 export interface MemoryStore extends StoreDatabase {
   readonly sqlite: DatabaseSync;
-  /** Called before each query that is not part of a transaction. */
+  /** Called before each query through `all`. */
   beforeQuery: () => void;
 }
 
-/** Opens an empty orders database in memory. */
 export function openMemoryStore(): MemoryStore {
   const sqlite = new DatabaseSync(":memory:");
   for (const { sql } of readMigrations("orders")) sqlite.exec(sql);

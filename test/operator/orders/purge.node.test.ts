@@ -9,7 +9,7 @@ import { openMemoryStore } from "./memory-store.ts";
 
 const BEFORE = new Date("2026-06-30T12:00:00Z");
 
-/** SQL for orders -1, -2, ..., the first cancelled at `BEFORE`, each other 1 ms earlier; -1 is also the last. */
+/** SQL for cancelled orders: -1 at `BEFORE`, then -2, -3, ... and -1 again, each 1 ms earlier. */
 function cancelledOrders(count: number): string {
   return `
     WITH RECURSIVE n (back) AS (SELECT 0 UNION ALL SELECT back + 1 FROM n WHERE back + 1 < ${count})
@@ -17,7 +17,7 @@ function cancelledOrders(count: number): string {
     SELECT ${BEFORE.getTime()} - back, -1 - back % ${count - 1} FROM n`;
 }
 
-// With 20,000 orders, the last step deletes as many orders as fit in a step.
+// 20,000 orders fill two steps, so a third step must find that no order is left.
 it.each([
   [25_000, 3],
   [20_000, 3],

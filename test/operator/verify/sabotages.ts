@@ -21,7 +21,7 @@ const ORDER = /^\/v1\/store\/orders\/-?\d+$/;
 const OWN_ORDER = /^\/v1\/store\/orders\/-[6-9]\d{18}$/;
 const UNKNOWN = /^\/v1\/verify$/;
 
-/** Changes each response with this status and path. `before` has all unchanged earlier responses. */
+/** Returns a sabotage of responses by status and path. `before` has all earlier ones, unchanged. */
 function answer(
   status: number | RegExp,
   path: RegExp,
@@ -76,7 +76,7 @@ function edit(
   if (text !== null) headers.set(name, text.replaceAll(part, by as string));
 }
 
-/** Turns a response into another one with the same rate-limit headers: a 304, or an error. */
+/** Turns a response into a 204, a 304 or an error with the same rate-limit headers. */
 function become(found: ReceivedAnswer, status: number, code?: string): void {
   found.status = status;
   found.body = JSON.stringify({ code, message: "No.", status });
@@ -88,7 +88,7 @@ function become(found: ReceivedAnswer, status: number, code?: string): void {
   found.headers.set("Cache-Control", "private, no-cache");
 }
 
-/** Needs a verification that uses up the limit per minute. */
+/** Sabotages that show only if the verification uses up the limit per minute. */
 export const LIMIT_SABOTAGES: Sabotages = {
   "admits one request too many": [
     /exactly as many are admitted/,
@@ -134,7 +134,7 @@ export const LIMIT_SABOTAGES: Sabotages = {
   ],
 };
 
-/** Needs a verification that places an order. */
+/** Sabotages that show only if the verification places an order. */
 export const ORDER_SABOTAGES: Sabotages = {
   "changes a digit of an order": [
     /digit for digit/,

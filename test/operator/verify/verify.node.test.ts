@@ -30,13 +30,11 @@ const ORDERS = `{"id":1,"petId":2,"quantity":3,"shipDate":"2026-11-20T08:30:00.0
 const cloudflare = useFakeCloudflare("staging");
 const folder = new ServedStore();
 let service: Server;
-/** The address of the service. */
 let url: string;
 beforeAll(async () => {
   await folder.ordersJson(["import", "-"], ORDERS);
   service = await folder.serve(CLOCKED_SERVICE, { CORS_ORIGINS: LISTED_ORIGIN });
   url = service.url;
-  // The mock begins here, because the start above needs the real wrangler.
   vi.spyOn(wrangler, "runWrangler").mockImplementation(runFakeWrangler);
 });
 
@@ -390,7 +388,7 @@ it("a list without end is read as far as necessary, and then ended", async () =>
 
 it("an answer of another version ends the verification, whether it comes first, amid others or last", async () => {
   const version = "3f1c6f5e-6f0d-4f1e-9a86-0c8c5a4a1b2d";
-  /** Confirms the version, except in responses with this name. Returns the names of all. */
+  /** Verifies a service that confirms the version, except in responses named `except`. */
   const tryWithout = async (except?: string) => {
     const seen = new Set<string>();
     const send: Send = async (address, init) => {

@@ -60,7 +60,7 @@ export default {
 
 /**
  * Sends a request to the service and aborts it when the test disconnects its clients. This cancels
- * the request as a closed connection does on Cloudflare, but not locally.
+ * the request, which a closed connection does on Cloudflare but not locally.
  */
 async function leave(request: Request): Promise<Response> {
   const headers = new Headers(request.headers);

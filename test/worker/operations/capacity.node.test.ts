@@ -25,7 +25,7 @@ const LOG_MONTHS = 7 / (365 / 12);
 const compact = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
 const dollars = (value: number) => `$${value < 10 ? value.toFixed(2) : compact.format(value)}`;
 
-/** Returns the operations of a list, of which `segmentsRead` segments are not in memory. */
+/** The operations of a list request that reads `segmentsRead` segments, with the rest in memory. */
 function listOf(orders: number, segmentsRead: number): Operations {
   const segments = segmentCount(orders);
   const reads = listReads({ segments, segmentsRead, ordersPerSegment: orders / segments });
