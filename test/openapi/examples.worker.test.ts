@@ -27,7 +27,7 @@ const EXAMPLES = operations
       }));
     }),
   )
-  // Both operations have the same error responses, so each is provoked once.
+  // Both operations have the same error responses, so each response is provoked only once.
   .filter(
     ({ status, body }, index, all) =>
       all.findIndex(
@@ -37,7 +37,7 @@ const EXAMPLES = operations
 
 type Example = (typeof EXAMPLES)[number];
 
-/** The headers that depend on earlier requests of the key. Only the first example shows them. */
+/** Headers whose documented values fit only the first example, and are compared only there. */
 const QUOTA = /^(?:X-RateLimit-.*|RateLimit.*|Link)$/;
 
 const VARS = {
@@ -101,7 +101,7 @@ async function provoke({ method, path, status, code, body }: Example): Promise<R
   }
 }
 
-/** Replaces what differs between two equal answers: the list's version and the time. */
+/** Replaces the values that differ from run to run: the list's version and the times. */
 function comparable(headers: readonly (readonly string[])[], body: any) {
   const wait = / (?<seconds>\d+) seconds?\b/.exec(body?.message ?? "");
   return {

@@ -5,7 +5,7 @@ import {
   type WindowQuota,
 } from "../../src/client/rate-limit-headers.ts";
 
-/** A response, with Unix times in milliseconds. `code` is `null` if it is not an error. */
+/** A response, with Unix times in milliseconds. `code` is `null` in a successful response. */
 export interface Answer {
   readonly sentMs: number;
   readonly receivedMs: number;
@@ -43,7 +43,7 @@ export async function readAnswer(
   return { sentMs, receivedMs, status, code, minute, day, retryAfterSeconds };
 }
 
-/** Derives the code of a refusal of HEAD: in a ban, both windows are empty and end together. */
+/** Derives the error code of a HEAD response. In a ban, both windows are empty and end together. */
 function codeOfHead(status: number, minute: WindowQuota, day: WindowQuota): string | null {
   if (status !== 429) return null;
   const isEmpty = minute.remaining === 0 && day.remaining === 0;

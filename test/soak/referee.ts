@@ -73,7 +73,7 @@ function isAdmitted({ status, code }: Answer): boolean {
   return status !== 429 && status !== 503 && code !== "internal_error";
 }
 
-/** Estimates the end of a window, to a second of rounding plus half the request's duration. */
+/** Estimates the end of a window. The error is up to 1 s plus half the request's duration. */
 function endOf(answer: Answer, name: "minute" | "day"): number {
   return (answer.sentMs + answer.receivedMs) / 2 + answer[name].resetSeconds * 1_000;
 }

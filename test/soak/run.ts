@@ -46,7 +46,7 @@ async function listedIds(service: Service, cast: Cast): Promise<Set<number>> {
   return new Set(listed.map(({ id }) => id));
 }
 
-/** Prints the table in docs/performance.md and all violations. The exit status is 1 if any. */
+/** Prints the table in docs/performance.md and all violations. Any violation sets exit status 1. */
 function report(world: World, minutes: number, wrongOrders: readonly string[]): void {
   const keys = world.subjects.filter(({ name }) => !name.startsWith("guessing"));
   const wellBehaved = keys.filter(({ isWellBehaved }) => isWellBehaved).length;

@@ -54,7 +54,7 @@ export class World {
     await new Promise((resolve) => setTimeout(resolve, boundedMs));
   }
 
-  /** Sends a request and records it; `null` if no response arrives that is as documented. */
+  /** Sends a request and records it. Returns `null` unless the response is as documented. */
   async send(subject: Subject, ask: Ask): Promise<Answer | null> {
     const { method = "GET", path = "/v1/store/orders", key, address = "192.0.2.1" } = ask;
     const url = await this.service.url;

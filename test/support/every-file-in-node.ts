@@ -6,7 +6,7 @@ const REAL_TIMERS = Symbol.for("real timers");
 const shared = globalThis as { [REAL_TIMERS]?: object };
 shared[REAL_TIMERS] ??= { setTimeout, clearTimeout, setInterval, clearInterval, setImmediate };
 
-// The same code gives the same result. `SEED=2 npm test -- core` tests other histories.
+// A fixed seed, so that results repeat. `SEED=2 npm test -- core` tests other histories.
 fc.configureGlobal({ seed: Number(process.env["SEED"] ?? 1) });
 
 // What commands print must not depend on where the tests run.
@@ -15,8 +15,8 @@ delete process.env["FORCE_COLOR"];
 
 // One process runs many test files one after another, so each file must remove its spies, and
 // restore the real timers, globals and environment variables. Removes the spies first, because
-// removing a spy on a fake timer reinstalls the fake timer. The saved timers repair a file that
-// used the wrong order.
+// removing a spy on a fake timer reinstalls the fake timer. The saved timers are restored in case
+// a file used the wrong order.
 afterAll(() => {
   vi.restoreAllMocks();
   vi.useRealTimers();

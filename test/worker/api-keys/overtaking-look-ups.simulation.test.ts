@@ -13,7 +13,7 @@ const STALE_MS = 25_000;
 const HASHES = ["first", "second", "invented", "also invented"] as const;
 type Hash = (typeof HASHES)[number];
 
-/** The fields of a row; `null` if no key has the hash. */
+/** The fields of each hash's row; `null` if no key has the hash. */
 type Rows = Partial<Record<Hash, object | null>>;
 
 /** The database's row for one hash, until its next change. */

@@ -43,7 +43,7 @@ test("after the time-out of a query since which none was answered, one query a s
     fc.asyncProperty(fc.array(anyStep, { maxLength: 30 }), async (steps) => {
       queries = new DatabaseQueries("orders", TIMEOUT_MS);
       let unanswered: number[] = []; // When each query was sent since the last answer.
-      let timeouts: number[] = []; // When those time out that are not in an ended request.
+      let timeouts: number[] = []; // When each query times out, unless its request ended.
       for (const { gapMs, end } of steps) {
         await vi.advanceTimersByTimeAsync(gapMs);
         const nowMs = Date.now();

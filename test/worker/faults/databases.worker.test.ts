@@ -21,7 +21,7 @@ const ORDERS = 40;
 /** After a query has timed out, the service sends no queries for this long. */
 const PAUSE_MS = 1_000;
 const BUSY = fail("D1_ERROR: database is locked: SQLITE_BUSY");
-/** An error by which a local D1 may hide that it is busy. */
+/** An error that a local D1 may report instead of `SQLITE_BUSY`. */
 const HIDDEN = fail("D1_ERROR: internal error; reference = 1");
 const FAULTS = [
   ["fail", LOST],

@@ -74,7 +74,7 @@ test.each<[string, Outcome[], calls: number, counted: number, usesFallback: bool
   expect(events()).toStrictEqual(usesFallback ? ["fallback_limiter_on"] : []);
   for (const entry of eventLines()) expect(entry["keyId"]).toBe(id);
 
-  // After a failed call, the object is not called for a second. The objects of other keys are.
+  // For one second after a failed call, only the objects of other keys are called.
   expect(await remaining()).toBe(1);
   const other = await createEnterpriseKey(3, 10);
   await service(LIST, other);

@@ -6,7 +6,7 @@ import { DAY_MS, HOUR_MS } from "../../support/clock.ts";
 
 /** One event in a simulated history. */
 export interface Step<World> {
-  /** With `value`, describes the step of a failed history. */
+  /** With `value`, describes the step when a test fails. */
   readonly name: string;
   readonly value: unknown;
   readonly play: (world: World) => Promise<unknown> | void;

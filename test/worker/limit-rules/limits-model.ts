@@ -54,7 +54,7 @@ export class WindowsModel {
   }
 }
 
-/** Restarts a window, with its count, if the clock was set back to before it opened. */
+/** Restarts a window, but keeps its count, if the clock was set back to before it opened. */
 function notAhead(window: OpenWindow | null, nowMs: number): OpenWindow | null {
   return window && { ...window, openedMs: Math.min(window.openedMs, nowMs) };
 }
@@ -130,7 +130,7 @@ export class LimitsModel extends WindowsModel {
     this.#wait = this.#ban = null;
   }
 
-  /** Adds strikes, all with the time of the oldest one, and begins a ban after enough strikes. */
+  /** Adds strikes at `timesMs`, which are all equal, and begins a ban after enough strikes. */
   #strike(timesMs: readonly number[], limits: Limits, nowMs: number): void {
     const wait = this.#wait!;
     this.strikes += timesMs.length;

@@ -3,7 +3,7 @@ import type { Decision } from "../../../src/worker/limit-rules/decision.ts";
 import { retryAfterSeconds } from "../../../src/worker/limit-rules/headers.ts";
 import { type SimulatedLimiter, START_MS } from "./simulated-limiter.ts";
 
-/** Yields the milliseconds until its next request arrives, and receives the decision on it. */
+/** A client that yields the time until its next request in ms, and receives the decision. */
 export type Client = Generator<number, never, Decision>;
 
 export type Draw = () => number;
@@ -43,7 +43,7 @@ export function* waitsForRetryAfter({
   }
 }
 
-/** A client that retries like the npm package, with a random delay whose maximum doubles. */
+/** A client that retries like our npm package, with a random delay whose maximum doubles. */
 export function* retriesLikeTheClient(retries: number, latencyMs: Draw): Client {
   let attempt = 0;
   let waitMs = latencyMs();
@@ -81,7 +81,7 @@ export function* loops(perSecond: number): Client {
   for (;;) yield 1_000 / perSecond;
 }
 
-/** Simulates clients that share one key, for this time or until the key is banned. */
+/** Simulates clients that share one key, for `durationMs` or until the key is banned. */
 export function run(limiter: SimulatedLimiter, clients: readonly Client[], durationMs: number) {
   const startMs = limiter.nowMs;
   /** Sorted; the client that is due first is the last. */

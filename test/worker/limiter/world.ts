@@ -16,13 +16,13 @@ export const TIMEOUT_MS = 5_000;
 const KEY_ID = "simulated";
 
 /**
- * The ways in which a call of the Durable Object can end:
+ * The ways in which a call to the Durable Object can end:
  *
  * - `answer`: it succeeds. `slow`: it is decided, but the answer comes after the timeout.
- * - `slow retryable`: it fails before it arrives, so late that the timeout ends the pause after it.
+ * - `slow retryable`: it fails before it arrives, so late that no time is left for a retry.
  * - `error`, `retryable`, `overloaded`: it fails before it arrives, with this kind of error.
- * - `lost`, `lost retryable`: it is decided, but its answer is lost, `lost retryable` before its
- *   write has ended.
+ * - `lost`: it is decided, but its answer is lost. `lost retryable`: likewise, but the error is
+ *   retryable, and comes before the write has ended.
  * - `killed`: it is decided, and the Durable Object dies before its write.
  */
 export const FATES = [
@@ -120,7 +120,7 @@ export class World {
   wires: Wire[] = [PERFECT];
   isDatabaseCut = false;
   isDiskBroken = false;
-  /** True if a broken disk fails to take a row; false if it fails to keep the row. */
+  /** True if a broken disk fails in `put`; false if it fails in `sync`. */
   isPutBroken = false;
   diskMs = 3;
   /** True if the Durable Object's clock was set. An isolate knows of it after its next call. */
@@ -138,12 +138,12 @@ export class World {
   readonly reported = new Map<string, readonly number[]>();
   readonly reportedBans = new Set<unknown>();
   alarmMs: number | null = null;
-  /** How long after a failed report the alarm was set, at most. */
+  /** The longest time between a failed report and the alarm that repeats the report. */
   longestRetryMs = 0;
   /** The world's time until which each refusal that reached an isolate lasts. */
   readonly delivered: { isolate: number; untilMs: number }[] = [];
   readonly #vars: object;
-  /** By the nonce of a call, like `#decidedMs`. */
+  /** By the nonce of a call: its attempts, and the time at which one first arrived. */
   readonly #attempts = new Map<string, Attempts>();
   readonly #decidedMs = new Map<string, number>();
   /** The policy with which each decision was made. */
@@ -250,7 +250,7 @@ export class World {
     }
   }
 
-  /** Sets an isolate's clock back by days. After less, or during a call, it cannot notice. */
+  /** Sets an isolate's clock back by days, and between calls, so that the isolate must notice. */
   async setClockBack(index: number): Promise<void> {
     await this.drain();
     this.isolates[index]!.part.skewMs -= 10 * 86_400_000;

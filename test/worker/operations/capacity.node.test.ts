@@ -35,7 +35,7 @@ function listOf(orders: number, segmentsRead: number): Operations {
   ]);
 }
 
-/** Returns how long such a list keeps the database busy, in milliseconds. */
+/** Returns how long the list of `listOf` keeps the database busy, in milliseconds. */
 function busyMs(orders: number, segmentsRead: number): number {
   const segments = segmentCount(orders);
   const share = orders / segments / SEGMENT_ORDERS;
@@ -69,7 +69,7 @@ function requestRows(): string[][] {
   ]);
 }
 
-/** Calculates the bill of a month with these requests only, with the price of the plan. */
+/** Returns the bill of a month with only these requests, including the price of the plan. */
 function dollarsOfMonth(requests: number, operations: Operations, listedOrders: number): number {
   const { objectCalls, objectRowsWritten, rowsRead, rowsWritten } = operations;
   const logGb = MEASURED.logLineBytes / GB;

@@ -23,7 +23,7 @@ export const OPERATIONS = {
   /** A list that the isolate has in memory, or a list request whose response is 304. */
   unchangedList: { ...ADMISSION, queries: 1, rowsRead: 1 },
   /**
-   * One of 32 simultaneous requests with one key for such a list. A write of the key's Durable Object
+   * One of 32 simultaneous requests with one key for an unchanged list. A write of the key's object
    * records several requests: at least two, and more on a slow disk.
    */
   groupedList: { ...ADMISSION, objectRowsWritten: 0.5, queries: 1, rowsRead: 1 },
@@ -79,8 +79,8 @@ export function segmentCount(orders: number): number {
 const SEGMENT_ROWS = 3;
 
 /**
- * Estimates the operations of a list that `unchangedList` does not include, if the list has changed.
- * The estimated number of rows is never too low, and at most 15 % too high.
+ * Estimates the operations of a changed list, in addition to those of `unchangedList`. The actual
+ * number of rows is at most 15 % below the estimate, and never above it.
  */
 export function listReads(reads: {
   readonly segments: number;

@@ -51,7 +51,7 @@ const queryFault = fc.oneof(
   { weight: 8, arbitrary: fc.constant<QueryFault>("pass") },
   fc.constantFrom<QueryFault>("fail", "lose the answer", "hang", "our fault"),
 );
-/** Rounds of requests and changes, which overlap. Each round begins after the previous one. */
+/** Rounds of overlapping requests and changes. Each round begins after the previous one ends. */
 const history = (nearest: fc.Arbitrary<number[]>) =>
   fc.record({
     nearest,
@@ -112,12 +112,12 @@ test.for(reads)(
       { numRuns: RUNS },
     );
 
-    // Only the simulated faults make a replica fail.
+    // Expects only warnings of the simulated faults.
     const own = warnings().filter(
       (line) => !/Network connection lost|SQLITE_ERROR|timed out|_(?:off|recovered)"/.test(line),
     );
     expect(own).toStrictEqual([]);
-    // Each kind of response must occur often enough to be tested.
+    // From the primary database, each kind of response must occur often enough to be tested.
     for (const [kind, count] of Object.entries(total)) {
       expect(count, kind).toBeGreaterThanOrEqual(rarest);
     }

@@ -60,7 +60,7 @@ test("each request that shares a query receives the result for the versions it a
   const answers = requests.map(async (one) => lists.answer(await lists.read(one), one).body);
   expect(await Promise.all(answers)).toStrictEqual([null, null, null, "[]"]);
   expect(queries).toBe(2);
-  // Short lists of the same length.
+  // A change may keep the list's length.
   for (const id of [1, 2]) {
     database.exec(`DELETE FROM orders; INSERT INTO orders (id) VALUES (${id})`);
     const { body } = lists.answer(await lists.read(request), request);
@@ -178,7 +178,7 @@ test.each([0, 1])(
       expect(groups.filter((group) => group.deref() !== undefined).length).toBeLessThan(3);
     }
     expect(held.size).toBe(0);
-    // Three groups of four segments are held from the second segment almost to the last one.
+    // From the second segment until all are queried, more than two groups of four are held.
     expect(ahead[0]).toBe(1);
     expect(Math.max(...ahead)).toBe(3 * 4);
     expect(Math.min(...ahead.slice(1, 28))).toBeGreaterThan(2 * 4);

@@ -27,7 +27,7 @@ afterEach(async () => {
   vi.useRealTimers();
 });
 
-/** Reads a list of `count` pieces. The last one comes after `last`, or fails with it. */
+/** Reads a list of `count` pieces. The last piece waits for `last`, and fails if `last` rejects. */
 function read(count: number, last = Promise.resolve()): ReadableStreamDefaultReader<Uint8Array> {
   async function* pieces(): AsyncGenerator<Uint8Array, Uint8Array> {
     try {

@@ -9,7 +9,7 @@ import { eventLines, events, requestLines } from "../../support/written-lines.ts
 
 const VARS = { LIST_READS: "nearest" };
 
-/** A replica that never changes after its first answer, which is the state of the primary. */
+/** A replica that copies the first answer from the primary database, and then never changes. */
 let replica: Promise<D1Result> | null;
 let replicaFault: string | null;
 

@@ -48,7 +48,7 @@ test.each([
   "INSERT INTO orders (id) VALUES (9223372036854775808)",
   "INSERT INTO orders (id) VALUES (9), (9)",
   "INSERT INTO order_list (id, version) VALUES (2, 'x')",
-  // A list finds former states by id.
+  // Ids must not change: lists find former states by id.
   "UPDATE OR REPLACE orders SET rowid = 9 WHERE id = 2",
 ])("the database rejects %s", (statement) => {
   const before = stored();

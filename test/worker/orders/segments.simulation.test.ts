@@ -110,7 +110,7 @@ test("a segment's version always identifies the same orders, and changes only if
           const listBefore = versionOf(database);
           const beforeMs = Date.now();
           run(one);
-          // Changes nothing.
+          // An update to the same values.
           const changed = [versionOf(database), segments()];
           prepare(
             database,
@@ -138,7 +138,7 @@ test("a segment's version always identifies the same orders, and changes only if
           if (!isSame) expect(versionOf(database)).not.toBe(listBefore);
           expect(versionOf(database) !== listBefore).toBe(hasNewVersions);
           if (one.isBulk) continue;
-          // A segment without orders that the change affected keeps its version.
+          // A segment keeps its version if the change affected none of its orders.
           for (const segment of after) {
             const earlier = before.find(({ firstId }) => firstId === segment.firstId);
             if (earlier === undefined || earlier.content !== segment.content) continue;

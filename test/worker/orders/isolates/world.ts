@@ -102,13 +102,13 @@ interface Moment {
   readonly atMs: number;
   /** The number of bulk changes and restores until this moment. */
   readonly barriers: number;
-  /** `null` if there are no replicas. */
+  /** The rows of the database; `null` if there are no replicas. */
   readonly contents: Contents | null;
 }
 
 export interface WorldOptions {
   /**
-   * The databases that serve the reads with `nearest`, one after another: 0 and 1 are replicas, 2
+   * The databases that serve the reads with `LIST_READS=nearest`, in turn: 0 and 1 are replicas, 2
    * is the primary. Empty for reads from the primary database only.
    */
   readonly nearest: readonly number[];
@@ -142,7 +142,7 @@ class ObservedMemory extends SegmentMemory {
 }
 
 interface Isolate {
-  /** The last moment of a list that each key has received. */
+  /** By key, the latest moment whose list the key has received. */
   readonly received: Map<number, number>;
   readonly memory: ObservedMemory;
   readonly lists: OrderLists;
@@ -158,10 +158,10 @@ interface Sending {
   readonly reader: Reader;
   readonly isolate: Isolate;
   readonly begun: Now;
-  /** The orders of the segments that queries returned for this list, by version. */
+  /** By version, the text of each segment that a query returned for this list. */
   readonly texts: Map<string, string>;
   received: string;
-  /** Not empty if the service has ended the list, which its client may not have noticed yet. */
+  /** Not empty once the service has cut the list off. The client may not have noticed yet. */
   readonly events: ListEvent[];
 }
 
@@ -189,7 +189,7 @@ export class World {
   readonly #queryFaults: QueryFault[];
   readonly #bodies = new Map<string, string>();
   readonly #tags: string[] = [];
-  /** The number of faults so far: of queries, and of waits during a query. */
+  /** The number of query faults so far, and of waits that made a query time out. */
   #faulty = 0;
   /** The number of pieces that clients wait for. */
   #awaitedPieces = 0;
@@ -240,7 +240,7 @@ export class World {
     await all;
   }
 
-  /** Lets time pass after all requests, and then expects that nothing is promised or reserved. */
+  /** Lets time pass after all requests. Then expects no open promise, reservation or list. */
   async expectFree(): Promise<void> {
     for (let turns = 0; turns < 1_000; turns += 1) {
       await idle();
@@ -284,7 +284,7 @@ export class World {
         this.#restored = this.moments.length;
         break;
       case "keep house":
-        // Deletes the former states that no list needs that began in the last hour.
+        // Deletes the former states that no list of the last hour needs.
         run(DELETE_ORDER_CHANGES, Date.now() - HOUR_MS, 1_000);
         break;
       case "evict":
@@ -456,7 +456,7 @@ export class World {
       this.faults.push(`a list was cut off: ${events.join()}; what happened is: ${causes.join()}`);
   }
 
-  /** Expects that the lists of an isolate hold no more segments than the memory for lists. */
+  /** Expects an isolate's lists to hold only reserved memory, within the limit for reservations. */
   #expectBounded({ sending, underWay }: Isolate): void {
     let bytes = 0;
     for (const { texts, received, events } of sending) {
@@ -544,7 +544,7 @@ export class World {
     received.set(key, Math.max(moment, received.get(key) ?? 0));
   }
 
-  /** Returns what has happened, and the oldest moment that a list which begins now may show. */
+  /** Returns the state when a list begins, with the oldest moment that the list may show. */
   #begun({ received }: Isolate, key: number): Now {
     const now = this.#now();
     if (!this.#isNearest) return now;
@@ -628,7 +628,7 @@ export class World {
     }
   }
 
-  /** @param nearest the database that serves a read with `nearest`; `null` for other reads. */
+  /** @param nearest the database that serves a `withSession` read; `null` for other reads. */
   async #query(
     sql: string,
     values: SQLInputValue[],
@@ -648,7 +648,7 @@ export class World {
     const readMs = Date.now();
     if (nearest === null) this.#record(sql, rows, sending);
     await this.#step("a query ends");
-    // The service has given up a replica that did not answer in time.
+    // The service ignores a replica that did not answer in time.
     if (nearest !== null && Date.now() - readMs < TIMEOUT_MS) this.#record(sql, rows, sending);
     if (fault === "lose the answer") throw new Error("D1_ERROR: Network connection lost.");
     return rows;
