@@ -22,7 +22,10 @@ function parseJson(text: string): unknown {
       CANONICAL_DECIMAL.test(digits) ? BigInt(digits) : new LosslessNumber(digits),
     );
   } catch (error) {
-    throw new Error(`not valid JSON: ${(error as Error).message}`, { cause: error });
+    // A RangeError: the parser's calls have filled the stack.
+    const fault =
+      error instanceof SyntaxError ? `not valid JSON: ${error.message}` : "nested too deeply";
+    throw new Error(fault, { cause: error });
   }
 }
 

@@ -1,7 +1,6 @@
 import { createReadStream } from "node:fs";
 import { stat } from "node:fs/promises";
 import { addAbortSignal, pipeline } from "node:stream";
-import { TextDecoder } from "node:util";
 import { createGunzip } from "node:zlib";
 import { countBytes } from "./progress.ts";
 
@@ -63,24 +62,16 @@ async function* gunzip(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Ar
  * Yields the lines or array elements that each chunk completes. A file is a JSON array if its first
  * character other than white space is `[`, else newline-delimited JSON. Skips a byte order mark.
  *
- * @throws {ElementError} for a bad element; an Error for text after the array, or not in UTF-8.
+ * @throws {ElementError} for a bad element, and an Error for text after the array.
  */
 export async function* readElements(
   bytes: AsyncIterable<Uint8Array>,
 ): AsyncGenerator<Iterable<SourceElement>> {
-  const decoder = new TextDecoder("utf-8", { fatal: true });
+  const decoder = new TextDecoder();
   const splitter = new Splitter();
-  for await (const part of bytes) yield splitter.push(decode(decoder, part));
-  decode(decoder);
+  for await (const part of bytes) yield splitter.push(decoder.decode(part, { stream: true }));
+  yield splitter.push(decoder.decode());
   yield splitter.end();
-}
-
-function decode(decoder: TextDecoder, part?: Uint8Array): string {
-  try {
-    return decoder.decode(part, { stream: part !== undefined });
-  } catch {
-    throw new Error("the file is not valid UTF-8");
-  }
 }
 
 /** Splits a text, which arrives in pieces, into lines or array elements, which may be invalid JSON. */
@@ -127,16 +118,13 @@ class Splitter {
 
   *end(): Generator<SourceElement> {
     if (this.#kind !== "element") yield* this.#element(this.#rest);
-    else if (!this.#isClosed) {
-      const isWithin = VISIBLE.test(this.#rest);
-      throw this.#error(
-        isWithin ? "the file ends within it" : "the file ends before the array does",
-      );
-    }
+    else if (!this.#isClosed) throw this.#error("the file ends before the array does");
   }
 
   *#element(text: string): Generator<SourceElement> {
     this.#checkLength(text);
+    // The decoder writes U+FFFD for bytes that are not UTF-8. No order contains this character.
+    if (text.includes("\ufffd")) throw this.#error("not valid UTF-8");
     const kind = this.#kind ?? "line";
     if (VISIBLE.test(text)) yield { kind, number: this.#number, text };
     // An empty array has no element before its closing bracket.

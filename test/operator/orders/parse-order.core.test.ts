@@ -63,6 +63,7 @@ describe("parseOrder", () => {
     ['{"id":1,"id":2}', "not valid JSON: Duplicate key 'id'"],
     ['{"id":01}', "not valid JSON: "],
     ['{"id":1', "not valid JSON: "],
+    ['{"id":'.repeat(9_000), "nested too deeply"],
     ['{"id":1}{"id":2}', "not valid JSON: "],
     ["[1]", "expected an order, which is a JSON object"],
     ["null", "expected an order, which is a JSON object"],
