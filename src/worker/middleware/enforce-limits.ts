@@ -23,7 +23,8 @@ export function enforceLimits(limiter: Limiter) {
 }
 
 /**
- * Counts an authenticated request against the limits of its key.
+ * Counts an authenticated request against the limits of its key, and sets the variables `decidedBy`,
+ * `lastCancellation` and `quota`.
  *
  * @returns `null` if the request is admitted; 429 if a window is full or the key is banned; 503 if
  *   the key's limiter is overloaded.

@@ -19,7 +19,7 @@ import { listStream, listText, StalledReaderError } from "./list-stream.ts";
 import { ListsUnderWay } from "./lists-under-way.ts";
 import type { OrderExpander } from "./order-expander.ts";
 import { SegmentMemory } from "./segment-memory.ts";
-import { maxBytesOf, readInOrder } from "./segment-reader.ts";
+import { bytesOf, maxBytesOf, readInOrder } from "./segment-reader.ts";
 
 /** The bytes of a typical order in shorthand (`order-json.ts`). Its JSON is twice as long. */
 const ORDER_BYTES = 48;
@@ -152,11 +152,11 @@ export class OrderLists {
       .filter((versions) => versions !== "*");
     // If memory lacks the first segment, do not use the manifest in memory: the query then reads
     // that segment too, and the response begins after one round trip.
-    const isUsable = held !== null && segmentVersions[0] === held.segments[0]?.version;
+    const canReuseHeld = held !== null && segmentVersions[0] === held.segments[0]?.version;
     const readFrom = async (source: StatementSource): Promise<Snapshot> => {
       const snapshot = await readSnapshot(source, {
         needsManifest: listRequests.length > 0,
-        knownVersions: [...commonVersions(listRequests), ...(isUsable ? [held.version] : [])],
+        knownVersions: [...commonVersions(listRequests), ...(canReuseHeld ? [held.version] : [])],
         segmentVersions,
         maxMissing: this.#sizes.missingWithManifest,
       });
@@ -169,7 +169,8 @@ export class OrderLists {
     const snapshot = await this.#reader.read(database, readFrom, isNewEnough, options);
     const { version, sequence, manifest, texts, servedBy } = snapshot;
     if (manifest === null) {
-      // An insertion that changes nothing advances the sequence number, but keeps the version.
+      // The version is known. If memory has it, the manifest in memory is current, except for the
+      // sequence number: an insertion that changes nothing advances it.
       return held?.version === version
         ? { ...snapshot, manifest: { ...held, sequence } }
         : snapshot;
@@ -202,11 +203,9 @@ export class OrderLists {
     // One piece of JSON is about twice as long as its shorthand.
     const reservation = this.#underWay.reserve(2 * sliceBytes + ownBytes);
     if (reservation === null) throw refusal(request, "order_lists_too_many");
-    const textBytes = [...texts.values()].reduce((sum, { length }) => sum + length, 0);
-    const hasRoom = reservation.grow(textBytes);
+    const hasRoom = reservation.grow(bytesOf(texts));
     const orders = readInOrder(segments, {
       texts: new Map(hasRoom ? texts : []),
-      textBytes,
       memory: this.#memory,
       reservation,
       ownBytes,

@@ -12,6 +12,11 @@ interface Group {
   readonly bytes: number;
 }
 
+/** Returns the memory in bytes that these orders in shorthand need. */
+export function bytesOf(texts: SegmentTexts): number {
+  return texts.values().reduce((sum, { length }) => sum + length, 0);
+}
+
 /** Returns the most memory in bytes that the orders of these segments can need. */
 export function maxBytesOf(segments: readonly Segment[]): number {
   return segments.reduce((sum, { count }) => sum + count * MAX_SHORTHAND_BYTES, 0);
@@ -22,8 +27,8 @@ export function maxBytesOf(segments: readonly Segment[]): number {
  * isolate's memory, else from the database. Several queries overlap, because each of them takes a
  * round trip. A segment that was queried is held until it is sent, so no segment is queried twice.
  *
- * @param options.texts the segments that were read with the manifest. `reservation` includes
- *   `textBytes` for them. Each is deleted when it is sent.
+ * @param options.texts the segments that were read with the manifest; `reservation` includes their
+ *   memory. Each is deleted when it is sent.
  * @param options.ownBytes the memory for one query that `reservation` includes from the beginning.
  *   Further queries run only while more memory is left.
  * @throws the error of `read`.
@@ -32,7 +37,6 @@ export async function* readInOrder(
   segments: readonly Segment[],
   options: {
     readonly texts: Map<string, string>;
-    readonly textBytes: number;
     readonly memory: SegmentMemory;
     readonly reservation: Reservation;
     readonly ownBytes: number;
@@ -40,7 +44,7 @@ export async function* readInOrder(
     readonly read: (segments: readonly Segment[]) => Promise<SegmentTexts>;
   },
 ): AsyncGenerator<string, void> {
-  const { texts, textBytes, memory, reservation, ownBytes, sizes, read } = options;
+  const { texts, memory, reservation, ownBytes, sizes, read } = options;
   /** The groups whose segments are not all sent yet, by the versions of these segments. */
   const groups = new Map<string, Group>();
   let openGroups = 0;
@@ -66,7 +70,7 @@ export async function* readInOrder(
     reservation.shrink(group.bytes);
   };
 
-  hold(texts.keys(), { texts: Promise.resolve<SegmentTexts>(texts), bytes: textBytes });
+  hold(texts.keys(), { texts: Promise.resolve<SegmentTexts>(texts), bytes: bytesOf(texts) });
   let next = 0;
   for (const [index, segment] of segments.entries()) {
     if (isMissing(segment)) {

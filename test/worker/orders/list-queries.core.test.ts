@@ -96,7 +96,6 @@ test.each([4, 99])("a list queries in groups what memory lacks; own segments: %i
   const queried: string[][] = [];
   const texts = readInOrder(segments, {
     texts: new Map(),
-    textBytes: 0,
     memory,
     reservation: new ListsUnderWay(10_000, 60_000).reserve(0)!,
     ownBytes: own * MAX_SHORTHAND_BYTES,
@@ -154,7 +153,6 @@ test.each([0, 1])(
     const groups: WeakRef<object>[] = [];
     const texts = readInOrder(segments, {
       texts: held,
-      textBytes: known * text.length,
       memory: new SegmentMemory(0),
       reservation,
       ownBytes,
