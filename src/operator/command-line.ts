@@ -262,8 +262,9 @@ export function errorMessage(error: unknown): string {
 }
 
 function reportWriteError(error: NodeJS.ErrnoException): void {
-  // The command goes on if nobody reads its output, as in `npm run deploy | head -1`.
-  if (error.code === "EPIPE") return;
+  // The command goes on if nobody reads its output, as in `npm run deploy | head -1`. If the source
+  // of a pipeline fails, its error reaches stdout too, and the command reports it.
+  if (error.code === "EPIPE" || error.syscall !== "write") return;
   process.stderr.write(`error: the output could not be written: ${error.message}\n`);
   process.on("exit", () => (process.exitCode = FAILURE_STATUS));
 }

@@ -155,6 +155,17 @@ describe("a command whose output nobody reads", () => {
     expect(existsSync(done)).toBe(true);
   });
 
+  it("reports a failure of what it writes, not of its output", async () => {
+    const program = `
+      import { createProgram, runProgram } from "./src/operator/command-line.ts";
+      import { pipeline } from "node:stream/promises";
+      const orders = async function* () { throw new Error("no orders"); };
+      const program = createProgram("work", "").action(() => pipeline(orders, process.stdout));
+      await runProgram(program, []);`;
+    const outcome = await runUnread("--input-type=module", "--eval", program);
+    expect(outcome).toEqual({ status: 1, stderr: "error: no orders\n" });
+  });
+
   it("ends quietly, with the status of a closed pipe, if it only prints data", async () => {
     await store.ordersJson(["import", "-"], '{"id":1}');
     const commands = [
