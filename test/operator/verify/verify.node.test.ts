@@ -353,6 +353,18 @@ it.for([
   ]);
 });
 
+it("a request that was sent within 30 seconds of the revocation may be answered later", async () => {
+  const wait: Clock["wait"] = (ms, signal) => clock.wait(Math.max(0, ms), signal);
+  const send: Send = async (address, init) => {
+    const response = await sendToService(address, init);
+    if (response.status === 304) await clock.wait(31_000, init.signal!);
+    return response;
+  };
+  const { promises } = await verifyService({ send, clock: { ...clock, wait } });
+  const revocation = promises.find(({ promise }) => /^A revoked key/.test(promise));
+  expect(revocation).toMatchObject({ result: "kept" });
+});
+
 it("a list without end is read as far as necessary, and then ended", async () => {
   let under = 0;
   const endless = () => {
