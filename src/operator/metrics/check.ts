@@ -64,13 +64,17 @@ const thresholdsSchema = z.strictObject({
 /** The threshold of each measure. A larger measured value needs the operator's attention. */
 type Thresholds = z.output<typeof thresholdsSchema>;
 
-/** The value of each measure, and a sentence about it. */
+/** The value of each measure, and a sentence about it. `null`: there were no requests to measure. */
 type Measures = Readonly<
-  Record<keyof Thresholds | keyof typeof FIXED, readonly [value: number, says: string]>
+  Record<keyof Thresholds | keyof typeof FIXED, readonly [value: number | null, says: string]>
 >;
 
 const healthSchema = z.record(z.enum(["requests", "errors", "degraded"]), z.coerce.number());
-const authenticatedSchema = z.record(z.enum(["requests", "refused", "p95_ms"]), z.coerce.number());
+const authenticatedSchema = z.object({
+  requests: z.coerce.number(),
+  refused: z.coerce.number(),
+  p95_ms: z.number().nullable(),
+});
 
 /** Adds the options and the action of `metrics check`. */
 export function defineCheck(command: Command): void {
@@ -87,16 +91,20 @@ export function defineCheck(command: Command): void {
 
 async function check(options: CheckOptions): Promise<void> {
   const thresholds = { ...(await readThresholds(options.thresholds ?? DEFAULT_FILE)), ...FIXED };
-  const found = Object.entries(await measure(options)) as [keyof Measures, [number, string]][];
+  const found = Object.entries(await measure(options)) as [
+    keyof Measures,
+    Measures[keyof Measures],
+  ][];
   const measures = found.map(([name, [value, says]]) => {
     const threshold = thresholds[name];
-    return { name, value, says, threshold, isAbove: value > threshold };
+    return { name, value, says, threshold, isAbove: value !== null && value > threshold };
   });
   if (options.json) printJson(measures);
   else {
-    for (const { name, says, threshold, isAbove } of measures) {
-      const result = isAbove ? "ABOVE" : "ok";
-      process.stdout.write(`${result}: ${says}; the threshold ${name} is ${threshold}.\n`);
+    for (const { name, value, says, threshold, isAbove } of measures) {
+      const result = isAbove ? "ABOVE" : value === null ? "unknown" : "ok";
+      const fact = value === null ? "there were no requests" : says;
+      process.stdout.write(`${result}: ${fact}; the threshold ${name} is ${threshold}.\n`);
     }
   }
   if (measures.some(({ isAbove }) => isAbove)) throw new EndWithStatus(ABOVE_THRESHOLD);
@@ -181,8 +189,8 @@ async function askHealth(addresses: readonly string[]): Promise<string[]> {
   return (await Promise.all(faults)).flat();
 }
 
-function percent(part: number, whole: number): number {
-  return whole === 0 ? 0 : rounded((100 * part) / whole);
+function percent(part: number, whole: number): number | null {
+  return whole === 0 ? null : rounded((100 * part) / whole);
 }
 
 function rounded(value: number): number {

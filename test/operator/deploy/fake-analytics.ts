@@ -98,7 +98,7 @@ export class FakeAnalytics {
     const selected = this.#sqlite.prepare(toSqlite(sql)).all();
     const rows = selected.map((row) => Object.entries(row));
     const meta = rows[0]?.map(([name, value]) => {
-      const type = typeof value === "number" ? "Float64" : "String";
+      const type = typeof value === "string" ? "String" : "Float64";
       return { name, type: isSum(name) ? "UInt64" : type };
     });
     const data = rows.map((row) =>

@@ -260,13 +260,15 @@ describe("npm run metrics -- check", () => {
     const none = Object.fromEntries(Object.keys(VALUES).map((name) => [name, 0]));
     const { status, stdout } = await check(none, "--env", "staging", "--hours", "1", "--json");
     expect(status).toBe(silent === 1 ? 3 : 0);
-    expect(JSON.parse(stdout)).toContainEqual(
-      expect.objectContaining({
-        name: "silentHours",
-        value: silent,
-        threshold: 0,
-        isAbove: silent === 1,
-      }),
+    const measures = JSON.parse(stdout) as { name: string; value: number | null }[];
+    const silence = { name: "silentHours", value: silent, threshold: 0, isAbove: silent === 1 };
+    expect(measures).toContainEqual(expect.objectContaining(silence));
+    // Without requests, these are unknown, not zero.
+    const unknown = measures.filter(({ value }) => value === null).map(({ name }) => name);
+    expect(unknown).toEqual(["errorPercent", "degradedPercent", "p95Ms", "refusedPercent"]);
+    const printed = await check(none, "--env", "staging", "--hours", "1");
+    expect(printed.stdout).toContain(
+      "unknown: there were no requests; the threshold p95Ms is 0.\n",
     );
   });
 
