@@ -202,6 +202,7 @@ describe("keys usage --near", () => {
     expect(stdout).toContain(`From ${dayText(1)} to ${dayText(0)}, as reported`);
     expect(stdout).not.toContain("–");
     expect(tableCells(stdout).map(([id]) => id)).toEqual(["id", "key_busy"]);
+    expect(await usage("--near", "80", "--html", page)).toMatchObject({ status: 3 });
   });
 
   it.each([
