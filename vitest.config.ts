@@ -12,6 +12,9 @@ await buildAll();
 // CPU time.
 process.env["NODE_COMPILE_CACHE"] ??= join(import.meta.dirname, "node_modules/.cache/node");
 
+// Far west of UTC and half an hour off, so that a test fails where local time is used for UTC.
+process.env["TZ"] = "Pacific/Marquesas";
+
 // The name of a test file says where its tests run:
 // - NAME.core.test.ts and NAME.simulation.test.ts (slower) test pure code in Node.
 // - NAME.worker.test.ts runs in workerd.
