@@ -32,7 +32,7 @@ export class CircuitBreaker {
     return true;
   }
 
-  /** Begins a pause of a second. A pause that has already begun ends no later than before. */
+  /** Begins a pause of a second. Never extends a pause that has already begun. */
   failed(name: string, nowMs: number): void {
     const { untilMs = Infinity } = this.#pauses.get(name) ?? {};
     this.#pauses.set(name, { fromMs: nowMs, untilMs: Math.min(untilMs, nowMs + OPEN_MS) });

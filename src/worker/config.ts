@@ -49,7 +49,7 @@ const varsSchema = z
   .object({
     /** Origins whose scripts may call the service from a browser. */
     CORS_ORIGINS: origins,
-    /** `errors`: requests with a 5xx response, and those on which the fallback limiter decided. */
+    /** The requests to log. `errors`: with a 5xx response, or decided by the fallback limiter. */
     REQUEST_LOG: z._default(
       z.enum(["all", "errors", "none"], "must be all, errors or none"),
       "none",
@@ -70,7 +70,7 @@ const varsSchema = z
     LIMITER_TIMEOUT_MS: z._default(wholeNumber(1, 30_000), 5_000),
     /** A request whose database query takes longer than this receives a 503. */
     DATABASE_TIMEOUT_MS: z._default(wholeNumber(1, 30_000), 10_000),
-    /** Housekeeping deletes older cancelled orders. If undefined, it never deletes them. */
+    /** Housekeeping deletes an order this many days after its cancellation; if undefined, never. */
     CANCELLED_ORDER_DAYS: z.optional(wholeNumber(1, 36_500)),
   })
   .check(

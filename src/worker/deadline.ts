@@ -1,4 +1,4 @@
-/** Settles as `promise` does, or rejects after `milliseconds` with the error of `late`. */
+/** Settles like `promise`, or rejects with `late()` if that takes longer than `milliseconds`. */
 export function withDeadline<T>(
   promise: Promise<T>,
   milliseconds: number,

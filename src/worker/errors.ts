@@ -10,7 +10,7 @@ export const ERROR_STATUS = {
   rate_limit_exceeded: 429,
   api_key_banned: 429,
   internal_error: 500,
-  /** No database, an overloaded limiter, a list that is too long, or too many long lists at once. */
+  /** A database outage, an overloaded limiter, a list that is too long, or too many long lists. */
   service_unavailable: 503,
 } as const;
 

@@ -4,7 +4,7 @@ import { logEvent } from "./log.ts";
 
 const DAY_MS = 86_400_000;
 
-/** The most statements of each chore in a run. Cloudflare's free plan allows 50 in all per run. */
+/** The most statements per chore in a run. Cloudflare's free plan allows 50 for all chores. */
 const MAX_STEPS = 10;
 
 /** Deletes parts of abandoned imports. An import is abandoned if even its newest part is old. */
@@ -15,8 +15,8 @@ const DELETE_IMPORT_PARTS = `
     LIMIT ?2)`;
 
 /**
- * Deletes former states of orders that no list needs any more. A list that began at the time `?1`
- * or later can need the last change before `?1` and all later changes, so these stay.
+ * Deletes old changes, from which lists read former states of orders. A list that began at the time
+ * `?1` or later can need the last change before `?1` and all later changes, so these stay.
  */
 export const DELETE_ORDER_CHANGES = `
   DELETE FROM order_changes WHERE sequence IN (
@@ -29,7 +29,7 @@ const DELETE_USAGE = `
     SELECT day, key_id FROM key_usage
     WHERE day < date(?1 / 1000, 'unixepoch') ORDER BY day, key_id LIMIT ?2)`;
 
-/** Does not change the list's version, because the list contains no cancelled orders. */
+/** Deleting these rows does not change the list's version: the list has no cancelled orders. */
 const DELETE_CANCELLED_ORDERS = `
   DELETE FROM cancelled_orders WHERE (cancelled_at, id) IN (
     SELECT cancelled_at, id FROM cancelled_orders
@@ -47,10 +47,10 @@ interface Chore {
 
 /** The chores by the log field that counts the deleted rows. */
 const CHORES: Readonly<Record<string, Chore>> = {
-  // A part has up to 2 MB.
+  // A part can have 2 MB, so a step deletes only a few.
   importParts: { database: "orders", sql: DELETE_IMPORT_PARTS, keptDays: 1, rowsPerStep: 10 },
-  // The slowest client takes less than a day for a list of a million orders. With 50 changes a
-  // second, a store makes 180,000 of these small rows an hour; an hourly run deletes up to 200,000.
+  // Kept for a day, because no client takes longer to read a list of a million orders. A store
+  // with 50 changes a second adds 180,000 rows an hour; an hourly run deletes up to 200,000.
   orderChanges: { database: "orders", sql: DELETE_ORDER_CHANGES, keptDays: 1, rowsPerStep: 20_000 },
   // A leap year, so usage is kept for at least one year.
   usageRows: { database: "keys", sql: DELETE_USAGE, keptDays: 366, rowsPerStep: 5_000 },

@@ -8,7 +8,7 @@ export interface ApiKey {
   readonly hash: string;
   readonly name: string;
   readonly plan: Plan;
-  /** The limits of requests. Set only for Enterprise keys. */
+  /** Individual rate limits, set only for Enterprise keys. */
   readonly perMinute: number | null;
   readonly perDay: number | null;
   readonly createdAt: Date;
@@ -16,7 +16,7 @@ export interface ApiKey {
   readonly revokedAt: Date | null;
   /** Grows with every change of the key, so that a limiter can ignore outdated limits. */
   readonly revision: number;
-  /** The number of resets. When it has grown, the key's limiter forgets its windows and its ban. */
+  /** How often the key was reset. A reset makes the key's limiter forget its windows and ban. */
   readonly resets: number;
   /** Where the key's Durable Object is created; `null`: near the key's first request. */
   readonly locationHint: LocationHint | null;

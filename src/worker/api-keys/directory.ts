@@ -8,12 +8,12 @@ import { keysByHash } from "./key-by-hash.ts";
 /** The shortest time between two attempts to refresh a remembered key, in milliseconds. */
 const RETRY_MS = 1_000;
 
-/** More than one query at the same time, so that a slow one does not delay all requests. */
+/** The most queries at the same time. With only one, a slow query would delay all requests. */
 const CONCURRENCY = 4;
 
 /**
- * The pause before each query for suspects, which are clients that sent too many wrong secrets. It
- * allows 40 queries a second. A longer pause would let more requests resume at the same moment.
+ * The pause before each query for suspects: clients that failed to authenticate too often. Allows
+ * 40 queries a second. A longer pause would collect more requests, which all resume at once.
  */
 const SUSPECTS_PAUSE_MS = 25;
 
@@ -22,7 +22,7 @@ const FRESH_MS = 10_000;
 
 /**
  * An isolate uses a remembered key until this age while it looks the key up again in the background.
- * So a revocation takes effect within 30 seconds (docs/api.md, Authentication).
+ * So a revocation takes effect within the promised 30 seconds (docs/api.md, Authentication).
  */
 const STALE_MS = 25_000;
 
@@ -41,7 +41,7 @@ interface Entry {
 
 /** The request for which a key is looked up. */
 interface LookUp {
-  /** Returns whether the client sent too many wrong secrets. Its look-ups use a slower queue. */
+  /** Returns whether the client failed to authenticate too often. Look-ups for it are slower. */
   readonly isSuspect: () => boolean;
   /** Keeps the request alive until the promise settles, even after the response was sent. */
   readonly waitUntil: (promise: Promise<unknown>) => void;
@@ -61,7 +61,7 @@ export class ApiKeyDirectory {
   readonly #suspectLookUps: BatchedQuery<string, KeysByHash>;
   #queryCount = 0;
 
-  /** @param size how many keys to remember, and how many hashes that no key has. */
+  /** @param size the number of entries in each of the two caches: known and unknown hashes. */
   constructor(queries: DatabaseQueries, size: number) {
     const { timeoutMs, unavailable: late } = queries;
     this.#queries = queries;
@@ -72,14 +72,14 @@ export class ApiKeyDirectory {
     this.#suspectLookUps = new BatchedQuery({ concurrency: 1, timeoutMs: suspectTimeoutMs, late });
   }
 
-  /** Returns whether memory has the result of an earlier look-up: a key, or that there is none. */
+  /** Returns whether the result of an earlier look-up is remembered, even if no key was found. */
   remembers(hash: string): boolean {
     return this.#known.has(hash) || this.#unknown.has(hash);
   }
 
   /**
-   * Finds a key by its current hash or by a hash from before a rotation; `null` if none has it. Also
-   * returns expired and revoked keys.
+   * Finds a key by its current hash or by a hash from before a rotation. Also returns expired and
+   * revoked keys. Returns `null` if no key has the hash.
    *
    * @throws {DatabaseUnavailableError} if a query is necessary and the database does not respond.
    */
@@ -95,7 +95,7 @@ export class ApiKeyDirectory {
     }
     if (!isWithin(entry, FRESH_MS, nowMs) && nowMs - entry.triedMs >= RETRY_MS) {
       this.#store(hash, { ...entry, triedMs: nowMs });
-      // Ignore a failed refresh: once the entry is stale, a failed query throws.
+      // Ignore a failed refresh, because the entry can still be used.
       this.#lookUp(database, hash, lookUp, entry).catch(() => undefined);
     }
     return entry.key;
@@ -118,7 +118,7 @@ export class ApiKeyDirectory {
     return keys.get(hash) ?? null;
   }
 
-  /** Queries the database and stores the results, unless a later query has already done so. */
+  /** Queries the database and remembers the results, unless memory has newer results. */
   async #query(database: D1Database, hashes: readonly string[]): Promise<KeysByHash> {
     this.#queryCount += 1;
     const query = this.#queryCount;

@@ -28,12 +28,12 @@ export function isSecret(text: string): boolean {
   return expected.every((byte, index) => byte === bytes[RANDOM_BYTES + index]);
 }
 
-/** Returns the SHA-256 of a secret in lower-case hexadecimal, stored instead of the secret. */
+/** Returns the lower-case hexadecimal SHA-256, which is stored instead of the secret. */
 export function hashSecret(secret: string): string {
   return bytesToHex(sha256(encoder.encode(secret)));
 }
 
-/** Returns the checksum of these random bytes: 40 bits, which a secret carries after them. */
+/** Returns the 40-bit checksum that follows these random bytes in a secret. */
 export function checksum(random: Uint8Array): Uint8Array {
   return sha256(concatBytes(encoder.encode(SECRET_PREFIX), random)).subarray(0, CHECKSUM_BYTES);
 }

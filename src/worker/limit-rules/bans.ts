@@ -43,15 +43,15 @@ export function banAt(stored: Ban | null, policy: BanPolicy, nowMs: number): Ban
   return mode === (stored.loggedOnly ? "log" : "on") ? stored : null;
 }
 
-/** Returns whether a further refusal is a strike: it is, once the wait has lasted for `graceMs`. */
+/** Returns whether a refusal at `nowMs` comes after the grace period, so that it is a strike. */
 export function isStrike(wait: Wait, policy: BanPolicy, nowMs: number): boolean {
   return nowMs - wait.startedMs >= policy.graceMs;
 }
 
 /**
- * Adds strikes to a wait. A series of strikes ends with the strike window. Only the time of the
- * oldest new strike is known, so strikes that may belong to two series are ignored. A ban can then
- * begin later, but never earlier.
+ * Adds new strikes to a wait. If the strike window has ended since the oldest new strike, all new
+ * strikes are ignored, because it is unknown how many came before that end. So a ban may begin
+ * later, but never earlier.
  *
  * @param oldestMs the time of the oldest of these strikes, at most `nowMs`.
  */

@@ -8,11 +8,11 @@ import { mapWindows, WINDOW_NAMES, windowAt, windowEndMs } from "./windows.ts";
 export interface QuotaPolicy {
   readonly limits: Limits;
   /**
-   * Grows with every change of the key. Limits of a smaller revision than the state's are ignored.
-   * Limits of the same revision apply, because a deployment can change the limits of a plan.
+   * Increases with every change of the key. The limiter ignores limits of an earlier revision. It
+   * applies new limits of the same revision, because a deployment can change the limits of a plan.
    */
   readonly revision: number;
-  /** The number of resets of the key. A larger number than the limiter state's empties the state. */
+  /** How often the key was reset. When this number has increased, the limiter empties its state. */
   readonly resets: number;
 }
 
@@ -45,13 +45,13 @@ export interface Quota extends PerWindow<WindowQuota> {
 /** The limiter's decision on one request, with the quota that is left after this request. */
 export interface Decision extends Quota {
   readonly admitted: boolean;
-  /** Unix time in milliseconds until which requests are certainly refused; `null` if none are. */
+  /** Unix time in milliseconds until which requests are certainly refused; `null` if admitted. */
   readonly standsUntilMs: number | null;
   /** `null` if further refusals cannot lead to a ban. */
   readonly strikes: StrikeForecast | null;
   /**
-   * The sequence number of the key's last cancellation in the last hour, if `LIST_READS` is
-   * `nearest`. The key's Durable Object omits it if there is none; no other limiter knows it.
+   * The sequence number of the key's last cancellation. Only the key's Durable Object sets it, if
+   * the cancellation was within the last hour and `LIST_READS` was `nearest`.
    */
   readonly lastCancellation?: number;
 }
@@ -72,17 +72,14 @@ export interface Decided {
  * of times, because the two clocks may differ.
  */
 export interface WaitReport {
-  /** Milliseconds since the wait began: an evicted Durable Object restores the wait from it. */
+  /** The age of the wait in milliseconds. A restarted Durable Object restores the wait from it. */
   readonly ageMs: number;
   readonly strikes: number;
   /** Milliseconds since the oldest of these strikes; meaningless while `strikes` is 0. */
   readonly oldestStrikeAgeMs: number;
 }
 
-/**
- * The ban that a refused key approaches: the strikes left, and the time from which refusals count.
- * Times are Unix milliseconds.
- */
+/** The strikes that separate a refused key from a ban. All times are Unix milliseconds. */
 interface StrikeForecast {
   readonly waitedSinceMs: number;
   /** The time from which a refusal is a strike. */
@@ -160,8 +157,8 @@ function stateUnder(stored: LimiterState | null, policy: QuotaPolicy): LimiterSt
 
 /**
  * Corrects times in the state that lie in the future because the clock was set back. A window then
- * opens at `nowMs` and keeps its count; a ban ends within the longest length of a ban. So the limit
- * is not exceeded, and no client waits longer than the longest window or ban.
+ * opens at `nowMs` and keeps its count; a ban ends after at most `longestBanMs`. So the limit is
+ * not exceeded, and no client waits longer than the longest window or ban.
  */
 function stateAt(state: LimiterState, banPolicy: BanPolicy, nowMs: number): LimiterState {
   const notAhead = (window: Window | null) =>
@@ -264,9 +261,9 @@ function collectsStrikes(state: LimiterState, banPolicy: BanPolicy, nowMs: numbe
 /** Strikes to add to a wait. The wait may have begun with the refusal that is being counted. */
 interface Strikes {
   readonly wait: Wait;
-  /** 0 for a refusal that is no strike. */
+  /** The number of strikes: 0 if no refusal was a strike. */
   readonly count: number;
-  /** Unix time in milliseconds of the oldest of these strikes; if none, of the decision. */
+  /** Unix time in milliseconds of the oldest strike, or of the decision if there are no strikes. */
   readonly oldestMs: number;
 }
 

@@ -12,7 +12,7 @@ export function mapWindows<T>(valueOf: (name: WindowName) => T): PerWindow<T> {
   return { minute: valueOf("minute"), day: valueOf("day") };
 }
 
-/** A window that a request has opened; from `windowAt`, it may be empty. */
+/** A window that a request has opened, or an empty window from `windowAt`. */
 export interface Window {
   /** Unix time in milliseconds of the first request that the window counted. */
   readonly openedMs: number;
@@ -20,12 +20,12 @@ export interface Window {
   readonly count: number;
 }
 
-/** Returns the Unix time in milliseconds at which a window ends; 0 for none. */
+/** Returns the Unix time in milliseconds at which a window ends; 0 if there is no window. */
 export function windowEndMs(name: WindowName, window: Window | null): number {
   return window === null ? 0 : window.openedMs + WINDOW_SECONDS[name] * 1_000;
 }
 
-/** Returns the stored window if it is open at `nowMs`, otherwise an empty one that opens then. */
+/** Returns the stored window if it is open at `nowMs`, otherwise a new empty window. */
 export function windowAt(name: WindowName, stored: Window | null, nowMs: number): Window {
   const isOpen = stored !== null && nowMs < windowEndMs(name, stored);
   return isOpen ? stored : { openedMs: nowMs, count: 0 };

@@ -19,7 +19,7 @@ export class AddressBudget {
     this.#limiter = new MemoryLimiter({ ...bans, mode: "off" }, maxAddresses);
   }
 
-  /** Counts a failed authentication, or refuses it if the budget of its address has no room. */
+  /** Counts a failed authentication, or refuses it if the budget of its address is used up. */
   countFailure(request: HasHeaders): Decision {
     return this.#limiter.admit(addressOf(request), POLICY);
   }
@@ -30,7 +30,7 @@ export class AddressBudget {
   }
 }
 
-/** Returns the address that a request counts for (docs/limits.md, Failed authentication). */
+/** Returns the client's IPv4 address or IPv6 network (docs/limits.md, Failed authentication). */
 function addressOf({ headers }: HasHeaders): string {
   const header = headers.get("CF-Connecting-IP") ?? "";
   if (!ipaddr.isValid(header)) return "unknown";

@@ -19,7 +19,7 @@ import { GroupCommit } from "./group-commit.ts";
 import { type CallDetails, keyIdOf } from "./object-call.ts";
 import { type Cancellation, readState, type StoredState, toStored } from "./stored-state.ts";
 
-/** The storage key of the only row, so that a commit never writes several rows. */
+/** The storage key of the only row. A single row makes each commit a single write. */
 const STATE = "record";
 
 const RETRY_REPORT_MS = 60_000;
@@ -49,7 +49,7 @@ export class RateLimiter extends DurableObject {
   readonly #commits: GroupCommit;
   /** The decisions of the last calls, by nonce. Lost in a restart. */
   readonly #decided = new QuickLRU<string, readonly Decision[]>({ maxSize: REMEMBERED_CALLS });
-  /** Unix time in milliseconds; `null` if no alarm is set and while the alarm runs. */
+  /** Unix time in milliseconds of the next alarm; `null` if none is set. */
   #alarmMs: number | null = null;
 
   constructor(ctx: DurableObjectState, env: Cloudflare.Env) {
@@ -107,7 +107,7 @@ export class RateLimiter extends DurableObject {
     return decisions.map((decision) => ({ ...decision, lastCancellation }));
   }
 
-  /** Stores a cancellation by the key. After it, the list has this sequence number. */
+  /** Stores the sequence number that the list has after a cancellation by the key. */
   async recordCancellation(sequence: number): Promise<void> {
     if (this.#limiter === null) throw new Error("This object has admitted no request.");
     const newest = Math.max(sequence, this.#cancellation?.sequence ?? 0);
@@ -203,8 +203,8 @@ export class RateLimiter extends DurableObject {
 }
 
 /**
- * Returns whether a state must be stored. The wait need not survive a restart, and every request
- * sends the limits. But without the new revision, an evicted limiter could accept former limits.
+ * Returns whether a change must be stored. A restart may lose the wait. Every call sends the
+ * limits, but without the stored revision, a restarted limiter could accept outdated limits.
  */
 function mustStore(before: LimiterState | null, after: LimiterState | null): boolean {
   const hasChanged = (name: "ban" | "revision" | WindowName) =>

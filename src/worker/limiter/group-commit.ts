@@ -24,7 +24,7 @@ export class GroupCommit {
     return this.#next;
   }
 
-  /** Waits for writes under way, and repeats a failed one. `null` if everything is on disk. */
+  /** Waits for pending writes, or repeats a failed write. `null` if everything is on disk. */
   settle(): Promise<void> | null {
     if (this.#next !== null) return this.#next;
     return this.#hasFailed ? this.commit() : this.#underWay;
@@ -33,7 +33,7 @@ export class GroupCommit {
   #begin(): Promise<void> {
     this.#next = null;
     this.#underWay = this.#store().finally(() => {
-      // If a write waits, keep the field set, so that no new commit begins another write first.
+      // If `#next` waits, keep `#underWay` set. Otherwise `commit` would begin another write first.
       if (this.#next === null) this.#underWay = null;
     });
     return this.#underWay;

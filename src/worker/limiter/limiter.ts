@@ -16,17 +16,17 @@ import { RefusalMemory } from "./refusal-memory.ts";
  */
 const MAX_CALLS_UNDER_WAY = 8;
 
-/** The most keys whose requests an isolate groups. */
+/** The number of keys for which an isolate groups requests into shared calls. */
 const MAX_GROUPS = 1_000;
 
-/** The retries end with the request, which Cloudflare keeps alive for 30 seconds after its response. */
+/** `recordCancellation` retries this often. Cloudflare ends the retries 30 s after the response. */
 const RECORD_RETRIES = 5;
 const RETRY_RECORD_MS = 5_000;
 
 interface LimitedRequest {
   readonly objects: LimiterObjects;
   readonly requestId: string;
-  /** Keeps the request alive for other requests that share its call to the Durable Object. */
+  /** Keeps the request alive until the promise settles: other requests may share its call. */
   readonly waitUntil: (promise: Promise<unknown>) => void;
 }
 
@@ -50,17 +50,18 @@ class NotCalledError extends Error {}
 /**
  * The limiter of an isolate. The first of these layers that can decide on a request does so:
  *
- * 1. `RefusalMemory` repeats a refusal until it expires, so that a flood costs almost nothing.
+ * 1. `RefusalMemory` repeats a refusal until it expires or strikes must be reported. This makes
+ *    a flood cheap.
  * 2. The key's Durable Object decides exactly (`callObject`). The requests of a busy key share calls
  *    (`BatchedQuery`). For a second after a failed call, there is no call (`CircuitBreaker`).
- * 3. If there was no decision, `RefusalMemory` repeats a refusal even if a report is due.
+ * 3. If there was no call or it failed, `RefusalMemory` repeats the refusal without a report.
  * 4. If the Durable Object is overloaded, nobody decides: the object still counts other requests, so
  *    a second limiter would admit too many.
  * 5. The fallback limiter decides in memory (`MemoryLimiter`), so its counts are approximate.
  */
 export class Limiter {
   readonly #timeoutMs: number;
-  /** By the key's id, like `#groups`. */
+  /** Keyed by the id of the API key, like `#groups`. */
   readonly #refusals = new QuickLRU<string, RefusalMemory>({ maxSize: REMEMBERED_KEYS });
   readonly #groups = new QuickLRU<string, BatchedQuery<Waiting, void>>({ maxSize: MAX_GROUPS });
   readonly #breaker: CircuitBreaker;
@@ -74,7 +75,7 @@ export class Limiter {
     this.#fallback = new MemoryLimiter(bans, REMEMBERED_KEYS);
   }
 
-  /** Returns whether a request would certainly be refused, as remembered here. Counts nothing. */
+  /** Returns whether a remembered refusal certainly applies to a request now. Counts nothing. */
   isRefusing(key: LimitedKey): boolean {
     return this.#refusals.get(key.keyId)?.decisionAt(Date.now(), key) != null;
   }
@@ -94,9 +95,10 @@ export class Limiter {
   }
 
   /**
-   * Records a cancellation with the key's Durable Object, so that the key's next list on any isolate
-   * is at least as new. If that fails, only this isolate knows of the cancellation until a retry
-   * succeeds. After the cancellation, the list has the sequence number `sequence`.
+   * Records a cancellation in the key's Durable Object, so that the key's next list on any isolate
+   * reflects it. If this fails, only this isolate knows of the cancellation until a retry succeeds.
+   *
+   * @param sequence the list's sequence number after the cancellation.
    */
   async recordCancellation(
     key: LimitedKey,
@@ -130,7 +132,7 @@ export class Limiter {
 
   /** Calls the Durable Object once for all these requests of a key, and also reports refusals. */
   async #call(objects: LimiterObjects, all: readonly Waiting[]): Promise<void> {
-    // The requests may know different versions of the key.
+    // The isolate may have read a new revision of the key between these requests.
     const key = all.map((waiting) => waiting.key).reduce(newest);
     const { keyId, limits, revision, resets } = key;
     const askedMs = Date.now();
@@ -163,7 +165,7 @@ export class Limiter {
     const memory = this.#refusals.get(key.keyId) ?? new RefusalMemory();
     if (decision === undefined || decision.admitted) return memory.learn(null);
     const answeredMs = Date.now();
-    // If the clock was set back during the call, the refusal must not last longer.
+    // A clock that was set back during the call must not prolong the refusal.
     memory.learn({ decision, policy: key, askedMs: Math.min(askedMs, answeredMs), answeredMs });
     this.#refusals.set(key.keyId, memory);
   }
@@ -172,7 +174,7 @@ export class Limiter {
     const { keyId } = key;
     const nowMs = Date.now();
     const memory = this.#refusals.get(keyId);
-    // Count the refusal only if no call was sent: the object may have counted a failed call.
+    // Count the refusal only if no call was sent. Otherwise the object may have counted it already.
     const refusal =
       error instanceof NotCalledError
         ? memory?.repeatUnreported(nowMs, key)

@@ -5,7 +5,7 @@ import type { QuotaPolicy, WaitReport } from "../limit-rules/decision.ts";
 const ATTEMPTS = 3;
 const FIRST_PAUSE_MS = 50;
 
-/** The names of the keys' Durable Objects are this prefix and the key's id, never the secret. */
+/** A Durable Object's name is this prefix and the key's id. It never contains the secret. */
 const NAME_PREFIX = "key:";
 
 /** The part of an API key that its limiter needs. */

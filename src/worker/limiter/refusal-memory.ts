@@ -32,7 +32,7 @@ export class RefusalMemory {
   #strikes = 0;
   #oldestStrikeMs = 0;
 
-  /** Remembers the Durable Object's last refusal; `null` if it has admitted a request since. */
+  /** Replaces the remembered refusal: with `null` if the Durable Object has admitted a request. */
   learn(refusal: Refusal | null): void {
     this.#refusal = refusal;
   }
@@ -71,8 +71,8 @@ export class RefusalMemory {
   }
 
   /**
-   * Returns the number of unreported refusals, and forgets them. `wait` is the report on their wait
-   * at `nowMs`; `null` if the refusals cannot lead to a ban.
+   * Returns the number of unreported refusals, and forgets them. `wait` reports the key's wait at
+   * `nowMs`; it is `null` if the refusals cannot lead to a ban.
    */
   takeReport(nowMs: number): { readonly refusals: number; readonly wait: WaitReport | null } {
     const report = { refusals: this.#refusals, wait: this.#waitReport(nowMs) };

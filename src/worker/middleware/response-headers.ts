@@ -4,7 +4,7 @@ import type { Config } from "../config.ts";
 import { quotaHeaders } from "../limit-rules/headers.ts";
 import type { AddressBudget } from "../limiter/address-budget.ts";
 
-/** The ids to accept from callers. They are copied into log lines and headers. */
+/** The request ids to accept from callers: these are safe in log lines and headers. */
 const ACCEPTED_ID = /^[\w\-=]{1,255}$/;
 
 /** The `Link` header value for the OpenAPI document and the reference page (RFC 8631). */
