@@ -27,7 +27,7 @@ export function follow(signal: AbortSignal | undefined, controller: AbortControl
   return () => signal?.removeEventListener("abort", onAbort);
 }
 
-/** Waits at least `ms`, although timers may fire early. Throws the reason of an abort at once. */
+/** Waits at least `ms`, even if a timer fires early. If the signal aborts, throws its reason. */
 export async function sleep(ms: number, signal: AbortSignal | undefined): Promise<void> {
   const endMs = performance.now() + ms;
   for (let leftMs = ms; leftMs > 0; leftMs = endMs - performance.now()) {

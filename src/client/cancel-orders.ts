@@ -11,7 +11,7 @@ import { type Call, send } from "./send.ts";
  */
 export type Cancellation = "cancelled" | "cancelled_or_gone";
 
-/** The outcome for one order. `not_found` and `already_shipped`: the batch did not change it. */
+/** One order's outcome. `not_found` and `already_shipped`: the batch did not change the order. */
 export interface CancelResult {
   readonly id: bigint;
   readonly outcome: Cancellation | "not_found" | "already_shipped";
@@ -50,7 +50,7 @@ export async function cancelOrder(call: Call, id: bigint): Promise<Cancellation>
   });
 }
 
-/** See `StoreOrdersClient.cancelOrders`. The `ids` have no duplicates. */
+/** See `StoreOrdersClient.cancelOrders`. `ids` must not contain duplicates. */
 export async function cancelOrders(
   call: Call,
   ids: readonly bigint[],

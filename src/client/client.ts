@@ -22,13 +22,13 @@ import { type Call, send } from "./send.ts";
 
 export interface ListOptions extends CallOptions {
   /**
-   * If true, a loop gets the first order only after the complete list is in memory, about 250 bytes
-   * per order. The client then retries the request if the list is incomplete. Default false.
+   * If true, the loop receives no order until the complete list is in memory: about 250 bytes per
+   * order. If the list is incomplete, the client repeats the request. Default false.
    */
   readonly oneMoment?: boolean;
   /**
-   * The `etag` of an earlier list. If the list is unchanged, the call throws a NotModifiedError, so
-   * that an unchanged list is never mistaken for an empty one.
+   * The `etag` of an earlier list. If the list is unchanged, the loop or `all` throws a
+   * NotModifiedError, so that an unchanged list is never mistaken for an empty one.
    */
   readonly ifNoneMatch?: string | null;
 }

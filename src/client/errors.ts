@@ -15,7 +15,7 @@ export const API_ERROR_CODES = [
 
 export type ApiErrorCode = (typeof API_ERROR_CODES)[number];
 
-/** Details of the HTTP response that caused an error. A value is `null` if no response had it. */
+/** Details of the response that caused an error. A detail that no response provided is `null`. */
 export interface AnswerDetails {
   readonly status: number | null;
   /** The `X-Request-Id` of the response, to quote in a problem report. */
@@ -70,7 +70,7 @@ export class NetworkError extends StoreOrdersError {
   readonly code = "network_error";
 }
 
-/** Thrown if nothing arrives within `timeoutMs`; in a list, the `cause` of a BrokenListError. */
+/** Thrown if no data arrives for `timeoutMs`. In a list, a BrokenListError wraps this error. */
 export class TimeoutError extends StoreOrdersError {
   override readonly name = "TimeoutError";
   readonly code = "timeout";
@@ -93,7 +93,7 @@ export class BrokenListError extends StoreOrdersError {
   }
 }
 
-/** Thrown if a batch ended early, because of an abort or an error that is not about one order. */
+/** Thrown if an abort or error ended a batch early. Missing or shipped orders do not end it. */
 export class BatchInterruptedError extends StoreOrdersError {
   override readonly name = "BatchInterruptedError";
   readonly code = "batch_interrupted";

@@ -27,7 +27,7 @@ export interface CallOptions {
   readonly timeoutMs?: number;
   /** Overrides the client's `retries` for this call. */
   readonly retries?: number;
-  /** `X-Request-Id`: 1 to 255 letters, digits, `_`, `-` or `=`. Default: the service makes one. */
+  /** `X-Request-Id`: 1 to 255 letters, digits, `_`, `-` or `=`. Default: an id from the service. */
   readonly requestId?: string;
   /** Additional request headers. In browsers, the service's CORS settings must allow them. */
   readonly headers?: Readonly<Record<string, string>>;
@@ -93,7 +93,6 @@ export function checkOptions(options: ClientOptions): Settings {
 
 type Attempts = Pick<Settings, "timeoutMs" | "retries">;
 
-/** Validates `timeoutMs` and `retries`, which a call can override. */
 export function checkAttempts(options: Partial<Attempts>, defaults: Attempts): Attempts {
   const { timeoutMs, retries } = options;
   return {
@@ -102,7 +101,7 @@ export function checkAttempts(options: Partial<Attempts>, defaults: Attempts): A
   };
 }
 
-/** Returns `value` if it is whole or `Infinity`, from `min` to `max`; else throws a RangeError. */
+/** Returns an integer or `Infinity` from `min` to `max`. Throws a RangeError for other values. */
 export function checkNumber(name: string, value: number, min: number, max: number): number {
   const isWhole = Number.isInteger(value) || value === Infinity;
   if (isWhole && value >= min && value <= max) return value;

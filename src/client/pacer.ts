@@ -8,19 +8,19 @@ import {
 
 interface OpenWindow extends WindowQuota {
   /**
-   * The end of the window in milliseconds of a monotonic clock. Never before the real end, because
-   * the service rounds `resetSeconds` up, and the response takes time to arrive.
+   * The time when the window ends, in milliseconds of a monotonic clock. It is never too early,
+   * because the service rounds `resetSeconds` up, and the response takes time to arrive.
    */
   readonly endsMs: number;
 }
 
 type Announcement = Omit<Limits, "answeredAt">;
 
-/** The forecast for several requests, which may need successive windows of a rate limit. */
+/** A forecast for several requests, which may have to wait for later windows of a rate limit. */
 interface Forecast {
-  /** The wait in milliseconds until the last of these windows admits requests. */
+  /** The wait in milliseconds until the rate limits admit the last of the requests. */
   readonly waitMs: number;
-  /** The number of requests that are sent in the last of these windows. */
+  /** The number of requests that are admitted only after this wait. */
   readonly lastRequests: number;
 }
 
@@ -38,7 +38,7 @@ export class Pacer {
   /** The time until which `Retry-After` forbids requests. */
   #heldUntilMs = 0;
 
-  /** Returns the milliseconds that a new request must wait: `Infinity` until a response arrives. */
+  /** Returns a new request's wait in milliseconds. `Infinity`: until the next response arrives. */
   waitMs(nowMs: number): number {
     if (nowMs < this.#heldUntilMs) return this.#heldUntilMs - nowMs;
     const open = [...this.#windows.values()].filter(({ endsMs }) => nowMs < endsMs);
@@ -109,7 +109,7 @@ export class Gate {
   readonly pacer = new Pacer();
   /** See `StoreOrdersClient.limits`. */
   limits: Limits | null = null;
-  /** The average time in milliseconds until a response arrives, mostly of the last 20 responses. */
+  /** The average response time in milliseconds, mostly of the last 20 responses. */
   responseMs = 0;
   #responses = 0;
   /** Functions that wake the requests that wait for the next response. */
@@ -127,7 +127,7 @@ export class Gate {
     this.pacer.begin();
   }
 
-  /** Records a response, and wakes waiting requests. `headers` is `null` if none arrived. */
+  /** Records that a request ended. Wakes waiting requests. `headers`: `null` without a response. */
   leave(headers: Headers | null, elapsedMs: number): void {
     const received = headers ?? new Headers();
     const windows = readWindows(received);

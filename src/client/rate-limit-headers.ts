@@ -48,7 +48,7 @@ export function readRetryAfterSeconds(headers: Headers): number | null {
   return Math.max(0, Math.ceil((untilMs - nowMs) / 1_000));
 }
 
-/** Returns the parameters of each item of a structured field (RFC 9651); none if malformed. */
+/** Maps each item of a structured field (RFC 9651) to its parameters. Empty if malformed. */
 function parseItems(text: string | null): Map<unknown, ReadonlyMap<string, BareItem>> {
   try {
     return new Map<unknown, ReadonlyMap<string, BareItem>>(parseList(text ?? ""));

@@ -7,8 +7,8 @@ const FIRST_BACKOFF_MS = 250;
 const LONGEST_BACKOFF_MS = 10_000;
 
 /**
- * Runs `work`, and again after temporary failures. Listing orders and cancelling an order are
- * idempotent (RFC 9110, section 9.2.2), so every request may be sent again.
+ * Runs `work`, and repeats it after temporary failures. Listing orders and cancelling an order
+ * are idempotent (RFC 9110, section 9.2.2), so every request may be sent again.
  */
 export async function withRetries<T>(call: Call, work: () => Promise<T>): Promise<T> {
   const { settings, signal, isPaced } = call;
@@ -39,7 +39,7 @@ function isTransient(error: AnyStoreOrdersError): boolean {
   return isAmbiguous(error) || error instanceof BrokenListError || error.status === 429;
 }
 
-/** Returns `Retry-After`, if present, plus a backoff with full jitter, whose bound doubles. */
+/** Returns `Retry-After`, if any, plus a random backoff whose bound doubles with every attempt. */
 export function retryDelayMs(retryAfterSeconds: number | null, attempt: number): number {
   const limitMs = Math.min(LONGEST_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** (attempt - 1));
   return (retryAfterSeconds ?? 0) * 1_000 + Math.random() * limitMs;

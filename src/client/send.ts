@@ -99,8 +99,8 @@ export class Answer implements AnswerDetails {
 }
 
 /**
- * Sends a request once. Returns the response, which the caller ends with `abort`; throws if its
- * status is not `expectedStatus`. Passes on errors of `onResponse`.
+ * Sends a request once. The caller must call `abort` on the returned response. Throws an error if
+ * the status is not `expectedStatus`, and passes on errors of `onResponse`.
  */
 export async function send(
   call: Call,
@@ -137,7 +137,7 @@ export async function send(
   }
 }
 
-/** Runs `work`, and turns an error of `fetch`, or of the body of `answer`, into a NetworkError. */
+/** Runs `work`. Turns an error of `fetch`, or of reading `answer`'s body, into a NetworkError. */
 async function overNetwork<T>(
   { signal, settings }: Call,
   work: () => Promise<T>,
@@ -164,7 +164,7 @@ function reasonOf(error: unknown): string {
   return message || (code ?? String(error));
 }
 
-/** Returns advice for a script in a browser that calls a service at another origin. */
+/** Returns advice on CORS if a browser script calls another origin; otherwise an empty text. */
 function corsAdvice(serviceOrigin: string): string {
   const { location } = globalThis as { readonly location?: { readonly origin: string } };
   if (location === undefined || location.origin === serviceOrigin) return "";

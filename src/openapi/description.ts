@@ -4,7 +4,7 @@ import { type Limits, PLAN_LIMITS } from "../worker/limit-rules/plans.ts";
 
 const { bans } = parseConfig({});
 
-/** The description of the service in Markdown. A deployment can change the figures for bans. */
+/** The service's description in Markdown. Shows default ban times; deployments can set others. */
 export const description = `List the orders of a store, and cancel those that have not shipped.
 
 ## Integers

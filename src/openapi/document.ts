@@ -17,8 +17,10 @@ export const info = {
 export type Contact = { readonly email: string } | { readonly url: string };
 
 /**
- * Returns the OpenAPI 3.1 document as JSON text, with exact int64 bounds. The server's address is
- * below an origin such as `https://orders.example`; without one, it is relative to the document's.
+ * Returns the OpenAPI 3.1 document as JSON text, with exact int64 bounds.
+ *
+ * @param origin the origin of the server URL, such as `https://orders.example`. If empty, the
+ *   server URL is relative to the document's URL.
  */
 export function openApiDocument(origin = "", contact?: Contact): string {
   const document = {

@@ -5,7 +5,7 @@ interface Header {
   readonly description: string;
   readonly schema: Readonly<Record<string, unknown>>;
   readonly example: string | number;
-  /** False for a header that is sent only if the operator has set its date. Default true. */
+  /** False for `Deprecation` and `Sunset`, sent only if the operator has set them. Default true. */
   readonly required?: false;
 }
 
@@ -111,7 +111,6 @@ const headers = { ...everywhere, ...someResponses } satisfies Record<
 
 export type HeaderName = keyof typeof headers;
 
-/** Every header that a response can have, for `components.headers`. */
 export const componentHeaders = Object.fromEntries(
   Object.entries<Header>(headers).map(([name, { required = true, ...header }]) => [
     name,
@@ -119,7 +118,7 @@ export const componentHeaders = Object.fromEntries(
   ]),
 );
 
-/** Returns references to the headers of a response: those of every response, and its `own`. */
+/** Returns references to the headers in `own` and to the headers of every response. */
 export function headerRefs(...own: HeaderName[]): Record<string, { $ref: string }> {
   return Object.fromEntries(
     [...own, ...Object.keys(everywhere)].map((name) => [

@@ -74,14 +74,13 @@ export function codesOf({ messages }: ErrorAnswer) {
   return { codes, status: ERROR_STATUS[codes[0]] };
 }
 
-/** Returns every error response, for `components.responses`. */
 export function componentResponses(): Record<string, unknown> {
   return Object.fromEntries(
     Object.entries(ERROR_ANSWERS).map(([name, answer]) => [name, errorResponse(answer)]),
   );
 }
 
-/** Returns the 405 of an order's path, which allows another method than the path of the list. */
+/** Returns the 405 response of an order's path, where `Allow` names `DELETE` instead of `GET`. */
 export function orderMethodNotAllowed(): unknown {
   const messages = { method_not_allowed: "GET is not possible here. Use DELETE." };
   const response = errorResponse({ ...ERROR_ANSWERS.MethodNotAllowed, messages });
@@ -112,7 +111,7 @@ function errorResponse(answer: ErrorAnswer) {
   };
 }
 
-/** Returns references to these error responses, by their HTTP status. */
+/** Returns references to the error responses `names`, by HTTP status. */
 export function responseRefs(
   ...names: (keyof typeof ERROR_ANSWERS)[]
 ): Record<string, { $ref: string }> {

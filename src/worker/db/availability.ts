@@ -15,28 +15,28 @@ export class DatabaseUnavailableError extends Error {
   }
 }
 
-/** Thrown for a query that is not sent, because an earlier one has just timed out. */
+/** Thrown for a query that is not sent, because an earlier query has just timed out. */
 class PausedError extends Error {}
 
 /** Matches the error messages of SQLite and D1 for a statement that would fail in every attempt. */
 const STATEMENT_FAULT =
   /SQLITE_(?:ERROR|CONSTRAINT|MISMATCH|RANGE|TOOBIG|AUTH|MISUSE|SCHEMA)|D1_(?:TYPE|COLUMN|DUMP|EXEC)\w*|no such (?:table|column)/;
 
-/** After this many milliseconds, a probe without an outcome no longer blocks the next one. */
+/** Milliseconds to wait for a query that probes a failed database. Then another query may probe. */
 const PROBE_MS = 1_000;
 
 const LONGEST_PAUSE_MS = 500;
 
 /**
- * Matches the errors of a local D1, whose file a command has locked. `Failed to get session commit
+ * Matches the errors of a local D1 while a command locks its file. `Failed to get session commit
  * token`: the file was locked between a statement and its commit. No statement has had an effect.
  */
 const LOCKED = /SQLITE_BUSY|SQLITE_LOCKED|database is locked|Failed to get session commit token/;
 
 /**
  * An error by which a local D1 may hide that its file is locked. The statement may have been
- * executed, so only reads are repeated. They are repeated only a few times, because D1 on Cloudflare
- * has the same error in an outage, when requests should fail soon.
+ * executed, so only reads are repeated. The number of attempts is small, because D1 on Cloudflare
+ * reports the same error in an outage, and requests should then fail soon.
  */
 const HIDDEN = /internal error; reference/;
 const HIDDEN_ATTEMPTS = 5;
@@ -46,11 +46,11 @@ const HIDDEN_ATTEMPTS = 5;
  *
  * If a query times out and the database has answered no other query meanwhile, all queries fail
  * immediately for one second. After that, one query a second is sent as a probe, until the database
- * answers. A probe may never end, because its client disconnects; it does not block later probes.
+ * answers. A probe that never ends, because its client disconnected, does not block later probes.
  */
 export class DatabaseQueries {
   readonly database: DatabaseName;
-  /** Outages of this database. The caller records failures: it knows the request id for the log. */
+  /** Outages of this database. Callers of `run` record failures: only they know the id to log. */
   readonly outage: Outage;
   /** The timeout in milliseconds for all attempts of a query together. */
   readonly timeoutMs: number;
@@ -69,7 +69,7 @@ export class DatabaseQueries {
 
   /**
    * @param isRead true for a query that only reads.
-   * @param isRepeatable true for a query that may run twice: any temporary error repeats it.
+   * @param isRepeatable true for a query that may run twice; any temporary error causes a retry.
    * @throws {DatabaseUnavailableError} if the database does not respond in time.
    * @throws the error of the database if the statement itself is wrong.
    */

@@ -86,8 +86,8 @@ export class BatchedQuery<Key, Value> {
   #wakeOne(): void {
     const [longest] = this.#waiting;
     if (longest === undefined || this.#running.size >= this.#concurrency) return;
-    // The call moves to the end. If the platform has ended its request, the next call of this method
-    // wakes another request.
+    // Move this call to the end of the queue: if the platform has ended its request, the next
+    // `#wakeOne` wakes another request.
     this.#waiting.delete(longest);
     this.#waiting.add(longest);
     longest.wake();

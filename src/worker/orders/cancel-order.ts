@@ -2,11 +2,11 @@ import type { DatabaseQueries } from "../db/availability.ts";
 
 interface Cancellation {
   readonly result: "cancelled" | "already_shipped" | "not_found";
-  /** The sequence number of the list afterwards; `null` if it was not asked for. */
+  /** The list's sequence number after the cancellation; `null` without `needsSequence`. */
   readonly sequence: number | null;
 }
 
-// Two statements move the order. An UPDATE that a trigger completes would write one row more.
+// Two statements move the order. An UPDATE and a trigger for the move would write one more row.
 const KEEP = `
   INSERT OR REPLACE INTO cancelled_orders (cancelled_at, id, pet_id, quantity, ship_date, complete)
   SELECT ?2, id, pet_id, quantity, ship_date, complete FROM orders

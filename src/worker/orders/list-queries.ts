@@ -1,16 +1,16 @@
 import { INT64_MAX, INT64_MIN } from "./int64.ts";
 import { orderShorthand, SEPARATOR } from "./order-json.ts";
 
-/** A D1 database or a session of it: the part of their interface that reads need. */
+/** The part of a D1 database, or of a session of it, that reads need. */
 export type StatementSource = Pick<D1DatabaseSession, "prepare">;
 
-/** A range of ids and the orders in it. Its version identifies the same orders forever. */
+/** A range of ids and its orders. Segments of the same version always contain the same orders. */
 export interface Segment {
   /** The smallest and the largest id that belong to the segment: int64s in decimal. */
   readonly firstId: string;
   readonly lastId: string;
   readonly version: string;
-  /** The number of orders in the segment; sometimes too large, never too small. */
+  /** An upper bound of the number of orders: `INSERT OR REPLACE` may count an order twice. */
   readonly count: number;
 }
 
@@ -33,7 +33,7 @@ export interface Snapshot extends ListVersion {
   readonly servedBy: { readonly region: string | null; readonly isPrimary: boolean };
   /** `null` if no request needed the manifest, or the list has one of the known versions. */
   readonly manifest: Manifest | null;
-  /** The segments that memory lacked; if it lacked more than `maxMissing`, only the first of them. */
+  /** The segments that were not in memory; if more than `maxMissing`, only the first of them. */
   readonly texts: SegmentTexts;
 }
 
@@ -42,7 +42,7 @@ interface SnapshotNeeds {
   readonly needsManifest: boolean;
   readonly knownVersions: readonly string[];
   readonly segmentVersions: readonly string[];
-  /** If more segments are missing in memory, the query reads only the first of them. */
+  /** If memory lacks more segments than this, the query reads only the first of them. */
   readonly maxMissing: number;
 }
 
@@ -159,8 +159,8 @@ export async function readSnapshot(
 }
 
 /**
- * Reads the orders of some segments of a manifest, as they were at the manifest's moment. The result
- * lacks segments whose state at that moment can no longer be read.
+ * Reads the orders of some segments as they were when the manifest was read. The result lacks
+ * segments that a bulk change or a restore has replaced since, or that a lagging replica lacks.
  */
 export async function readSegments(
   source: StatementSource,

@@ -4,7 +4,7 @@ import { withDeadline } from "../deadline.ts";
 import { Outage } from "../outage.ts";
 import type { StatementSource } from "./list-queries.ts";
 
-/** After this time in milliseconds, the primary database is asked instead of a silent replica. */
+/** A query goes to the primary database if the replica has not answered within this time. */
 const REPLICA_TIMEOUT_MS = 1_000;
 
 const REPLICA = "replica";
@@ -30,7 +30,7 @@ export class ListReader {
   /**
    * @param query receives `database` itself if it must read from the primary database.
    * @param isUsable returns whether the replica's result is recent and complete enough.
-   * @throws {DatabaseUnavailableError} if the primary database does not respond either.
+   * @throws {DatabaseUnavailableError} if the primary database does not respond.
    */
   async read<T>(
     database: D1Database,

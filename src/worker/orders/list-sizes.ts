@@ -1,20 +1,20 @@
 /** Limits on the memory and queries for the lists that an isolate sends. Tests use smaller values. */
 export const LIST_SIZES = {
-  /** The number of snapshot queries at the same time. Further requests share the next query. */
+  /** The most concurrent queries of `readSnapshot`. Further requests share the next query. */
   concurrency: 2,
-  /** The most segments to read with the manifest. If more are missing, only one is read. */
+  /** The most segments to read with the manifest. If memory lacks more, only one is read. */
   missingWithManifest: 16,
   /** The most segments that one query reads. */
   groupSegments: 4,
-  /** The most queries of a list that read ahead. Cloudflare gives a request six connections. */
+  /** The most queries that read ahead for one list: Cloudflare allows a request six connections. */
   groupsAhead: 6,
-  /** The least memory in bytes that a list has for its queries while it is sent. */
+  /** The least memory in bytes that a list reserves for one query. */
   queryBytes: 768 * 1_024,
   /** The bytes of shorthand in a piece of a list. Larger pieces are faster, but need more memory. */
   sliceBytes: 256 * 1_024,
   /** The most segments of a list: Cloudflare allows a request 1,000 database queries. */
   maxSegments: 3_600,
-  /** The memory in bytes for all lists that are being sent. A list that lacks memory gets a 503. */
+  /** The memory in bytes for all lists being sent. If too little is left, a request gets a 503. */
   underWayBytes: 40 * 2 ** 20,
   /** The service aborts a list if the client reads nothing of it for this long. */
   stallMs: 60_000,
@@ -22,5 +22,5 @@ export const LIST_SIZES = {
 
 export type ListSizes = Readonly<typeof LIST_SIZES>;
 
-/** The memory for the segments of the newest manifest. A million orders of ordinary size fit. */
+/** The memory for the segments of the newest manifest: enough for a million ordinary orders. */
 export const MEMORY_BYTES = 48 * 2 ** 20;

@@ -28,7 +28,7 @@ export function listStream(
     async pull(controller) {
       const fail = (cause: unknown) => {
         // `retryable` makes workerd treat the error as a lost connection. workerd reports every other
-        // error of a body as an uncaught exception, beside the list's own log event.
+        // error of a body as an uncaught exception, in addition to the list's own log event.
         const error = new Error("The list was cut off.", { cause });
         controller.error(Object.assign(error, { retryable: true }));
         onEnd(cause);

@@ -25,7 +25,7 @@ export class ListsUnderWay {
     return this.#entries.values().reduce((sum, { bytes }) => sum + bytes, 0);
   }
 
-  /** Returns `null` if too little memory is left. A list that is alone may exceed `maxBytes`. */
+  /** Returns `null` if too little memory is left and another list is being sent. */
   reserve(bytes: number): Reservation | null {
     const nowMs = Date.now();
     // The request of a client that has disconnected may end without calling `release`.

@@ -12,8 +12,8 @@ interface ArrayEnds {
   readonly closing: "]" | "";
 }
 
-// The layout of the WebAssembly memory, in bytes. It begins with a table by ASCII code: the JSON
-// that replaces a letter, and how much of it to write before a value and before another letter.
+// The layout of the WebAssembly memory, in bytes. It begins with a table by ASCII code. An entry is
+// the JSON for a letter, and how many bytes of it to write before a value and before a letter.
 const PIECES_AT = 0;
 const PIECE_BYTES = 32;
 const LENGTH_BEFORE_VALUE_AT = 24;
@@ -21,8 +21,8 @@ const LENGTH_BEFORE_LETTER_AT = 25;
 const SHORTHAND_AT = PIECES_AT + 128 * PIECE_BYTES;
 
 /**
- * Unused bytes after the shorthand and the JSON: the WebAssembly loop goes past their ends. What it
- * reads there has no effect: the JSON of an order's last letter does not depend on the next byte.
+ * Spare bytes after the shorthand and after the JSON, because the WebAssembly loop goes past both
+ * ends. The bytes after the shorthand do not affect the JSON of its last letter.
  */
 const SLACK_BYTES = 32;
 const MEMORY_PAGE_BYTES = 65_536;

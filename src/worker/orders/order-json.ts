@@ -24,14 +24,14 @@ export function orderShorthand(table: string): string {
 /** The character between two orders in shorthand. */
 export const SEPARATOR = "i";
 
-/** The JSON that replaces a letter before a value; nothing if the value is missing. */
+/** The JSON that replaces each letter before a value. Without a value, the letter is dropped. */
 export const PIECES_OF_VALUES = {
   p: JSON_MEMBERS.petId,
   q: JSON_MEMBERS.quantity,
   s: JSON_MEMBERS.shipDate,
 };
 
-/** The JSON that replaces every other letter, including the letters `T` and `Z` of a date. */
+/** The JSON that replaces letters other than `p`, `q` and `s`, including `T` and `Z` in dates. */
 export const PIECES = {
   [SEPARATOR]: `,{${JSON_MEMBERS.id}`,
   T: "T",
@@ -46,7 +46,7 @@ export const MAX_SHORTHAND_BYTES =
   "-9223372036854775808p-9223372036854775808q-9223372036854775808s0000-00-00T00:00:00.000Zni"
     .length;
 
-/** Returns the end of the order at `start + minBytes`, or of the whole shorthand. */
+/** Returns the first end of an order at or after `start + minBytes`, or the shorthand's end. */
 export function sliceEnd(shorthand: string, start: number, minBytes: number): number {
   const end = shorthand.indexOf(SEPARATOR, start + minBytes);
   return end === -1 ? shorthand.length : end;

@@ -46,7 +46,7 @@ export interface ListRequest {
 }
 
 interface RequestNeeds extends Pick<ListRequest, "knownVersions"> {
-  /** The oldest usable sequence number; `Infinity` requires the primary database. */
+  /** The lowest acceptable sequence number; `Infinity` requires the primary database. */
   readonly atLeast: number;
 }
 
@@ -110,8 +110,8 @@ export class OrderLists {
   }
 
   /**
-   * Returns a snapshot that is new enough for the key: as new as every list that the key has
-   * received from this isolate, and as the key's last cancellation.
+   * Returns `snapshot`, or reads the primary database if `snapshot` is older than a list that the
+   * key has received from this isolate, or than the key's last cancellation.
    *
    * @param cancellation the sequence number of the key's last cancellation: 0 if there is none,
    *   `Infinity` if it is unknown.
@@ -125,7 +125,6 @@ export class OrderLists {
     return renewed;
   }
 
-  /** Records the newest change that a key has seen. */
   saw(keyId: string, sequence: number): void {
     if (sequence > (this.#seen.get(keyId) ?? 0)) this.#seen.set(keyId, sequence);
   }
@@ -227,7 +226,10 @@ export class OrderLists {
     });
   }
 
-  /** @throws {ListMovedError} if a segment can no longer be read as of the manifest's moment. */
+  /**
+   * @throws {ListMovedError} if a bulk change or a restore has replaced a segment since the
+   *   manifest was read.
+   */
   async #readGroup(
     database: D1Database,
     manifest: Manifest,
@@ -251,8 +253,8 @@ export class OrderLists {
   }
 
   /**
-   * The memory in bytes for one query of a list: the largest segment, or a whole group if the list
-   * does not fit into memory. Such a list needs many queries, and Cloudflare limits their number.
+   * Returns the bytes to reserve for one query: enough for the largest segment. If a list does not
+   * fit into memory, enough for a whole group, because Cloudflare limits the number of queries.
    */
   #ownBytes(segments: readonly Segment[]): number {
     const largest = Math.max(...segments.map((segment) => maxBytesOf([segment])));
@@ -271,7 +273,7 @@ export class OrderLists {
   }
 }
 
-/** Returns the list versions that the clients of all these requests have. */
+/** Returns the list versions that the client of every one of these requests has. */
 function commonVersions(requests: readonly (readonly string[])[]): string[] {
   const [first = [], ...others] = requests.map((known) => new Set(known));
   return [...first].filter((version) => others.every((known) => known.has(version)));

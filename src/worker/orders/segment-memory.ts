@@ -5,8 +5,8 @@ import { MEMORY_BYTES } from "./list-sizes.ts";
 const ENTRY_BYTES = 256;
 
 /**
- * The newest manifest of an isolate, and its segments that fit into memory. No segment evicts
- * another: the least recently used segment is the one that a large list needs next.
+ * The newest manifest of an isolate, and those of its segments that fit into memory. Segments are
+ * not evicted to make room: LRU would evict exactly those that a large list needs next.
  */
 export class SegmentMemory {
   readonly #maxBytes: number;
@@ -32,7 +32,6 @@ export class SegmentMemory {
     return this.#texts.get(version) ?? undefined;
   }
 
-  /** Returns whether segments of this many bytes in total fit into memory. */
   holds(bytes: number): boolean {
     return bytes <= this.#maxBytes;
   }

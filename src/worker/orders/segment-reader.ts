@@ -4,7 +4,7 @@ import type { Reservation } from "./lists-under-way.ts";
 import { MAX_SHORTHAND_BYTES } from "./order-json.ts";
 import type { SegmentMemory } from "./segment-memory.ts";
 
-/** Segments that one query reads, and their reserved memory, held until the last one is sent. */
+/** Segments that one query reads. Their memory stays reserved until the last one is sent. */
 interface Group {
   readonly texts: Promise<SegmentTexts>;
   /** The versions of the segments that are not sent yet. */
@@ -28,9 +28,9 @@ export function maxBytesOf(segments: readonly Segment[]): number {
  * round trip. A segment that was queried is held until it is sent, so no segment is queried twice.
  *
  * @param options.texts the segments that were read with the manifest; `reservation` includes their
- *   memory. Each is deleted when it is sent.
- * @param options.ownBytes the memory for one query that `reservation` includes from the beginning.
- *   Further queries run only while more memory is left.
+ *   memory. A segment is deleted from this map when it is sent.
+ * @param options.ownBytes the part of `reservation` for one query, reserved from the beginning.
+ *   Further queries run only if more memory can be reserved.
  * @throws the error of `read`.
  */
 export async function* readInOrder(
@@ -45,7 +45,7 @@ export async function* readInOrder(
   },
 ): AsyncGenerator<string, void> {
   const { texts, memory, reservation, ownBytes, sizes, read } = options;
-  /** The groups whose segments are not all sent yet, by the versions of these segments. */
+  /** The group of each segment that was queried but is not sent yet, by the segment's version. */
   const groups = new Map<string, Group>();
   let openGroups = 0;
   const isMissing = ({ version }: Segment) =>
@@ -83,7 +83,7 @@ export async function* readInOrder(
       next = index + own.length;
     }
     next = Math.max(next, index + 1);
-    // Reads ahead only when the first segment is sent, so that the response begins early.
+    // Reads ahead only after the first segment is sent, so that the response begins early.
     while (index > 0 && next < segments.length && openGroups < sizes.groupsAhead) {
       const ahead = segments.slice(next, next + sizes.groupSegments).filter(isMissing);
       const bytes = maxBytesOf(ahead);

@@ -14,8 +14,8 @@ export class AnonymousSample {
   #unrecorded = 0;
 
   /**
-   * Counts one request. Returns how many requests its record represents: itself and those skipped
-   * before it. `null` if this request is not recorded.
+   * Counts one request. Returns how many requests its record represents: this request and those
+   * skipped before it. Returns `null` if this request is not recorded.
    */
   count(nowMs: number): number | null {
     const minute = Math.floor(nowMs / MINUTE_MS);

@@ -42,7 +42,7 @@ type Names<Value> = {
   [Name in keyof RequestRecord]: RequestRecord[Name] extends Value | null ? Name : never;
 }[keyof RequestRecord];
 
-/** The fields in the blobs of a data point. Append new ones: stored rows have no names. */
+/** The fields in the blobs of a data point. Add fields at the end: stored rows have no names. */
 export const BLOBS = [
   "route",
   "method",
@@ -55,7 +55,7 @@ export const BLOBS = [
   "servedBy",
 ] as const satisfies readonly Names<string>[];
 
-/** The fields in the doubles of a data point. Append new ones. */
+/** The fields in the doubles of a data point. Add fields at the end. */
 export const DOUBLES = [
   "status",
   "durationMs",

@@ -1,7 +1,7 @@
 import * as z from "zod/mini";
 import type { Decision } from "../limit-rules/decision.ts";
 
-/** Milliseconds within which an admission is reported. A refusal alone causes no report. */
+/** An admission is reported to the database within this time. A refusal alone causes no report. */
 export const REPORT_EVERY_MS = 3_600_000;
 
 export const DAY_MS = 86_400_000;

@@ -57,12 +57,12 @@ export class KeyReports {
     this.#bans = bans;
   }
 
-  /** Unix time in milliseconds at which the last day is over; 0 without days. */
+  /** The Unix time in milliseconds when the last counted day ends; 0 if no day is counted. */
   get endMs(): number {
     return Math.max(0, ...this.#usage.map(({ day }) => (day + 1) * DAY_MS));
   }
 
-  /** True if nothing was counted since the last call of `toStored`. */
+  /** False if the usage may have changed since the last call of `toStored`. */
   get isStored(): boolean {
     return this.#usage === this.#storedUsage;
   }
@@ -79,7 +79,7 @@ export class KeyReports {
     this.#bans = [...this.#bans, ban];
   }
 
-  /** Returns what to store, so that a restart loses no ban, and marks the usage as stored. */
+  /** Returns the state to store, so that a restart loses no ban. Marks the usage as stored. */
   toStored(): { readonly usage: Usage; readonly unreportedBans?: UnreportedBans } {
     this.#storedUsage = this.#usage;
     return { usage: this.#usage, ...(this.#bans.length > 0 && { unreportedBans: this.#bans }) };
@@ -87,7 +87,7 @@ export class KeyReports {
 
   /**
    * Writes the usage and the new bans to the database, in one transaction. Then forgets the bans,
-   * and the days that are over. A repeated or delayed report changes nothing.
+   * and the days that are over. A repeated or delayed report neither doubles nor lowers a count.
    *
    * @returns whether the report succeeded. If not, the next report includes everything again.
    */
