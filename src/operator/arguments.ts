@@ -63,7 +63,7 @@ export function parseName(text: string): string {
   );
 }
 
-/** Returns whether a text has 1 to 100 characters, not only spaces and no control characters. */
+/** A name is one line of 1 to 100 characters, is not blank, and has no control characters. */
 export function isName(text: string): boolean {
   const characters = Array.from(text).length;
   const isOneLine = !/[\p{Cc}\p{Zl}\p{Zp}]/u.test(text);

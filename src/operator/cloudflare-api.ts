@@ -2,7 +2,7 @@ import { z } from "zod";
 import { runWrangler } from "./wrangler.ts";
 
 const CLOUDFLARE_API = "https://api.cloudflare.com/client/v4";
-/** A D1 query takes up to 30 seconds, and may first wait for other queries and for its upload. */
+/** Limits an API call: a D1 query runs for up to 30 seconds, and may first wait in a queue. */
 const TIMEOUT_MS = 90_000;
 
 const answerSchema = z.looseObject({
@@ -14,7 +14,7 @@ const accountsSchema = z.array(z.object({ id: z.string() }));
 
 interface Call {
   readonly method?: "GET" | "POST" | "PUT" | "PATCH";
-  /** An object is sent as JSON, a string as it is. */
+  /** Objects are sent as JSON. Strings are sent unchanged. */
   readonly body?: object | string;
 }
 
@@ -92,7 +92,7 @@ export class CloudflareApi {
     return this.#send(path, call, schema, ({ result }) => result);
   }
 
-  /** Posts to an analytics API, and returns its whole response. Throws the errors of `call`. */
+  /** Posts to an analytics API and returns the whole response. Throws the same errors as `call`. */
   query<T>(path: string, schema: z.ZodType<T>, body: object | string): Promise<T> {
     return this.#send(path, { method: "POST", body }, schema, (answer) => answer);
   }

@@ -6,7 +6,7 @@ import { terminalWidth, wrapText } from "./terminal-text.ts";
 
 const FAILURE_STATUS = 1;
 const WRONG_USAGE_STATUS = 2;
-/** The exit status if nobody reads a command's data; the same as after the signal SIGPIPE. */
+/** The exit status if the reader of the output closed the pipe, as shells report SIGPIPE. */
 const CLOSED_PIPE_STATUS = 141;
 
 /** Matches secrets of keys, even if they are mistyped or cut off. */
@@ -14,7 +14,7 @@ const SECRETS = new RegExp(`${SECRET_PREFIX}\\w+`, "gi");
 /** Matches a secret in an argument, but not a key's name that begins with `sord_`. */
 const SECRET_IN_ARGUMENT = new RegExp(`${SECRET_PREFIX}[a-z2-7]{20}`, "i");
 
-/** The settings that npm makes of options that it reads letter by letter, such as `-p -l -a -n`. */
+/** The npm settings that each option turns into, because npm reads `--plan` as `-p -l -a -n`. */
 const NPM_LETTERS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   "--plan": { parseable: "true", long: "true", all: "true" },
   "--days": { all: "true", yes: "true" },
@@ -62,7 +62,7 @@ class CommandLine extends Command {
     const parsed = super.parseOptions(args);
     const { unknown } = parsed;
     if (unknown.some((option) => option === "-h" || option === "--help")) return parsed;
-    // The words that were typed before `--` come first. npm has taken the options from among them.
+    // npm passes the words typed before `--` first, and removes the options from these words.
     const words = running.getStore()?.args ?? [];
     const end = words.findIndex((word) => word.startsWith("-"));
     const operands = end === -1 ? words : words.slice(0, end);
@@ -159,7 +159,7 @@ function refuseSecrets(args: readonly string[]): void {
  * Refuses options that npm has kept for itself, because the operator typed them before `--`. npm
  * turns such an option into an environment variable. A value without `=` becomes an argument.
  *
- * @param operands words that may be values of these options. The command takes `expected` of them.
+ * @param operands may be values of these options, or up to `expected` arguments of the command.
  */
 function refuseKeptByNpm(
   options: readonly Option[],
@@ -179,7 +179,8 @@ function refuseKeptByNpm(
   const repeated = kept.flatMap(({ long, option: { flags, required, argChoices }, value }) => {
     if (!required) return [long];
     if (value !== "true") return [long, quote(value)];
-    // A word is certainly a value if it is a choice, or if nothing else can be one.
+    // Suggests a value only if it is certain: one of the option's choices, or a single operand that
+    // cannot belong to another option or argument.
     const isOnlyOne = lacking.length === 1 && operands.length === 1 && expected === 0;
     const word = argChoices ? operands.find((each) => argChoices.includes(each)) : operands[0];
     if (word === undefined || (!argChoices && !isOnlyOne)) return [flags];
@@ -234,7 +235,7 @@ export function quote(word: string): string {
 
 /**
  * Prints data on stdout, and sets the exit status to 141 if nobody reads the data. Commands write
- * other text to stdout directly, because the loss of such text is no failure.
+ * notes to stdout directly, because the loss of a note is no failure.
  */
 export function printData(text: string): void {
   process.stdout.write(text, (error) => {

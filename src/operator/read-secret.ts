@@ -1,7 +1,7 @@
 import type { Readable } from "node:stream";
 import { isSecret } from "../worker/api-keys/secret.ts";
 
-/** Reading stops after this many characters, more than a secret and white space have. */
+/** Reading stops after this many characters. A secret with white space around it is shorter. */
 const MAX_INPUT_CHARACTERS = 1_000;
 
 /**

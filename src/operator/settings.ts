@@ -11,7 +11,7 @@ export interface Settings {
   readonly worker: string;
   readonly databases: Readonly<Record<DatabaseName, string>>;
   readonly vars: Readonly<Record<string, unknown>>;
-  /** True if a route has `custom_domain`: wrangler takes the hostname from other Workers. */
+  /** True if a route has `custom_domain`: wrangler would take its hostname from another Worker. */
   readonly hasCustomDomain: boolean;
   /** The tag of the last migration of Durable Object classes. */
   readonly migrationTag: string | undefined;

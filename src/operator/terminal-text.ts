@@ -2,7 +2,7 @@ import { styleText } from "node:util";
 import stringWidth from "string-width";
 
 const DEFAULT_WIDTH = 80;
-/** The least number of terminal columns to which a table's column is shortened. */
+/** The minimum width of a shortened column in a table, in terminal columns. */
 const LEAST_CUT_WIDTH = 12;
 const GAP = "  ";
 const INDENT = "    ";
@@ -161,9 +161,9 @@ function paint({ isAlarm }: Marked, text: string): string {
 }
 
 /**
- * Fits a text into the width of the terminal. Lines without an indentation are wrapped as
- * paragraphs. Indented lines are not joined. The overflow of an indented line continues below the
- * line's last column. In a shell command, every line break follows a backslash.
+ * Wraps a text to the width of the terminal. Joins adjacent lines without an indentation first.
+ * Wraps each indented line alone, and aligns its overflow with the line's last column of text. Adds
+ * a backslash before each line break in a shell command.
  */
 export function wrapText(text: string): string {
   const width = terminalWidth();
@@ -197,7 +197,7 @@ function wrapLine(line: string, width: number): string {
   return lines.join(`${end}\n`);
 }
 
-/** Returns the width of the terminal in columns, or `COLUMNS` if stdout is not a terminal. */
+/** Returns the width of the terminal in columns; `COLUMNS` or 80 if stdout is not a terminal. */
 export function terminalWidth(): number {
   // `||` rather than `??`, because some terminals report a width of 0.
   return process.stdout.columns || Number(process.env["COLUMNS"]) || DEFAULT_WIDTH;

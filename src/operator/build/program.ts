@@ -6,7 +6,7 @@ import { assembleExpansion } from "./expansion.ts";
 import { writeFolder } from "./folder.ts";
 import { siteFiles } from "./site.ts";
 
-/** Contains the assets folder of `wrangler.toml`, and the WebAssembly that the Worker imports. */
+/** The output folder: static files in `site`, and the WebAssembly of the Worker in `wasm`. */
 const DIST = join(import.meta.dirname, "../../../dist");
 
 const HELP = `

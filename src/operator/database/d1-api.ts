@@ -13,7 +13,7 @@ export interface RemoteTarget {
 interface Connection {
   readonly target: RemoteTarget;
   readonly api: CloudflareApi;
-  /** The path of the database in the API. */
+  /** The path of the database in Cloudflare's API. */
   readonly path: string;
 }
 

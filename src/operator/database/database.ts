@@ -15,9 +15,9 @@ export interface StoreDatabase {
   /** Runs all statements in order, in one transaction. */
   transaction(statements: readonly Sql[]): Promise<void>;
   /**
-   * Runs one idempotent statement, and retries it if the connection is lost. A parameter may have
-   * 2 MB. For a deployed database, `all` and `transaction` instead write all parameters into the
-   * SQL, which may have 100 KB.
+   * Runs one idempotent statement, and retries it if the connection is lost. Accepts
+   * parameters of up to 2 MB each. For a deployed database, `all` and `transaction` write the
+   * parameters into the SQL of a statement, whose limit is 100 KB.
    */
   runIdempotent<Row>(statement: Sql): Promise<Row[]>;
   close(): Promise<void>;

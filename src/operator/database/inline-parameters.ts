@@ -1,7 +1,7 @@
 import { inspect } from "node:util";
 import type { Sql } from "sql-template-tag";
 
-/** Matches parameters, and strings, quoted names and comments, in which `?` is mere text. */
+/** Matches a parameter, or a string, quoted name or comment, where `?` is not a parameter. */
 const QUOTED_OR_PARAMETER = /'[^']*'|"[^"]*"|`[^`]*`|\[[^\]]*\]|--[^\n]*|\/\*[^]*?\*\/|\?\d*/g;
 
 /**

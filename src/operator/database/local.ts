@@ -49,7 +49,7 @@ export async function openLocalDatabase(
         "in another folder (--persist-to) or after you have moved this one away; create its keys anew",
     );
   }
-  // Created first, so that an error names this folder instead of the files' folder below it.
+  // Creates the store's folder first, so that an error names this folder and not its subfolder.
   await mkdir(folder, { recursive: true });
   const sqlite = await openMigrated(databaseFile(folder, name), name).catch((cause) => {
     throw new Error(`the store in ${folder} could not be opened: ${cause.message}`, { cause });
@@ -80,7 +80,7 @@ async function openMigrated(file: string, name: DatabaseName) {
   }
 }
 
-/** Applies pending migrations in one transaction. Wrangler would take seconds to start. */
+/** Applies pending migrations in one transaction, without wrangler, which is slow to start. */
 async function migrate(sqlite: DatabaseSync, database: DatabaseName): Promise<void> {
   const migrations = readMigrations(database);
   const known = await retryWhileBusy(async () => appliedMigrations(sqlite));

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { PROJECT_ROOT } from "../wrangler.ts";
 import type { DatabaseName } from "./database.ts";
 
-/** The table in which wrangler records applied migrations, as wrangler creates it. */
+/** The statement with which wrangler creates its table of applied migrations. */
 export const MIGRATIONS_TABLE = `CREATE TABLE IF NOT EXISTS d1_migrations(
   id INTEGER PRIMARY KEY AUTOINCREMENT,
   name TEXT UNIQUE,

@@ -46,7 +46,7 @@ export function requireStore(options: StoreOptions): void {
 /**
  * Opens a database of the store, runs `work` with it, and closes it, even after an error.
  *
- * @param mayMake if true, makes a local store in a folder without one, and says so on stderr.
+ * @param mayMake if true, makes a local store if the folder has none, and says so on stderr.
  * @throws the error of `work`; an Error for the operator if there is no store, or if the database
  *   cannot be opened or migrated.
  */

@@ -49,7 +49,7 @@ export async function openRemoteDatabase(target: RemoteTarget): Promise<StoreDat
       await (isSmall ? send({ sql }, "writes") : importFile(target, sql));
     },
     runIdempotent: async <Row>({ sql, values }: Sql) => {
-      // Cloudflare's API accepts only texts. SQLite converts them for numeric columns.
+      // The API accepts parameters only as texts. SQLite converts the texts for numeric columns.
       const params = (values as (string | number | null)[]).map((value) =>
         value === null ? null : String(value),
       );

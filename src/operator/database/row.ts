@@ -6,7 +6,6 @@ import sql, { join, raw, Sql } from "sql-template-tag";
  */
 type Row = Readonly<Record<string, unknown>>;
 
-/** Returns the statement that inserts a row. */
 export function insertInto(table: string, row: Row): Sql {
   const columns = columnsOf(row);
   const names = raw(columns.map(([name]) => name).join());

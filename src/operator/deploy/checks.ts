@@ -32,7 +32,7 @@ export function localChecks(env: RemoteEnvironment, folder = PROJECT_ROOT): Step
   return env === "production" ? [workTree, types] : [types];
 }
 
-/** Reads settings as `readSettings` does, checks the vars, and refuses custom domains. */
+/** Reads the settings and checks the vars. Refuses routes with `custom_domain` (see `Settings`). */
 export async function readCheckedSettings(
   env: RemoteEnvironment,
   folder = PROJECT_ROOT,
@@ -54,8 +54,8 @@ export async function labelCommit(folder = PROJECT_ROOT): Promise<VersionLabel> 
 }
 
 /**
- * @throws an Error unless staging serves this commit and its trial there has passed. Also throws if
- *   the deployment would undo production's commit, because this commit does not contain it.
+ * @throws an Error unless staging serves this commit after a successful trial. Also throws if this
+ *   commit does not contain production's commit, which the deployment would then undo.
  */
 export async function checkCommit(
   api: CloudflareApi,

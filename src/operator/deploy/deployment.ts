@@ -242,7 +242,7 @@ function planNextVersion(rollOut: RollOut): Plan {
       run: () => divide({ [version]: 100 }, message),
       ifItFails: goBack,
     },
-    // A second trial, because Durable Objects run a version only once it receives all traffic.
+    // Repeats the trial, because Durable Objects run a version only once it receives all traffic.
     {
       title: "Try the new version with all traffic",
       run: async () => {

@@ -53,7 +53,7 @@ export function deployProgram(): Command {
     .action(async (options: DeployOptions) => {
       const { create, location, jurisdiction } = options;
       const isPlaced = (location ?? jurisdiction) !== undefined;
-      // There is no default, because the place of a database cannot be changed later.
+      // The place of the databases has no default, because it cannot be changed later.
       if (create && !isPlaced) {
         throw new UsageError(
           "say where the databases shall live: --location REGION or --jurisdiction NAME",

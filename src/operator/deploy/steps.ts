@@ -6,7 +6,7 @@ import type { VersionLabel } from "./versions.ts";
 
 export interface DeployOptions {
   readonly env: RemoteEnvironment;
-  /** True creates the databases, near `location` or in `jurisdiction`, and the Worker. */
+  /** If true, creates the Worker and the databases, near `location` or in `jurisdiction`. */
   readonly create: boolean;
   readonly location?: string;
   readonly jurisdiction?: string;

@@ -5,7 +5,7 @@ import { print, type RollOut } from "./steps.ts";
 
 const PAUSE_MS = 2_000;
 const REQUEST_TIMEOUT_MS = 10_000;
-/** This many simultaneous requests must reach a version, because machines adopt it one by one. */
+/** A version is ready once it answers this many parallel requests: servers adopt it one by one. */
 const CONFIRMATIONS = 5;
 
 /**
@@ -22,7 +22,7 @@ export async function tryVersion(
   hasTraffic: boolean,
 ): Promise<void> {
   const overrides = { "Cloudflare-Workers-Version-Overrides": `${worker}="${version}"` };
-  // With traffic, omits the header that selects a version, to test where ordinary requests go.
+  // If the version has traffic, omits the header that selects it, to test ordinary requests.
   const healthHeaders = { "X-Version": version, ...(!hasTraffic && overrides) };
   const expectHealthy = () => expectHealthyVersion(address, version, healthHeaders);
   const isProduction = env === "production";
@@ -60,7 +60,7 @@ export async function tryVersion(
   throw new Error(`${address} breaks its promises:\n${broken.join("\n")}`);
 }
 
-/** Throws unless this version returns 200: Cloudflare may ignore the header that selects it. */
+/** Throws unless this version returns 200. Cloudflare may ignore the header that selects it. */
 async function expectHealthyVersion(
   address: string,
   version: string,

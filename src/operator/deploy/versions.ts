@@ -96,7 +96,7 @@ export async function findLiveVersion(
  * reads what is deployed, because Cloudflare's response can be lost.
  *
  * @param shares percentages by version id. A version with 0 gets only requests that select it.
- * @throws an Error if the latest deployment is another one afterwards, or cannot be read.
+ * @throws an Error if Cloudflare does not confirm these shares and this message afterwards.
  */
 export async function deployVersions(
   api: CloudflareApi,

@@ -53,8 +53,8 @@ export function change(before: KeyDetails, after: KeyDetails, operation: Operati
   return [
     insertInto("key_changes", {
       ...operation,
-      // NULL if the stored key has another revision. The column `key_id` is NOT NULL, so the
-      // transaction then fails.
+      // The subquery returns NULL if the stored key has another revision. The column `key_id` is
+      // NOT NULL, so the transaction then fails.
       keyId: sql`(SELECT id FROM api_keys WHERE id = ${id} AND revision = ${revision})`,
       details: differences(before, after),
     }),
@@ -73,8 +73,8 @@ export function isOvertaken(error: Error): boolean {
   return error.message.includes("NOT NULL constraint failed: key_changes.key_id");
 }
 
-// Keeps the hash of the replaced secret until that secret expires. Earlier secrets expire no later.
-// Deletes the hashes of expired secrets.
+// Stores the hash and the expiry of the replaced secret. Older secrets with a later expiry get the
+// same expiry. Deletes the hashes of expired secrets.
 function formerHashes(
   { id: keyId, hash, lastFour }: KeyDetails,
   { formerKeyEnds }: KeyDetails,

@@ -122,12 +122,12 @@ function toTimes(json: string): Date[] {
   return times.sort((one, other) => one - other).map((ms) => new Date(ms));
 }
 
-/** Returns the SQL condition that a ban has neither ended at the time `at` nor been lifted. */
+/** Returns the SQL condition for a ban that has not ended at the time `at` and was not lifted. */
 export function isInForce(at: Date): Sql {
   return sql`ends_at > ${at.getTime()} AND lifted_at IS NULL`;
 }
 
-/** Returns the settings of a key as JSON, with the limits of its plan or its own. */
+/** Returns a key's settings as JSON, with the limits that apply: the key's own or its plan's. */
 export function toSettingsJson(key: KeyDetails) {
   const { plan, name, createdAt, expiresAt, revokedAt, locationHint, formerKeyEnds } = key;
   return {

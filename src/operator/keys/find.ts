@@ -20,7 +20,7 @@ import { lastDays, readUsage } from "../usage/usage-report.ts";
 import { printKey, printKeys } from "./print-keys.ts";
 
 const LONGEST_DAYS = 36_500;
-/** `keys show` looks for the last use of a key on as many days as `keys usage` can show. */
+/** `keys show` looks for a key's last use in this many days, the most that `keys usage` shows. */
 const LAST_USE_DAYS = 366;
 
 const ABOUT_LIST = `
@@ -88,7 +88,7 @@ export function defineFind(command: Command): void {
 }
 
 interface ListOptions extends StoreCommandOptions, Omit<KeyFilter, "expiresUntil"> {
-  /** In milliseconds. */
+  /** Selects active keys that expire within this many milliseconds. */
   readonly expiresWithin?: number;
 }
 

@@ -58,7 +58,7 @@ export function defineRevoke(command: Command): void {
     );
 }
 
-/** Adds the options and the action of `keys reset`, which empties the windows and lifts a ban. */
+/** Adds the options and the action of `keys reset`, which resets the request counts and bans. */
 export function defineReset(command: Command): void {
   command
     .description("set both request counts of a key to 0, lift its ban and forget earlier bans")

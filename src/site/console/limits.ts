@@ -17,7 +17,7 @@ export class Meters {
   readonly #subject = element("meters-subject", HTMLElement);
   #windows: readonly WindowQuota[] = [];
   #receivedMs = 0;
-  /** True during a ban: until it ends, the headers show 0 requests left in both windows. */
+  /** True if the latest response reported a ban: no requests are left until the ban ends. */
   #isBan = false;
 
   show(answer: Answer): void {
@@ -26,8 +26,8 @@ export class Meters {
     this.#windows = windows;
     this.#receivedMs = answer.receivedMs;
     this.#isBan = codeOf(answer) === "api_key_banned";
-    // A 429 has the same `code` for the limits of the address and of the key, so only a 401 shows
-    // the note about the address.
+    // A 401 always counts for the address. The `code` of a 429 does not tell whether the limit of
+    // the address or of the key was reached.
     this.#subject.textContent =
       answer.status === 401
         ? "This is the budget of your address for requests without a valid key."

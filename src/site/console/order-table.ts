@@ -4,7 +4,7 @@ import { element, inside, made } from "./element.ts";
 
 const MAX_ROWS = 100;
 
-/** The text that replaces the button that cancels an order, by the result of its cancellation. */
+/** The text that replaces an order's cancel button, by the result of the cancellation. */
 const NOTES: Readonly<Record<string, string>> = {
   cancelled: "Cancelled",
   order_already_shipped: "Has shipped",

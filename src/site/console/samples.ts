@@ -2,7 +2,7 @@ import { inside } from "./element.ts";
 
 const NO_KEY = "YOUR_API_KEY";
 
-/** The key fields, which all hold the same API key. They show it only while "Show" is on. */
+/** The fields for the API key. All hold the same key, and hide the key unless "Show" is on. */
 export class KeyFields {
   readonly #fields = [...document.querySelectorAll<HTMLInputElement>("[data-key-field]")];
   readonly #buttons = [...document.querySelectorAll<HTMLButtonElement>("[data-show]")];
@@ -55,7 +55,7 @@ function fill(selector: string, text: string): void {
   for (const target of document.querySelectorAll(selector)) target.textContent = text;
 }
 
-/** Selects the language in all samples. Scrolls, so that the chosen tab stays where it is. */
+/** Selects the language in all samples. Scrolls to keep the chosen tab in place on the screen. */
 function followLanguage(chosen: HTMLInputElement): void {
   if (!chosen.name.endsWith("-language")) return;
   const before = chosen.getBoundingClientRect().top;

@@ -1,7 +1,7 @@
 import { sleep } from "../../client/abort.ts";
 import { type Answer, codeOf } from "./answer.ts";
 
-/** Browsers open at most this many HTTP/1.1 connections to a host. */
+/** The number of parallel requests: a browser opens no more HTTP/1.1 connections to a host. */
 const PARALLEL = 6;
 
 interface Provocation {

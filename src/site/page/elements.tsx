@@ -108,9 +108,9 @@ export function Samples({ name, label, samples }: SamplesProps) {
 
 interface HttpAnswersProps {
   readonly answer: Answer | undefined;
-  /** True shows the headers that are always sent; false shows those of only some responses. */
+  /** True shows all required headers; false shows the headers that not every response has. */
   readonly isComplete?: boolean;
-  /** The code of the only error to show; all examples by default. */
+  /** If set, shows only the example of the error with this code. */
   readonly code?: string;
 }
 

@@ -90,7 +90,7 @@ function fieldsOf({ properties = {}, required = [] }: Schema): Field[] {
   }));
 }
 
-/** Returns the examples of a body as JSON, with error codes; without a body, one empty example. */
+/** Returns the examples of a body with their error codes; one empty example if there is no body. */
 function examplesOf(
   content: Content | undefined,
 ): readonly { readonly code?: string; readonly message?: string; readonly body?: string }[] {

@@ -9,7 +9,7 @@ export const ORIGIN = "SERVICE_ORIGIN";
 
 export const CLIENT = "store-orders-client";
 
-/** The highlighter's names of languages. All others, such as C#, are highlighted like Java. */
+/** The highlighter's names of languages. Languages without a name, such as C#, use Java's. */
 export const SYNTAX: Readonly<Record<string, ShjLanguage>> = {
   curl: "bash",
   TypeScript: "ts",
@@ -53,7 +53,7 @@ for order in orders:
     print(order["id"], order.get("quantity"))`,
     Go: goProgram({
       imports: ["encoding/json", "fmt", "io", "log", "net/http", "time"],
-      // The lines begin with the type of an order, and then use it.
+      // `goLines` begins with the order type, which ends at the first line that starts with `}`.
       declaration: `${goLines.slice(0, goLines.indexOf("\n}") + 2)}\n\n`,
       request: `"GET", "${ORIGIN}${path}"`,
       status: "http.StatusOK",
