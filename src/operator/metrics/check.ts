@@ -45,7 +45,7 @@ interface CheckOptions {
 }
 
 const DEFAULT_FILE = join(import.meta.dirname, "thresholds.json");
-/** The thresholds that no file changes. */
+/** The thresholds that `--thresholds` cannot set. */
 const FIXED = { unhealthyAddresses: 0, silentHours: 0 };
 const HEALTH_TIMEOUT_MS = 20_000;
 
@@ -56,7 +56,7 @@ const thresholdsSchema = z.strictObject({
   degradedPercent: figure.max(100),
   p95Ms: figure,
   refusedPercent: figure.max(100),
-  // The query `banned` returns at most 50 keys, so no number exceeds a threshold of 50.
+  // The query `banned` returns at most 50 keys, so a threshold of 50 would never be exceeded.
   bannedKeys: figure.max(49),
   dollarsPerDay: figure,
 });

@@ -62,7 +62,7 @@ function gigabyte(title: string, dollars: number, included: number) {
 
 /**
  * Calculates the cost of the account's use in the last 24 whole hours, and the costliest item.
- * Prices all use, as if the plan included none. Leaves out logs, data points and storage.
+ * Does not subtract the use that the plan includes. Leaves out logs, data points and storage.
  */
 export async function costOfLastDay(api: CloudflareApi, now: Date) {
   // Cloudflare reports the use of databases by the hour only.

@@ -3,7 +3,7 @@ import { BLOBS, DOUBLES } from "../../worker/telemetry/request-record.ts";
 import type { CloudflareApi } from "../cloudflare-api.ts";
 import type { RemoteEnvironment } from "../arguments.ts";
 
-/** The column of the Analytics Engine data set for each field of a record. */
+/** The Analytics Engine column for each field of a request record. */
 export const COLUMNS = {
   keyId: "index1",
   ...columns("blob", BLOBS),
@@ -39,8 +39,8 @@ const { keyId, route, method, code, plan, window, region, degraded, servedBy } =
 const { status, durationMs, limit, remaining, represents } = COLUMNS;
 
 /**
- * The number of requests that a row represents. Cloudflare samples rows. The service samples
- * requests without a valid key, and counts them in `represents`, which is 0 in older rows.
+ * The number of requests that a row represents. Cloudflare samples rows. The service may write one
+ * row for several requests without a valid key; `represents` is their number, or 0 in older rows.
  */
 const WEIGHT = `_sample_interval * if(${represents} > 1, ${represents}, 1)`;
 
@@ -48,7 +48,7 @@ const REQUESTS = `SUM(${WEIGHT})`;
 
 const requestsWhere = (condition: string): string => `SUM(if(${condition}, ${WEIGHT}, 0))`;
 
-/** Weights rows by Cloudflare's sampling only, because the weight must be an integer column. */
+/** Does not weight rows by `WEIGHT`, because a quantile's weight must be an integer column. */
 const quantile = (level: number): string =>
   `ROUND(quantileExactWeighted(${level})(${durationMs}, _sample_interval), 0)`;
 

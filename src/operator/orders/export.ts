@@ -13,15 +13,15 @@ import { toSql } from "../database/row.ts";
 import { replaceFile } from "../replace-file.ts";
 import { startProgress } from "./progress.ts";
 
-/** How often an export with `oneMoment` is retried, after pauses of 0.1 to 0.8 seconds. */
+/** How many times an export with `oneMoment` is retried, after pauses of 0.1 to 0.8 seconds. */
 const RESTARTS = 4;
 const FIRST_PAUSE_MS = 100;
 
 const { id, petId, quantity, shipDate, afterShipDate, complete, incomplete } = JSON_MEMBERS;
 
 /**
- * An SQL expression for a line of an export, because D1's results would round integers above 2^53.
- * No value needs escaping, because the schema allows no free text.
+ * An SQL expression for a line of an export. SQL writes the line, because D1 would return integers
+ * above 2^53 rounded. No value needs escaping, because the schema allows no free text.
  */
 const LINE = raw(`'{${id}' || orders.id
   || coalesce('${petId}' || orders.pet_id, '')
@@ -30,7 +30,7 @@ const LINE = raw(`'{${id}' || orders.id
   || CASE orders.complete WHEN 1 THEN '${complete}' WHEN 0 THEN '${incomplete}' ELSE '' END
   || ',"status":"' || orders.status || '"}'`);
 
-/** The orders in a page of an export, with up to 163 bytes each. D1 limits a text to 2 MB. */
+/** The number of orders in a page. An order has up to 163 bytes, and D1 limits a text to 2 MB. */
 const PAGE_ORDERS = 7_500;
 
 interface Exported {
@@ -55,7 +55,7 @@ export async function exportOrders(
 ): Promise<Exported> {
   const existing = file === undefined ? undefined : await stat(file).catch(() => undefined);
   const isPipeOrDevice = existing !== undefined && !existing.isFile() && !existing.isDirectory();
-  // Not for a pipe or device: renaming the temporary file would replace the device itself.
+  // `replaceFile` renames a temporary file, which would replace a pipe or device with that file.
   if (file !== undefined && !isPipeOrDevice) {
     return replaceFile(file, (temporary) => writeFile(database, temporary, oneMoment));
   }
@@ -98,7 +98,7 @@ async function writeOrders(
 ): Promise<Exported> {
   let exported = 0;
   const versions = new Set<string>();
-  // Counts only for a terminal, because counting takes a second on a remote database.
+  // Counts the orders only for a terminal, because counting takes a second on a remote database.
   const total = process.stderr.isTTY ? await countOrders(database) : undefined;
   // A progress bar would garble orders that go to a terminal.
   using progress = stream.isTTY

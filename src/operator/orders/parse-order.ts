@@ -22,7 +22,7 @@ function parseJson(text: string): unknown {
       CANONICAL_DECIMAL.test(digits) ? BigInt(digits) : new LosslessNumber(digits),
     );
   } catch (error) {
-    // A RangeError: the parser's calls have filled the stack.
+    // Any other error is a RangeError, because the recursive parser has overflowed the stack.
     const fault =
       error instanceof SyntaxError ? `not valid JSON: ${error.message}` : "nested too deeply";
     throw new Error(fault, { cause: error });

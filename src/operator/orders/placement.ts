@@ -14,7 +14,7 @@ export interface Comparison {
   readonly unchanged: number;
 }
 
-/** The comparison of some parts. `line`: the first line that makes a shipped order pending. */
+/** The comparison of some parts. `line` is the first that would make a shipped order pending. */
 interface ComparedPart extends Omit<Comparison, "replaced"> {
   readonly line: number | null;
   /** The id of the order in `line`, in decimal. */
@@ -22,7 +22,7 @@ interface ComparedPart extends Omit<Comparison, "replaced"> {
   readonly total: number;
 }
 
-/** Consecutive parts of an import. The part `last` need not exist. */
+/** Consecutive parts of an import. `last` may be larger than the number of the last part. */
 interface PartRange {
   readonly importId: string;
   readonly first: number;
@@ -30,9 +30,9 @@ interface PartRange {
 }
 
 /**
- * An import of at least this share of the stored orders turns off the triggers and rebuilds all
- * segments. Rebuilding takes 0.1 µs per stored order, and every isolate then reads all orders
- * again, in 0.3 µs each. The triggers take 1 µs and write three rows per imported order.
+ * An import at least this large, as a share of the stored orders, turns off the triggers and
+ * rebuilds all segments. Rebuilding takes 0.1 µs per stored order, and every isolate then reads all
+ * orders again, in 0.3 µs each. The triggers take 1 µs and write three rows per imported order.
  */
 const BULK_SHARE = 1 / 8;
 
@@ -110,7 +110,7 @@ export async function place(
   );
   const isBulk = orderCount >= (store?.count ?? 0) * BULK_SHARE;
   const placing = [...ranges(staged)].flatMap((range) => [
-    // Before the orders are written, a bulk change notes whether any of them differs.
+    // For a bulk change, first records whether any order differs. If not, the segments stay.
     sql`
       UPDATE order_bulk_change SET changed = 1
       WHERE changed = 0 AND EXISTS (
@@ -136,7 +136,7 @@ export async function place(
   await database.transaction([requireParts(staged), ...all]);
 }
 
-/** Yields the parts of an import for each statement. */
+/** Yields the range of parts that each statement reads. */
 function* ranges({ importId, partCount }: StagedImport): Generator<PartRange> {
   const { partsPerStatement } = IMPORT_SIZES;
   for (let first = 0; first < partCount; first += partsPerStatement) {

@@ -148,7 +148,7 @@ async function importAndPrint(file: string, options: ImportCommandOptions): Prom
   else process.stdout.write(`Imported ${describeImport(count, imported)}.\n`);
 }
 
-/** For a deployed store, asks before stored orders change, and announces the service's pause. */
+/** For a deployed store, asks before stored orders change, and warns that the service pauses. */
 async function confirmImport(
   count: number,
   comparison: Comparison,

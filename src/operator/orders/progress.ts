@@ -2,7 +2,7 @@ import { formatNumber } from "../terminal-text.ts";
 
 /** The time between two drawings of a bar on a terminal. */
 const DRAW_EVERY_MS = 100;
-/** The time between two lines without a terminal. A task that takes less time prints no line. */
+/** The time between two progress lines in a file or pipe. A shorter task prints no line. */
 const LINE_EVERY_MS = 10_000;
 const BAR_CHARACTERS = 20;
 
@@ -43,7 +43,7 @@ export function startProgress(task: Task, stream: Terminal = process.stderr): Pr
     const left = leftSeconds === 0 ? "" : `  ${formatSeconds(leftSeconds)} left`;
     return `${doing} [${bar}] ${Math.floor(share * 100)}%  ${counted}${left}`;
   };
-  // Draws over the earlier line, and erases its rest. Some terminals report a width of 0.
+  // Overwrites the whole earlier line. Does not cut the line if a terminal reports a width of 0.
   const draw = () => stream.write(`\r${line().slice(0, stream.columns || undefined)}\u001b[K`);
   if (isTerminal && unit === undefined) {
     stream.write(`${doing} ...\n`);
@@ -76,7 +76,6 @@ export async function* countBytes(
   }
 }
 
-/** Formats a duration such as `40 s` or `3 min`. */
 function formatSeconds(seconds: number): string {
   return seconds < 120 ? `${seconds} s` : `${Math.round(seconds / 60)} min`;
 }

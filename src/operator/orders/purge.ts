@@ -2,7 +2,7 @@ import sql from "sql-template-tag";
 import type { StoreDatabase } from "../database/database.ts";
 import { startProgress } from "./progress.ts";
 
-/** The most records of one DELETE statement, which delays requests by hundredths of a second. */
+/** The most records per DELETE statement. A statement delays requests by hundredths of a second. */
 const STEP_ORDERS = 10_000;
 
 export async function countCancelled(database: StoreDatabase, before: Date): Promise<number> {

@@ -27,7 +27,7 @@ const MAX_ELEMENT_CHARACTERS = 65_536;
 /** Matches a character that is not JSON white space (RFC 8259, section 2). */
 const VISIBLE = /[^ \t\r\n]/;
 const LINE_END = /\n/g;
-/** Matches a JSON bracket, brace or comma, or a whole string, even without its closing quote. */
+/** Matches a JSON bracket, brace, comma or string. The last string may lack its closing quote. */
 const PUNCTUATION = /"(?:[^"\\]+|\\[^])*(?:"|\\?$)|[[\]{},]/g;
 
 /** Returns the bytes of a file, or of standard input for `-`. Decompresses files named `*.gz`. */
@@ -74,7 +74,7 @@ export async function* readElements(
   yield splitter.end();
 }
 
-/** Splits a text, which arrives in pieces, into lines or array elements, which may be invalid JSON. */
+/** Splits a text that arrives in pieces into lines or array elements, which may be invalid JSON. */
 class Splitter {
   #kind: SourceElement["kind"] | undefined;
   /** The number of the current line or array element. Counts blank lines. */

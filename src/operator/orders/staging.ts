@@ -10,9 +10,9 @@ import type { SourceElement } from "./source.ts";
 export const IMPORT_SIZES = {
   /** The largest part in ASCII characters. Each part is one row, and D1 limits a row to 2 MB. */
   partCharacters: 1_900_000,
-  /** The parts that one statement reads: about 40,000 orders. D1 allows a statement 30 seconds. */
+  /** The number of parts per statement: about 40,000 orders. D1 allows a statement 30 seconds. */
   partsPerStatement: 2,
-  /** The orders in a rebuilt segment. A trigger splits segments of more than 1.5 times as many. */
+  /** The orders per rebuilt segment. A trigger splits segments of more than 1.5 times as many. */
   segmentOrders: 8_192,
 };
 

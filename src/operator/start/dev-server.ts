@@ -32,7 +32,7 @@ function configureWrangler(): void {
   });
 }
 
-/** Starts the service, which runs until this process exits. Throws the first error of a start. */
+/** Starts the service, which runs until this process exits. Throws an Error if the start fails. */
 export async function startDevServer({ port, store, log }: DevServerOptions): Promise<void> {
   configureWrangler();
   const { unstable_DevEnv: DevEnv } = await import("wrangler");

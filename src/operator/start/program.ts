@@ -12,7 +12,7 @@ import type { DemoKey } from "./sample-store.ts";
 import { lockStore } from "./store-lock.ts";
 
 const DEFAULT_PORT = 8787;
-/** The same as in the deployed environments. */
+/** The time between two runs of housekeeping, the same as in the deployed environments. */
 const HOUSEKEEPING_EVERY_MS = 3_600_000;
 const PARENT_POLL_MS = 250;
 

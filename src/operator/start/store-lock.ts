@@ -4,7 +4,7 @@ import { DatabaseSync } from "node:sqlite";
 import { typedLine } from "../command-line.ts";
 import { portBeside } from "./port.ts";
 
-/** An earlier service may take this long to end, as in `requireFreePort`. */
+/** How long to wait for an earlier service to release the lock, as in `requireFreePort`. */
 const PATIENCE_MS = 1_000;
 const SQLITE_BUSY = 5;
 /** The file with the process id and port of the last service that locked the store. */
@@ -44,7 +44,7 @@ export function lockStore(store: string, port: number): void {
   writeFileSync(join(store, HOLDER), JSON.stringify({ pid: process.pid, port } satisfies Holder));
 }
 
-/** Returns which process serves a store, or served it last; `null` if none did. */
+/** Returns the id and port of the process that last locked a store; `null` if unknown. */
 export function readHolder(store: string): Holder | null {
   try {
     return JSON.parse(readFileSync(join(store, HOLDER), "utf8")) as Holder;

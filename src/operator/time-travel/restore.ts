@@ -25,7 +25,7 @@ interface RestoreReport extends Restoration {
   readonly keys?: KeyDifferences | null;
 }
 
-/** Ids of keys: revocation undone, rotation undone, key gone, key there again. */
+/** Ids of keys that the restoration made valid again, rotated back, removed or brought back. */
 interface KeyDifferences extends Readonly<
   Record<"revived" | "rotatedBack" | "lost" | "back", readonly string[]>
 > {
@@ -138,9 +138,9 @@ function lossOf(key: KeyDetails | undefined): KeyChangeDetails {
  * Changes the restored keys so that their limiters use them, and records the restoration in the
  * audit trail. The limiters keep their windows and bans.
  *
- * - A limiter ignores a key with a smaller revision than its state. So each key gets a larger one.
- * - A limiter resets only if the key has more resets than its state. So each key keeps at least its
- *   former number of resets, if `former` is known.
+ * - A limiter ignores a smaller revision of a key than it has seen. So each key gets a larger one.
+ * - A limiter resets only if a key has more resets than the limiter has seen. So each key keeps at
+ *   least its former number of resets, if `former` is known.
  */
 async function settleRestoredKeys(
   database: StoreDatabase,
@@ -153,8 +153,8 @@ async function settleRestoredKeys(
   const bookmark = { from: restoration.previousBookmark, to: restoration.bookmark };
   const records = [{ id: ALL_KEYS, details: { bookmark } }, ...(keys?.changed ?? [])];
   const wereReset = former?.filter(({ resets }) => resets > 0) ?? [];
-  // Other changes of a key only add 1 to its revision, so the time is larger than any revision.
-  // The exception: an earlier restoration on a machine whose clock was ahead.
+  // Other changes of a key add 1 to its revision, so the Unix time exceeds all revisions. But an
+  // earlier restoration on a machine whose clock was ahead may have set a larger revision.
   const revision = (former ?? []).reduce(
     (largest, key) => Math.max(largest, key.revision + 1),
     at.getTime(),

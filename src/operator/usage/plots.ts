@@ -136,7 +136,7 @@ function text<Row>({ value, isShare }: Column<Row>, row: Row): string {
   return isShare ? percent(cell) : figure(cell);
 }
 
-/** Rounds up to an even number. From 10 on, only one digit of the result is not 0. */
+/** Rounds up to an even number. From 10 on, all digits of the result except the first are 0. */
 function roundUp(value: number): number {
   const power = 10 ** Math.floor(Math.log10(value));
   return Math.ceil((Math.ceil(value / power) * power) / 2) * 2;

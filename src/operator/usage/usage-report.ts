@@ -17,8 +17,9 @@ export interface ReportedDay extends Readonly<Record<(typeof COUNTS)[number], nu
   readonly keyId: string;
   /** In UTC, such as `2026-11-21`. */
   readonly day: string;
-  /** The most requests that one minute window admitted on this day. `peakDay`: one day window. */
+  /** The most requests that a single minute window admitted on this day. */
   readonly peakMinute: number;
+  /** The most requests that a single day window admitted on this day. */
   readonly peakDay: number;
   /** The limits that applied to the key's last request of the day. */
   readonly perMinute: number;
@@ -176,7 +177,7 @@ export function totalsOf(counted: readonly UsageTotals[]): UsageTotals {
 
 /**
  * Adds up the usage of keys on each day. If no key has reported a day, the day's counts are `null`
- * for one more hour, in which reports may still arrive, and then 0.
+ * until an hour after the day, because reports may still arrive, and then 0.
  */
 export function figuresByDay({ days, keys }: UsageReport, now: Date): DayFigures[] {
   const reported = Map.groupBy(

@@ -26,7 +26,7 @@ import {
 
 const MAX_DAYS = 366;
 const DEFAULT_DAYS = 14;
-/** Includes yesterday, because a key may report the last hour of a day on the next day. */
+/** The default of `--days` with `--near`. Yesterday's last hour may be reported only today. */
 const NEAR_DAYS = 2;
 /** The exit status if `--near` finds a key near a limit. */
 const NEAR_STATUS = 3;
@@ -63,7 +63,7 @@ reached the share, 0 if no key reached it, and 1 for a failure.`;
 
 interface UsageOptions extends StoreCommandOptions {
   readonly days?: number;
-  /** In percent of a limit. */
+  /** The share of a limit from which a key is shown, in percent. */
   readonly near?: number;
   readonly html?: string;
 }

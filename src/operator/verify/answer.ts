@@ -40,7 +40,7 @@ export interface Answer {
   /** The `code` of an error response; `null` if there is none. */
   readonly code: string | null;
   readonly requestId: string;
-  /** The windows of the minute and of the day; none for a path outside `/v1`. */
+  /** The quotas of the minute and day windows; empty for a path outside `/v1`. */
   readonly windows: readonly WindowQuota[];
   /** Unix time in milliseconds. */
   readonly receivedMs: number;
@@ -55,7 +55,7 @@ interface Expected {
   readonly body?: string;
 }
 
-/** Returns the `ServicePromise` that the service answers each request as expected. */
+/** Returns a `ServicePromise` that is kept if each response is as expected. */
 export function answered(
   title: string,
   calls: readonly Call[],
@@ -88,11 +88,11 @@ export function expectThat(answer: Answer, condition: boolean, fault: string): v
 }
 
 /**
- * Sends a request. The response must match the OpenAPI document, repeat `X-Request-Id`, and have
- * rate-limit headers that do not contradict each other.
+ * Sends a request. The response must match the OpenAPI document, return the sent `X-Request-Id`,
+ * and have rate-limit headers that do not contradict each other.
  *
- * @throws {BrokenPromise} for any other response, and {NoAnswerError} if none arrives completely.
- * @throws {OtherVersionError} if another version than the wanted one responds.
+ * @throws {BrokenPromise} for any other response, and {NoAnswerError} without a complete response.
+ * @throws {OtherVersionError} if the response does not name the version `trial.version`.
  */
 export async function call(
   trial: Trial,

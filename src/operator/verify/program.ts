@@ -164,7 +164,7 @@ async function requireAnswer(url: string, send: Surroundings["send"]): Promise<v
   }
 }
 
-/** Returns the clock, which now also prints on stderr each wait of more than a second. */
+/** Returns a clock that also announces each wait of more than a second on stderr. */
 function announceWaits(clock: Clock): Clock {
   const wait: Clock["wait"] = (milliseconds, signal) => {
     const seconds = Math.ceil(milliseconds / 1_000);

@@ -30,7 +30,7 @@ const withKey = true;
 /** A request that returns 304 without a body, so even a long list costs little. */
 const UNCHANGED = { withKey, headers: { "If-None-Match": "*" } };
 
-/** The limits of the verification's key, and of an IP address for failed authentications. */
+/** The limits of the Free plan, which also apply to failed authentications from an IP address. */
 const { perMinute, perDay } = PLAN_LIMITS.free;
 const CHALLENGE = 'Bearer realm="store-orders"';
 const NO_KEY = unauthorized(CHALLENGE);

@@ -11,7 +11,7 @@ import { type Verification, verify } from "./verify.ts";
 /** The number of orders at the beginning of the list that are searched for a shipped one. */
 const ORDERS_SEARCHED = 1_000;
 
-/** The fields of the pending order. A JSON parser that rounds would change both integers. */
+/** The fields of the pending order. JavaScript numbers would change the digits of both integers. */
 const FIELDS = {
   petId: INT64_MAX,
   quantity: INT64_MIN,
