@@ -1,5 +1,5 @@
 import { AsyncLocalStorage } from "node:async_hooks";
-import { Command, CommanderError, Help, type Option } from "commander";
+import { Command, CommanderError, Help } from "commander";
 import packageJson from "../../package.json" with { type: "json" };
 import { SECRET_PREFIX } from "../worker/api-keys/secret.ts";
 import { terminalWidth, wrapText } from "./terminal-text.ts";
@@ -52,7 +52,7 @@ export class EndWithStatus extends Error {
   }
 }
 
-/** Refuses options that npm consumed, and reports an unknown option before missing options. */
+/** Reports an unknown option before missing options. */
 class CommandLine extends Command {
   override createCommand(name?: string): Command {
     return new CommandLine(name);
@@ -61,21 +61,9 @@ class CommandLine extends Command {
   override parseOptions(args: string[]): ReturnType<Command["parseOptions"]> {
     const parsed = super.parseOptions(args);
     const { unknown } = parsed;
-    if (unknown.some((option) => option === "-h" || option === "--help")) return parsed;
-    // npm passes the words typed before `--` first, and removes the options from these words.
-    const words = running.getStore()?.args ?? [];
-    const end = words.findIndex((word) => word.startsWith("-"));
-    const operands = end === -1 ? words : words.slice(0, end);
-    if (this.commands.length > 0) {
-      const names = this.commands.map((command) => command.name());
-      const first = operands.findIndex((word) => names.includes(word));
-      const values = first === -1 ? operands : operands.slice(0, first);
-      const options = this.commands.flatMap((command) => command.options);
-      if (values.length > 0) refuseKeptByNpm(options, values, 0);
-      return parsed;
-    }
-    const own = this.parent === null ? operands : operands.slice(1);
-    refuseKeptByNpm(this.options, own, this.registeredArguments.length);
+    const isHelp = unknown.some((option) => option === "-h" || option === "--help");
+    // A command with subcommands passes its options on to a subcommand.
+    if (isHelp || this.commands.length > 0) return parsed;
     const [option] = unknown;
     if (option !== undefined) {
       // `unknownOption` is missing in commander's types. It throws an error with a suggestion.
@@ -133,6 +121,7 @@ export async function runProgram(program: Command, args: readonly string[]): Pro
 export async function exitStatus(program: Command, args: readonly string[]): Promise<number> {
   try {
     refuseSecrets(args);
+    refuseKeptByNpm(program, args);
     const command = { program: program.name(), args };
     await running.run(command, () => program.parseAsync(args, { from: "user" }));
     return 0;
@@ -158,38 +147,44 @@ function refuseSecrets(args: readonly string[]): void {
 /**
  * Refuses options that npm has kept for itself, because the operator typed them before `--`. npm
  * turns such an option into an environment variable. A value without `=` becomes an argument.
- *
- * @param operands may be values of these options, or up to `expected` arguments of the command.
  */
-function refuseKeptByNpm(
-  options: readonly Option[],
-  operands: readonly string[],
-  expected: number,
-): void {
-  const { program = "", args = [] } = running.getStore() ?? {};
-  const isTyped = (long: string) => args.some((word) => word.split("=")[0] === long);
+function refuseKeptByNpm(program: Command, args: readonly string[]): void {
+  if (args.includes("-h") || args.includes("--help")) return;
+  // The words before the first option. npm may have taken options from among them.
+  const end = args.findIndex((word) => word.startsWith("-"));
+  const typed = end === -1 ? args : args.slice(0, end);
+  const { commands } = program;
+  if (commands.length > 0 && typed.length === 0) return;
+  const at = typed.findIndex((word) => commands.some((command) => command.name() === word));
+  const command = commands.find((one) => one.name() === typed[at]) ?? program;
+  const isKnown = at !== -1 || commands.length === 0;
+  const options = isKnown ? command.options : commands.flatMap((one) => one.options);
   const unique = new Map(options.map((option) => [option.long ?? "", option]));
   const kept = [...unique].flatMap(([long, option]) => {
-    const value = isTyped(long) ? undefined : npmSetting(long);
+    const isTyped = args.some((word) => word.split("=")[0] === long);
+    const value = isTyped ? undefined : npmSetting(long);
     return value === undefined ? [] : [{ long, option, value }];
   });
   if (kept.length === 0) return;
-  const words = [...args];
+  const after = typed.slice(at + 1);
+  const before = typed.slice(0, Math.max(at, 0));
+  // Words before the command are values, and so are all words if the command takes no arguments.
+  const values = before.length === 0 && command.registeredArguments.length === 0 ? after : before;
   const lacking = kept.filter(({ option, value }) => option.required && value === "true");
+  const words = [...args];
   const repeated = kept.flatMap(({ long, option: { flags, required, argChoices }, value }) => {
     if (!required) return [long];
     if (value !== "true") return [long, quote(value)];
-    // Suggests a value only if it is certain: one of the option's choices, or a single operand that
-    // cannot belong to another option or argument.
-    const isOnlyOne = lacking.length === 1 && operands.length === 1 && expected === 0;
-    const word = argChoices ? operands.find((each) => argChoices.includes(each)) : operands[0];
-    if (word === undefined || (!argChoices && !isOnlyOne)) return [flags];
+    const isCertain = lacking.length === 1 && values.length === 1;
+    const choice = [...before, ...after].find((word) => argChoices?.includes(word));
+    const word = choice ?? (isCertain ? values[0] : undefined);
+    if (word === undefined) return [flags];
     words.splice(words.indexOf(word), 1);
     return [long, quote(word)];
   });
   throw new UsageError(
     `npm kept ${kept.map(({ long }) => long).join(" and ")} for itself, so nothing was done. ` +
-      `Type the options after --:\n  ${[program, ...words.map(quote), ...repeated].join(" ")}`,
+      `Type the options after --:\n  ${[program.name(), ...words.map(quote), ...repeated].join(" ")}`,
   );
 }
 
