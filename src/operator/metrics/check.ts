@@ -64,17 +64,13 @@ const thresholdsSchema = z.strictObject({
 /** The threshold of each measure. A larger measured value needs the operator's attention. */
 type Thresholds = z.output<typeof thresholdsSchema>;
 
-/** The value of each measure, and a sentence about it. `null`: there were no requests to measure. */
-type Measures = Readonly<
-  Record<keyof Thresholds | keyof typeof FIXED, readonly [value: number | null, says: string]>
->;
+/** A measured value and a sentence about it. The value is `null` if there were no requests. */
+type Measured = readonly [value: number | null, says: string];
+type Measures = Readonly<Record<keyof Thresholds | keyof typeof FIXED, Measured>>;
 
-const healthSchema = z.record(z.enum(["requests", "errors", "degraded"]), z.coerce.number());
-const authenticatedSchema = z.object({
-  requests: z.coerce.number(),
-  refused: z.coerce.number(),
-  p95_ms: z.number().nullable(),
-});
+const sum = z.coerce.number();
+const healthSchema = z.record(z.enum(["requests", "errors", "degraded"]), sum);
+const authenticatedSchema = z.object({ requests: sum, refused: sum, p95_ms: figure.nullable() });
 
 /** Adds the options and the action of `metrics check`. */
 export function defineCheck(command: Command): void {
@@ -91,20 +87,17 @@ export function defineCheck(command: Command): void {
 
 async function check(options: CheckOptions): Promise<void> {
   const thresholds = { ...(await readThresholds(options.thresholds ?? DEFAULT_FILE)), ...FIXED };
-  const found = Object.entries(await measure(options)) as [
-    keyof Measures,
-    Measures[keyof Measures],
-  ][];
-  const measures = found.map(([name, [value, says]]) => {
+  const found = Object.entries(await measure(options)) as [keyof Measures, Measured][];
+  const measures = found.map(([name, [value, sentence]]) => {
     const threshold = thresholds[name];
+    const says = value === null ? "there were no requests" : sentence;
     return { name, value, says, threshold, isAbove: value !== null && value > threshold };
   });
   if (options.json) printJson(measures);
   else {
     for (const { name, value, says, threshold, isAbove } of measures) {
       const result = isAbove ? "ABOVE" : value === null ? "unknown" : "ok";
-      const fact = value === null ? "there were no requests" : says;
-      process.stdout.write(`${result}: ${fact}; the threshold ${name} is ${threshold}.\n`);
+      process.stdout.write(`${result}: ${says}; the threshold ${name} is ${threshold}.\n`);
     }
   }
   if (measures.some(({ isAbove }) => isAbove)) throw new EndWithStatus(ABOVE_THRESHOLD);
