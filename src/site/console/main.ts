@@ -71,12 +71,7 @@ function bringIntoView(): void {
 
 function askToCancel(orderId: string): void {
   confirmedId.textContent = orderId;
-  open(confirmCancel);
-}
-
-function open(dialog: HTMLDialogElement): void {
-  dialog.returnValue = "keep";
-  dialog.showModal();
+  confirmCancel.showModal();
 }
 
 /** Provokes a 429 or a ban. Meanwhile, the button shows "Stop". */
@@ -126,8 +121,8 @@ element("cancel", HTMLFormElement).addEventListener("submit", (event) => {
   orderIdField.focus();
 });
 
-confirmCancel.addEventListener("close", () => {
-  if (confirmCancel.returnValue === "go") void cancel(confirmedId.textContent);
+confirmCancel.addEventListener("submit", ({ submitter }) => {
+  if (submitter?.getAttribute("value") === "go") void cancel(confirmedId.textContent);
 });
 
 triggerLimit.addEventListener("click", () => {
@@ -136,12 +131,12 @@ triggerLimit.addEventListener("click", () => {
 });
 
 triggerBan.addEventListener("click", () => {
-  if (running === null) open(confirmBan);
+  if (running === null) confirmBan.showModal();
   else running.abort();
 });
 
-confirmBan.addEventListener("close", () => {
-  if (confirmBan.returnValue === "go") void trigger(triggerBan, true);
+confirmBan.addEventListener("submit", ({ submitter }) => {
+  if (submitter?.getAttribute("value") === "go") void trigger(triggerBan, true);
 });
 
 copyBody.addEventListener("click", () => void copyText(copyBody, answerView.body));
