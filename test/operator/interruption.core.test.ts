@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { withInterruption } from "../../src/operator/interruption.ts";
 
-/** Listeners from outside this test, raw: only a raw `once` listener removes itself when called. */
+/** The listeners of other code. Only raw `once` listeners remove themselves when called. */
 const others = { SIGINT: process.rawListeners("SIGINT"), SIGTERM: process.rawListeners("SIGTERM") };
 
 const own = (name: keyof typeof others) =>

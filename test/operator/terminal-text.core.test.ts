@@ -118,7 +118,7 @@ describe("wrapText", () => {
   });
 });
 
-/** A Chinese character and an emoji, even of several parts, are two columns wide. */
+/** Counts columns. A Chinese character or an emoji, even of several parts, takes two. */
 function widthOf(line: string): number {
   return line.replaceAll(/\p{Script=Han}|\p{RGI_Emoji}/gv, "WW").length;
 }

@@ -22,14 +22,14 @@ afterEach(() => {
   store = new StoreFolder();
 });
 
-/** The files in which wrangler 4.155 keeps the databases of these bindings. */
+/** The names of the files in which wrangler 4.155 keeps the databases, by binding. */
 const WRANGLER_FILES = {
   DB: "e7352547963de7050bd7d94658afc4fe78b61811b7815da12d90be8e863abf4d",
   orders: "8b597f72425999db712922162cee3af8be219fa654f951e5fd0326804a54642b",
   keys: "8dcd3b3d8f49cd24dbefea1e5438ede8d7c385460dd5a525db0c9c9163177f04",
 };
 
-/** Makes a database of the store, as `wrangler d1 migrations apply` does. */
+/** Creates one of the store's databases, as `wrangler d1 migrations apply` does. */
 function makeWithWrangler(name: keyof typeof WRANGLER_FILES, sql: string, migration: string): void {
   const folder = join(store.path, "v3", "d1", "miniflare-D1DatabaseObject");
   mkdirSync(folder, { recursive: true });
@@ -78,7 +78,7 @@ test("a store that was made empty stays empty", async () => {
 test("after a transaction that failed, the next one succeeds", async () => {
   await using database = await openLocalStore(store.path);
   const insert = (id: number, or = "") => raw(`INSERT ${or} INTO orders (id) VALUES (${id})`);
-  // SQLite itself rolls back after some errors, for example if the disk is full.
+  // `OR ROLLBACK` simulates errors after which SQLite itself rolls back, such as a full disk.
   for (const or of ["OR ABORT", "OR ROLLBACK"]) {
     const failing = database.orders.transaction([insert(1), insert(1, or)]);
     await expect(failing).rejects.toThrow("UNIQUE");
@@ -196,7 +196,7 @@ describe("in a folder without a store", () => {
     expect(stderr).toMatch(new RegExp(`^Making a new store in ${missing()}\\.$`, "m"));
     expect((await run("keys list --json")).status).toBe(0);
     expect((await run("orders export")).status).toBe(0);
-    // SQLite deletes these files when a database is closed.
+    // SQLite deletes a `-wal` file when its database is closed, so the commands closed theirs.
     expect(globSync(`${missing()}/**/*-wal`)).toEqual([]);
   });
 });

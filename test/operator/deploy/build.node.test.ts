@@ -21,7 +21,7 @@ describe("the Worker", () => {
   it("has the same bindings in each environment, but telemetry only when deployed", async () => {
     const path = "src/worker/worker-env.d.ts";
     const types = readFileSync(path, "utf8");
-    // The file must be as `npm run types` writes it.
+    // The committed file must have the types that `npm run types` writes.
     expect(types).toContain((await generateTypes({ path, includeRuntime: false })).env);
     const members = [...types.matchAll(/interface (\w*Env) \{\n([^}]*)\}/g)].map(
       ([, name = "", text = ""]) => [name, text.replaceAll("?:", ":").trim().split(/\s+/)] as const,
@@ -86,7 +86,7 @@ describe("the edits of wrangler.toml in the documents", () => {
     expect(WRANGLER_TOML.split(from)).toHaveLength(2);
     const before = configOf(WRANGLER_TOML, "production");
     const after = configOf(WRANGLER_TOML.replace(from, to), "production");
-    // For example, a table inserted above a var would contain the var.
+    // For example, below an added table header, existing vars would belong to the new table.
     expect(after).toEqual({ ...before, ...Object.fromEntries(added) });
     expect(after).not.toEqual(before);
   });

@@ -43,7 +43,6 @@ function write(name: string, text: string): void {
   writeFileSync(join(folder, name), text);
 }
 
-/** Commits all files, and returns the hash of the commit. */
 function commit(): string {
   git("init", "--quiet");
   git("add", "--all");
@@ -142,7 +141,7 @@ describe("the settings of an environment", () => {
 
   const route = '$&\nroutes = [{ pattern = "x.shop.example", custom_domain = true }]';
   it.each([
-    // A var that would stop the Worker.
+    // With this value of a var, the Worker would not start.
     [/REQUEST_LOG = "all"/g, '$&\nBAN_MIN_STRIKES = "abc"', "must be a whole number"],
     [/name = "store-orders-production"/, route, "deploy with --domain NAME"],
     [/$/, '\n[env.production.vars]\nX = "1"\n', "Invalid TOML"],

@@ -25,8 +25,8 @@ const runWrangler = vi.spyOn(wrangler, "runWrangler");
 const readSettings = vi.spyOn(settings, "readSettings");
 const labelCommit = vi.spyOn(checks, "labelCommit");
 const localChecks = vi.spyOn(checks, "localChecks");
-// These tests have only a fake of the service. test/operator/verify tests the verification with the
-// real service.
+// The deployed service is a fake, so the verification is mocked. test/operator/verify tests the
+// verification with a real service.
 const verify = vi.spyOn(verification, "verifyStore");
 
 const WORKER = "store-orders-staging";
@@ -87,7 +87,7 @@ function changeSettings(changes: Partial<settings.Settings>): void {
   }));
 }
 
-/** The expected changes of migrations. The first one creates the table of applied migrations. */
+/** The expected changes of migrations. The `write` creates the table of applied migrations. */
 const migrate = (database: string, count = Number.POSITIVE_INFINITY) => [
   `write to ${database}`,
   ...cloudflare.d1
@@ -144,7 +144,7 @@ it("a deployment tries the new version before and after it gets traffic", async 
   const tried: object[] = [];
   verify.mockImplementation(async ({ signal, useDatabase, ...options }) => {
     expect(signal?.aborted).toBe(false);
-    // Throws for production, because only staging has databases here.
+    // Throws if the trial opens a database of production: only staging has databases here.
     await useDatabase("keys", (database) => database.all(raw("SELECT id FROM api_keys")));
     tried.push({ ...options, current: versions.current });
     return KEPT;
@@ -186,14 +186,14 @@ it("a deployment tries the new version before and after it gets traffic", async 
     expect(stdout).toContain(`${way} -- restore --env staging --database ${name} --bookmark `);
   }
   expect(stdout).toContain(`Deployed staging: https://${HOST}\n`);
-  // documents.node.test.ts runs such a line with wrangler.
+  // documents.node.test.ts runs a rollback with the real wrangler.
   expect(stdout).toContain(`npx wrangler rollback ${before} --env staging`);
 });
 
 describe("whatever happens at any step", () => {
   beforeEach(async () => {
     shortenPauses();
-    // Read once here, because each of the many runs would start git and parse the file again.
+    // Caches both results: otherwise, each of the many runs would start git and parse a file.
     labelCommit.mockResolvedValue(await labelRealCommit());
     readSettings.mockResolvedValue(await readRealSettings("staging"));
   });
@@ -202,7 +202,7 @@ describe("whatever happens at any step", () => {
     const [last] = cloudflare.workers.find(WORKER).versions.deployments;
     return last?.annotations["workers/message"]?.endsWith("has passed its trial") === true;
   };
-  /** The number of trials that began when they were already recorded as passed. */
+  /** The number of trials that began although the account already recorded a passed trial. */
   let earlyRecords = 0;
 
   /** Makes the faults of the fake account fail trials too, as if a trial were an API call. */
@@ -223,7 +223,7 @@ describe("whatever happens at any step", () => {
     let requests = 0;
     cloudflare.workers.answer = () => {
       requests += 1;
-      // A trial begins with five requests at once.
+      // A trial begins with five parallel requests. Only the first one counts as an API call.
       if (requests % 5 !== 1) return HEALTHY;
       try {
         ask("health")?.();
@@ -246,7 +246,7 @@ describe("whatever happens at any step", () => {
     return current() !== before && isRecorded() && isMigrated && isAttached;
   }
 
-  /** The claims of a failed deployment about the account, and whether each is true. */
+  /** The claims about the account in error messages, each with a check that the claim is true. */
   const CLAIMS: readonly [RegExp, (before: string | undefined, rollback?: string) => boolean][] = [
     [/Nothing was changed\./, (before) => current() === before && cloudflare.changes.length === 0],
     [/goes on serving|still serves|All traffic is back/, (before) => current() === before],
@@ -297,7 +297,7 @@ describe("whatever happens at any step", () => {
         });
         expect(claims, label).not.toEqual([]);
         for (const { claim, isTrue } of claims) expect(isTrue, `${claim} ${label}`).toBe(true);
-        // Continues only after the first of several runs that end alike.
+        // Of several runs that end alike, only the first goes on with the recommended command.
         const end = `${stderr} ${cloudflare.changes.join()}`.replaceAll(
           /[\da-f]{8}-[\da-f-]+/g,
           "",
@@ -306,7 +306,8 @@ describe("whatever happens at any step", () => {
         ends.add(end);
         disturbTrials();
         const once = await deploy(...lineToGoOn(stderr));
-        // If the connection was lost, the recommended line may first find that the Worker exists.
+        // If the Worker was created before the connection was lost, this command fails and
+        // recommends another one.
         const again =
           once.status === 0 || !isFirst ? once : await deploy(...lineToGoOn(once.stderr));
         expect(again, `${label}\n${again.stderr}`).toMatchObject({ status: 0 });
@@ -376,7 +377,7 @@ describe("a trial", () => {
     expect(await deployToStaging("--patience", "60")).toMatchObject({ status: 0 });
     clock.mockRestore();
     expect(verify).toHaveBeenCalledTimes(3);
-    // Five at once, for each of two failed and three successful attempts.
+    // Each of five attempts sends five parallel health requests. In two attempts, one fails.
     expect(cloudflare.workers.requests).toHaveLength(25);
   });
 
@@ -421,7 +422,7 @@ function createWith(database: string, row: string): void {
   cloudflare.d1.find(database).sqlite.exec(`INSERT INTO ${row}`);
 }
 
-/** Refusals, each with arguments and a cause. Without `--create`, a service is deployed first. */
+/** The error message of each refusal, the arguments, and a function that causes the refusal. */
 const REFUSALS: readonly (readonly [string | RegExp, readonly string[], () => unknown])[] = [
   [`database ${ORDERS} holds data`, CREATE, () => createWith(ORDERS, "orders (id) VALUES (1)")],
   [

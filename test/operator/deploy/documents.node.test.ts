@@ -27,7 +27,7 @@ const NEW = "key_newnewnewnewnewn";
 const ORDER = '{"id":1001,"status":"pending"}';
 const SHIPPED = '{"id":9223372036854775807,"status":"shipped"}';
 const BANNED = { ...REQUEST, keyId: PETS, status: 429, code: "api_key_banned" } as const;
-/** A case starts the real wrangler. */
+/** The time limit of each case. The real wrangler, which one case starts, takes seconds. */
 const TIMEOUT_MS = 180_000;
 
 const PAGE = readFileSync("docs/runbook.md", "utf8");
@@ -78,7 +78,7 @@ async function type(line: string, variables: Readonly<Record<string, string>>): 
   const { words, input, output } = parseLine(line, variables);
   const [program, ...args] = words.filter((word) => word !== "-s");
   if (program === "npx") {
-    // The real wrangler takes seconds.
+    // Only a rollback runs the real wrangler, because it takes seconds.
     const runWrangler = args[1] === "rollback" ? runRealWrangler : runFakeWrangler;
     const { stdout, stderr } = await runWrangler(args.slice(1));
     return [stdout, stderr];
@@ -142,7 +142,7 @@ const CASES: Readonly<
   "A flood without keys": async (followCase) => {
     logRequest({ keyId: null, plan: null, code: "unauthorized", represents: 700 });
     expect(await followCase()).toMatch(/anonymous +700 /);
-    // The rule must let through requests with a key.
+    // The firewall rule in the runbook must not block requests with a key.
     expect(PAGE).toContain(`contains "bearer ${SECRET_PREFIX}")`);
   },
   "A runaway bill": async (followCase) => {
@@ -179,7 +179,7 @@ const CASES: Readonly<
     cloudflare.workers.answer = ({ version }) =>
       version === before ? HEALTHY : { status: 500, body: "" };
     const said = await followCase({ VERSION: before });
-    // The code of Durable Objects changes back at once, too.
+    // No `, objects later` follows: the code of Durable Objects also changes back at once.
     expect(cloudflare.changes.at(-1)).toBe(`deploy ${NAME}: ${before} 100 %`);
     for (const part of ["v1.4.0", "errors since v1.4.0", HEALTHY.body])
       expect(said).toContain(part);
@@ -236,7 +236,7 @@ it.each(Object.entries(CASES))("%s", { timeout: TIMEOUT_MS }, (title, test) =>
   test((variables) => follow(title, variables)),
 );
 
-// Other tests run these commands; this test finds misspelt ones.
+// Parses each command without running it, to find misspelt commands and options.
 it("every command of docs/operating.md is known", async () => {
   const lines = readCases("docs/operating.md").flatMap(({ commands }) => commands);
   expect(lines.length).toBeGreaterThanOrEqual(30);

@@ -2,7 +2,6 @@ import { readFileSync } from "node:fs";
 
 interface Case {
   readonly title: string;
-  /** The command lines of the section, in order. */
   readonly commands: readonly string[];
   /** The output lines of the section that are the same in every run. */
   readonly promises: readonly string[];

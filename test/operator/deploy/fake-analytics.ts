@@ -29,7 +29,7 @@ export const REQUEST: RequestRecord = {
 export class FakeAnalytics {
   /** The current time for every query. */
   nowSeconds = Math.floor(Date.now() / 1_000);
-  /** The GraphQL API returns two groups with these sums each, by data set and field. */
+  /** The sums in each of the two groups of a GraphQL response, by data set and field. */
   metered: Readonly<Record<string, Readonly<Record<string, number>>>> = {};
   readonly #sqlite = new DatabaseSync(":memory:");
 
@@ -87,12 +87,12 @@ export class FakeAnalytics {
     }
     const { account: id = "", from = "", to = "" } = variables;
     const ofDay = Date.parse(to) - Date.parse(from) === 1_000 * SECONDS.DAY;
-    // Cloudflare reports database usage only for whole hours.
+    // Cloudflare reports database usage only for whole hours, so a range must end on the hour.
     const isOneDay = /^\w{32}$/.test(id) && ofDay && to.endsWith(":00:00.000Z");
     return { data: { viewer: { accounts: isOneDay ? [account] : [] } }, errors: null };
   }
 
-  /** As in the real API, sums of integers are strings, because they are 64-bit. */
+  /** Runs SQL. As in the real API, sums of integers are strings, because they are 64-bit. */
   #query(sql: string): object {
     const isSum = (name: string) => /^(?:requests|refused|errors|degraded)$/.test(name);
     const selected = this.#sqlite.prepare(toSqlite(sql)).all();

@@ -45,8 +45,8 @@ export class FakeCloudflare {
   /** The API calls that changed something in the account, such as `deploy store-orders-staging`. */
   readonly changes: string[] = [];
   /**
-   * Called before each API call. If it throws an ApiError, this error is the response. The function
-   * that it returns is called after the API call, before its response.
+   * Called before each API call. If it throws an ApiError, this error is the response. If it
+   * returns a function, this function is called after the API call, before the response.
    */
   interfere: (call: ApiCall) => void | (() => void) = () => {};
   /** The address of the server, once it is started. */

@@ -8,14 +8,14 @@ import { type ApiCall, ApiError, bodyOf, type Routes } from "./route.ts";
 /** D1's limit on one value or row. */
 const MAX_ROW_BYTES = 2_000_000;
 
-/** Migrated databases by the names of their migrations, because migrating takes long. */
+/** A cache of migrated databases, by the names of their migrations: migrating takes long. */
 const migrated = new Map<string, Uint8Array>();
 
 interface QueryResult {
   readonly results: Record<string, unknown>[];
 }
 
-/** A remote D1 database. As in D1, a query is one transaction, and its integers are doubles. */
+/** A fake D1 database. As in D1, each query is one transaction and returns integers as doubles. */
 export class FakeD1 {
   readonly uuid = randomUUID();
   readonly name: string;

@@ -107,7 +107,7 @@ export class FakeWorkers {
   files: Readonly<Record<string, { readonly size: number }>> = {};
   /** If true, ignores version overrides, as Cloudflare does for a short time after an upload. */
   ignoresOverrides = false;
-  /** If set, this version handles requests without an override, as after a recent deployment. */
+  /** If set, requests without an override reach this version, as on servers that update late. */
   lateVersion: string | undefined;
   /** Returns the response of a deployed Worker. Tests replace this function. */
   answer: (request: WorkerRequest) => WorkerAnswer = ({ path }) =>
@@ -154,7 +154,7 @@ export class FakeWorkers {
     },
     "POST /workers/scripts/:/assets-upload-session": (call) => {
       this.files = bodyOf<{ manifest: Record<string, { size: number }> }>(call).manifest;
-      // Cloudflare has all of these files already.
+      // Requests no uploads (`buckets`), as if Cloudflare had all files already.
       return { jwt: "e30.e30.signature", buckets: [] };
     },
     "GET /workers/domains": () =>

@@ -64,7 +64,7 @@ export async function runFakeWrangler(
       return print(await callApi("PUT", script, form));
     }
     case "versions upload": {
-      // A version has the same bindings as the last one.
+      // The fake does not read wrangler.toml, so it copies the bindings of the last version.
       const { bindings } = (await callApi("GET", `${script}/settings`)) as { bindings: object[] };
       const uploaded = await callApi("POST", `${script}/versions`, upload(bindings));
       const { id } = uploaded as { id: string };

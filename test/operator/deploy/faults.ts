@@ -16,7 +16,7 @@ const lose = () => {
   throw new LostConnection();
 };
 
-/** The faults of an API call: they happen before it, or in the returned function after it. */
+/** Each function runs before an API call. A function that it returns runs after the call. */
 const FAULTS: Readonly<Record<string, () => void | (() => void)>> = {
   "a signal before it": () => interrupt(),
   "a connection that is lost before it": lose,
@@ -28,8 +28,8 @@ const FAULTS: Readonly<Record<string, () => void | (() => void)>> = {
 };
 
 /**
- * Runs a command once without a fault, and then once for each fault at each of its API calls. A
- * connection that is lost for good fails all calls after it too.
+ * Runs a command once without a fault, and then once for each fault at each of its API calls. If
+ * a connection is lost for good, all later calls fail too.
  *
  * @param check receives the outcome of each run with a fault, and a label for messages.
  */

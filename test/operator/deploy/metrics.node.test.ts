@@ -127,7 +127,7 @@ beforeAll(() => {
 });
 beforeEach(() => {
   analytics.nowSeconds = NOW;
-  // Two such groups cost $12.03: requests $3, CPU $2, calls 3 cents, duration $1, rows the rest.
+  // Two groups of these sums cost $12.03: requests $3, CPU $2, calls $0.03, duration $1, rows $6.
   analytics.metered = {
     workersInvocationsAdaptive: { requests: 5e6, cpuTimeUs: 50e9 },
     durableObjectsInvocationsAdaptiveGroups: { requests: 0.1e6 },
@@ -252,7 +252,7 @@ describe("npm run metrics -- check", () => {
     [150, 0],
     [25 * 60 - 30, 1],
   ])("finds silence after a request %i minutes ago: %i", async (minutes, silent) => {
-    // Later than the cases before, so that their requests do not count.
+    // Moves the clock past the earlier cases, so that their requests are not counted.
     analytics.nowSeconds = NOW + 100 * HOUR * minutes;
     analytics.write("store_orders_staging", analytics.nowSeconds - 60 * minutes, REQUEST);
     analytics.metered = {};
@@ -262,7 +262,7 @@ describe("npm run metrics -- check", () => {
     const measures = JSON.parse(stdout) as { name: string; value: number | null }[];
     const silence = { name: "silentHours", value: silent, threshold: 0, isAbove: silent === 1 };
     expect(measures).toContainEqual(expect.objectContaining(silence));
-    // Without requests, these are unknown, not zero.
+    // If there were no requests, these measures are unknown, not zero.
     const unknown = measures.filter(({ value }) => value === null).map(({ name }) => name);
     expect(unknown).toEqual(["errorPercent", "degradedPercent", "p95Ms", "refusedPercent"]);
     const printed = await check(none, "--env", "staging", "--hours", "1");

@@ -69,14 +69,14 @@ describe("keys --env staging", () => {
     ["rotate", "ID", "--grace", "0", "--yes"],
   ])("%s does not lose the new secret if the connection is lost after it", async (...args) => {
     const id = await createKey();
-    // The key has a former secret that has ended.
+    // Gives the key a former secret that has already expired.
     await run(["rotate", id, "--grace", "0", "--yes", "--json"]);
     let isLost = false;
     cloudflare.interfere = (call) => {
       if (isLost || !call.body.includes("INSERT INTO")) return;
       isLost = true;
       database().execute(bodyOf<{ sql: string }>(call).sql);
-      // The key is banned before the command looks it up.
+      // Bans the key before the command checks whether its change was stored.
       database().execute(
         "INSERT OR IGNORE INTO key_bans (key_id, number, began_at, ends_at) SELECT id, 1, 0, 9e15 FROM api_keys",
       );

@@ -7,7 +7,6 @@ export interface Outcome {
   readonly stderr: string;
 }
 
-/** Runs a program with additional environment variables. */
 export async function runCommand(
   command: string,
   args: readonly string[],

@@ -107,7 +107,8 @@ it("restores keys, lists those that have changed, and says how to undo it", asyn
     ["restore", "key_e", expect.objectContaining({ plan: { from: null, to: "pro" } })],
   ]);
 
-  // As after a restoration on a machine whose clock was ahead.
+  // Simulates an earlier restore on a machine whose clock was ahead: the restore set a revision (a
+  // timestamp) in the future.
   const future = Date.now() + 1e9;
   database().sqlite.exec(`UPDATE api_keys SET revision = ${future} WHERE id = 'key_c'`);
   const back = ["--bookmark", previousBookmark, "--yes", "--json"];
@@ -191,7 +192,7 @@ it("whatever happens at any call, ends done, or says what stands and how to go o
       expect(revoked, label).toEqual({ revoked_at: 5 });
     }
   });
-  // Four calls come before the restoration.
+  // Four calls precede the restore. After a signal at the other three, the command still finishes.
   expect([ended, finished]).toEqual([4, 3]);
   vi.unstubAllGlobals();
 });

@@ -118,7 +118,7 @@ describe("keys audit", () => {
 });
 
 describe("operators who change one key at the same time", () => {
-  /** Makes these changes in transactions that wait until all operators have read the key. */
+  /** Changes a key in transactions that begin only when every change has read the key. */
   function changeTogether(id: string, changes: ((key: KeyDetails) => KeyDetails)[]) {
     let waiting = 0;
     const { promise: allDecided, resolve: proceed } = Promise.withResolvers<void>();

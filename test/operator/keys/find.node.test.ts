@@ -17,7 +17,7 @@ beforeAll(async () => {
 afterEach(() => void vi.restoreAllMocks());
 afterAll(() => keys.close());
 
-/** Runs `keys find`. Standard input gets each character or text of `input` as a separate part. */
+/** Runs `keys find`. Sends each item of `input`, or each character of a string, as one chunk. */
 function findByInput(input: Iterable<string>, ...args: string[]) {
   const stdin = Readable.from(Iterator.from(input)) as typeof process.stdin;
   vi.spyOn(process, "stdin", "get").mockReturnValue(stdin);
@@ -79,7 +79,7 @@ describe("keys find, with the last characters", () => {
     const found = await keys.json("find", ending(characters).toUpperCase());
     expect(found.map(({ id }: any) => id)).toContain(zoo.record.id);
     const others = found.filter(({ lastFour }: any) => !lastFour?.endsWith(ending(characters)));
-    // Only a key that was rotated may have another ending now.
+    // A key with another ending can match only by its former secret, after a rotation.
     expect(others.every(({ formerKeyEndsAt }: any) => formerKeyEndsAt !== null)).toBe(true);
   });
 

@@ -85,7 +85,7 @@ describe("keys rotate", () => {
       return read;
     };
     const reading = vi.spyOn(keyDetails, "findApiKey");
-    // Three reads for two failed attempts, because a failed attempt also looks the key up.
+    // A change after each of three reads makes two attempts fail, as the first attempt reads twice.
     for (let reads = 0; reads < 3; reads += 1) reading.mockImplementationOnce(overtaken);
     const { key: secret } = await keys.json("rotate", key.id);
     expect(await hashes(key.id)).toMatchObject({

@@ -48,7 +48,7 @@ function runExport(...args: readonly string[]) {
   return runInProcess(ordersProgram(), ["export", ...args]);
 }
 
-/** Changes the first and last order before each page, from page 1, for which `isDue` is true. */
+/** If `isDue` returns true for a page, changes the first and last order before the page is read. */
 function changeBefore(isDue: (page: number) => boolean): void {
   let page = 0;
   store.beforeQuery = () => {

@@ -20,7 +20,7 @@ interface Line {
 /** The orders that a store must have, by id. */
 type Model = Map<number, Line>;
 
-/** Makes the lines of a file from the stored orders in ascending id. */
+/** Returns the lines of an imported file. `stored` has the stored orders in ascending id. */
 type File = (stored: readonly Line[]) => readonly Line[];
 
 const fields = {
@@ -31,7 +31,7 @@ const fields = {
 };
 const status = fc.constantFrom<Line["status"]>("pending", "shipped");
 
-/** Any lines, some of them with the same id. */
+/** Up to 30 random lines. Several lines may have the same id. */
 const few: fc.Arbitrary<File> = fc
   .array(
     fc.record(
@@ -54,7 +54,7 @@ const many: fc.Arbitrary<File> = fc
     return ids.map((id) => ({ id, ...order, status: "pending" }));
   });
 
-/** Repeats the stored orders, or a first share of them. The first, the last or none is changed. */
+/** Repeats all stored orders or only the first ones. Changes the first line, the last, or none. */
 const again: fc.Arbitrary<File> = fc
   .record({ share: fc.integer({ min: 1, max: 12 }), at: fc.constantFrom(0, -1, NaN), status })
   .map(({ share, at, ...changed }) => (stored) => {
@@ -65,7 +65,7 @@ const again: fc.Arbitrary<File> = fc
     });
   });
 
-/** Stored orders as pending, by descending id. The error names the shipped one with the last id. */
+/** All orders as pending, by descending id. So an error names the greatest id that has shipped. */
 const pendingAgain: fc.Arbitrary<File> = fc.constant((stored) =>
   stored.toReversed().map((line) => ({ ...line, status: "pending" })),
 );
@@ -73,7 +73,7 @@ const pendingAgain: fc.Arbitrary<File> = fc.constant((stored) =>
 const step = fc.record({
   file: fc.oneof(few, many, again, pendingAgain),
   kind: fc.constantFrom<"line" | "element">("line", "element"),
-  /** Happens just before the orders are placed, or, for `the same import`, just after. */
+  /** The fault happens just before the orders are placed; `the same import` happens just after. */
   fault: fc.constantFrom(
     null,
     null,
@@ -113,7 +113,7 @@ it("after any imports, the orders, their segments and the list's version follow 
     fc.asyncProperty(sizes, fc.array(step, { maxLength: 8 }), async (small, steps) => {
       Object.assign(IMPORT_SIZES, small);
       if (store.sqlite.isTransaction) store.sqlite.exec("ROLLBACK");
-      // A part of another import, which must stay.
+      // This part belongs to another import, so no import may delete it.
       store.sqlite.exec("BEGIN; INSERT INTO order_import_parts VALUES ('other', -1, 0, '[]')");
       const model: Model = new Map();
       const named = new Map<string, string>();
@@ -150,7 +150,7 @@ it("after any imports, the orders, their segments and the list's version follow 
         const hasShipped = fault === "an order ships" && ships?.status === "pending";
         if (expected.refusal !== null || isPartGone) {
           expect(imported).toContain(expected.refusal ?? "parts of this import are gone");
-          // The other parts wait for housekeeping.
+          // The failed import leaves its other parts to housekeeping, so the test deletes them.
           if (expected.refusal === null) {
             store.sqlite.exec(DELETE_PARTS);
           }
@@ -232,7 +232,7 @@ function expectImport(model: Model, lines: readonly Line[], kind: "line" | "elem
   return { counts, changed, refusal };
 }
 
-/** Returns the store with a hook before the placement. The hook may return another for after it. */
+/** Returns a store that calls `happens` before each transaction, and its result afterwards. */
 function withFault(happens: () => (() => void) | undefined): StoreDatabase {
   return {
     ...store,

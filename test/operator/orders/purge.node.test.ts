@@ -9,7 +9,8 @@ import { openMemoryStore } from "./memory-store.ts";
 
 const BEFORE = new Date("2026-06-30T12:00:00Z");
 
-/** SQL for cancelled orders: -1 at `BEFORE`, then -2, -3, ... and -1 again, each 1 ms earlier. */
+// Returns SQL that inserts cancelled orders with the ids -1, -2, ..., and again -1. The first one
+// was cancelled at `BEFORE`, each other one 1 ms before its predecessor.
 function cancelledOrders(count: number): string {
   return `
     WITH RECURSIVE n (back) AS (SELECT 0 UNION ALL SELECT back + 1 FROM n WHERE back + 1 < ${count})
@@ -68,7 +69,7 @@ describe("orders purge --env", () => {
     const deleted = await purge(...time, "--yes");
     expect(deleted).toEqual({ status: 0, stdout: "Deleted 2 cancelled orders.\n", stderr: "" });
     expect(left()).toEqual([{ id: -1 }]);
-    // Nothing is left to confirm.
+    // No order is left to delete, so no confirmation is needed.
     expect(await purge(...time)).toMatchObject({ stdout: "Deleted 0 cancelled orders.\n" });
   });
 

@@ -30,7 +30,7 @@ const MANY = 18_000;
 
 const BIG = 9_223_372_036_854_775_807n;
 
-/** Returns orders as lines of NDJSON. Long numbers fill a part with few orders. */
+/** Returns orders as lines of NDJSON. Their numbers are long, so that few orders fill a part. */
 function linesOf(count: number): string[] {
   return Array.from(
     { length: count },
@@ -44,7 +44,7 @@ beforeAll(() => {
   const zipped = gzipSync(lines.join(""), { level: 1 });
   writeFileSync(file("two-parts.ndjson.gz"), zipped);
   writeFileSync(file("cut.gz"), zipped.subarray(0, -100));
-  // The first order in the file has the greatest id, so only the last part differs.
+  // Parts are in ascending id, and line 0 has the greatest id. So only the last part differs.
   writeFileSync(file("edited.ndjson"), lines.with(0, `{"id":${BIG},"quantity":7}\n`).join(""));
   writeFileSync(file("many.ndjson"), linesOf(MANY).join(""));
 });
@@ -134,7 +134,7 @@ describe("an import into a deployed store", () => {
     const interrupted = failure("repeat the command with --resume");
     expect(await importFile("two-parts.ndjson.gz")).toEqual(interrupted);
     onPart(() => {});
-    // Housekeeping deletes old parts.
+    // Housekeeping deletes parts by age, so the part must have the time of its creation.
     const part = sqlite().prepare("SELECT created_at FROM order_import_parts").get();
     expect(part).toEqual({ created_at: expect.closeTo(Date.now(), -5) });
     expect([count("orders"), count("order_import_parts")]).toEqual([0, 1]);
@@ -189,9 +189,9 @@ describe("an import into a deployed store", () => {
   });
 });
 
-// Comes last, because no test can delete a shipped order.
+// Comes last: shipped orders cannot be deleted, and would change the counts in the tests above.
 describe("an import of orders that a deployed store has", () => {
-  /** The first id of the orders of a test. */
+  /** The smallest order id of the current test. */
   let id = 0;
   beforeEach(() => {
     id += 10;

@@ -21,7 +21,7 @@ const ORDER = /^\/v1\/store\/orders\/-?\d+$/;
 const OWN_ORDER = /^\/v1\/store\/orders\/-[6-9]\d{18}$/;
 const UNKNOWN = /^\/v1\/verify$/;
 
-/** Returns a sabotage of responses by status and path. `before` has all earlier ones, unchanged. */
+/** Sabotages responses by status and path. `before` has all earlier responses, unchanged. */
 function answer(
   status: number | RegExp,
   path: RegExp,

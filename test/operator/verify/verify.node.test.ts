@@ -49,7 +49,7 @@ const clock: Clock = {
   },
 };
 
-/** Sends a request to the service, which is started without its static files. */
+/** Sends a request to the service. Returns static files itself, because the service has none. */
 const sendToService: Send = async (address, init) => {
   const { pathname } = new URL(address);
   if (pathname === "/") return new Response("<!doctype html>", HTML);
@@ -58,7 +58,7 @@ const sendToService: Send = async (address, init) => {
 };
 
 let runs = 0;
-/** Returns a new client address: the service limits the failed authentications of each. */
+/** Returns a new client address, because the service limits failed authentications by address. */
 const newClient = () => `2001:db8:0:${(runs += 1)}::1`;
 
 const useLocal: StoreVerifyOptions["useDatabase"] = (...work) =>
@@ -192,7 +192,7 @@ describe("npm run verify on a local store", () => {
 
   it.each([
     ["pro"],
-    // Both windows have the same number of requests left.
+    // The minute window and the day window have the same number of requests left.
     ["enterprise", "--per-minute", "100", "--per-day", "100"],
   ])(
     "with a key from standard input neither revokes the key nor places orders: %s",
@@ -389,7 +389,7 @@ it("a list without end is read as far as necessary, and then ended", async () =>
   const { key } = await folder.keysJson("create", "--plan", "free", "--name", "Endless");
   const { promises } = await verify({ url, key, orders, isReadOnly: true, clock, send });
   const broken = promises.filter(({ result }) => result === "broken");
-  // The order 3000 is in this list, but not in the database.
+  // These promises break: the orders 3000 and 4000 are in the list, but not in the database.
   expect(broken.map(({ promise }) => promise)).toEqual([
     "Of simultaneous requests that cancel one order, one returns 204",
     "A list that begins after a cancellation lacks the order",
@@ -400,13 +400,13 @@ it("a list without end is read as far as necessary, and then ended", async () =>
 
 it("an answer of another version ends the verification, whether it comes first, amid others or last", async () => {
   const version = "3f1c6f5e-6f0d-4f1e-9a86-0c8c5a4a1b2d";
-  /** Verifies a service that confirms the version, except in responses named `except`. */
+  /** Verifies a service that confirms the version in all responses but the one named `except`. */
   const tryWithout = async (except?: string) => {
     const seen = new Set<string>();
     const send: Send = async (address, init) => {
       const headers = new Headers(init.headers);
       expect(headers.get("X-Version")).toBe(version);
-      // This service has no version.
+      // The local service is not this version, so the test confirms the version itself.
       headers.delete("X-Version");
       const response = await sendToService(address, { ...init, headers });
       const path = new URL(address).pathname.replace(/-\w+-.*/, "");
