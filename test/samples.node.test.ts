@@ -59,7 +59,7 @@ beforeAll(async () => {
   await store.ordersJson(["export", join(folder, "orders.ndjson")]);
   service = await store.serve(SERVICE);
 
-  // The commands in the client's README that build and install the package.
+  // Runs the commands in the client's README that build and install the package.
   const readme = readFileSync("src/client/README.md", "utf8");
   const [pack, install, ...others] = /^```sh\n([^]*?)\n```$/m.exec(readme)?.[1]?.split("\n") ?? [];
   expect(others).toEqual([]);
@@ -133,7 +133,7 @@ test.each([
   }
 });
 
-/** For each language, how to run a sample that is pasted into a shell or into a file. */
+/** The command for a pasted sample of each language, and the file for the sample, if any. */
 const PASTED: Readonly<Record<string, { command: string; args?: string[]; file?: string }>> = {
   curl: { command: "sh", args: ["-c"] },
   TypeScript: { command: process.execPath, file: "pasted.ts" },

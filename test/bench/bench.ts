@@ -22,7 +22,7 @@ interface ServeOptions {
   readonly vars?: Readonly<Record<string, string>>;
 }
 
-/** The bundles and stores that the benchmark's sections share. Each is made on first use. */
+/** Makes the bundles and stores that the benchmark's sections share, each on its first use. */
 export class Bench {
   readonly rounds: number;
   /** The number of orders in the largest store. */
@@ -39,8 +39,8 @@ export class Bench {
   }
 
   /**
-   * Serves a Worker on a new copy of a store. The disposal of the server removes the copy. Both
-   * versions use copies of one store, because a migrated store must also serve the former version.
+   * Serves a Worker on a new copy of a store. The disposal of the server removes the copy. The
+   * baseline uses copies of today's store, because this store must work with earlier versions too.
    */
   async serve(options: ServeOptions = {}): Promise<Server> {
     const { worker = "service", version = "today", orders = 10, vars = {} } = options;
@@ -53,7 +53,7 @@ export class Bench {
   bundle(worker: Worker, version: Version = "today"): Promise<Bundle> {
     return this.#once(`bundling ${worker}, ${version}`, async () => {
       const root = version === "today" ? PROJECT_ROOT : await this.#baseline();
-      // Today's `observed` Workers also wrap the service of the baseline.
+      // The baseline uses today's `observed` Workers, so that both versions are measured alike.
       if (root !== PROJECT_ROOT) {
         const observed = "test/bench/observed";
         await cp(join(PROJECT_ROOT, observed), join(root, observed), { recursive: true });
@@ -70,7 +70,7 @@ export class Bench {
     process.stderr.write(`bench: ${progress}\n`);
   };
 
-  /** Removes all files. Synchronous, because Miniflare ends the process at once after a signal. */
+  /** Removes all files synchronously, because Miniflare ends the process at once after a signal. */
   remove(): void {
     if (this.#made.has(CHECKOUT)) removeBaseline(this.#baselineRoot);
     rmSync(this.folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 200 });

@@ -5,7 +5,7 @@ import { basename, join } from "node:path";
 import { promisify } from "node:util";
 import { PROJECT_ROOT, QUIET_WRANGLER, wranglerCommand } from "../../src/operator/wrangler.ts";
 
-/** The service, or a Worker of the benchmark: a path in `test/bench` without `.ts`. */
+/** The name of a Worker: the service, or a path in `test/bench` without the extension `.ts`. */
 export type Worker = "service" | `observed/${string}` | `peers/${string}`;
 
 /** The paths of a bundled Worker and of its WebAssembly modules. */

@@ -6,12 +6,12 @@ import type { Server } from "./server.ts";
 /** The number of requests in one measurement. */
 const REQUESTS = 5_000;
 
-/** The number of times that each server is started: equal processes differ by a few percent. */
+/** The number of starts per server: the speed of equal processes differs by a few percent. */
 const STARTS = 3;
 
 /**
- * Measures the contestants in turns after a warm-up, so that other work on the machine affects all of
- * them alike. Every second round has the reverse sequence.
+ * Warms up each contestant, then measures all of them in every round, so that other work on the
+ * machine affects them alike. Every second round has the reverse sequence.
  */
 export async function takeTurns<Name extends string, Figure>(
   rounds: number,

@@ -58,7 +58,7 @@ export async function timeList(server: Server, { url, ...options }: Request): Pr
 }
 
 /**
- * Sends the request `count` times, whenever a connection is free, and returns the requests per
+ * Sends the request `count` times over `connections` connections. Returns the requests per
  * second. Throws if a status is not `expectedStatus`.
  */
 export async function requestRate(
@@ -96,7 +96,7 @@ export async function sendOne(pool: Pool, { url, ...options }: Request): Promise
 
 /**
  * Sends a request every `everyMs` milliseconds, even while earlier ones are still in flight, until
- * `isOver`. Throws if the status of a response is not `expected`.
+ * `isOver` returns true. Throws if the status of a response is not in `expected`.
  */
 export async function sendEvery(
   everyMs: number,
@@ -127,7 +127,7 @@ export async function provokeBan(banned: Request): Promise<void> {
   throw new Error("The key was not banned.");
 }
 
-/** Returns the operations that a counting service has counted since the previous call. */
+/** Returns the operations that `counted-service.ts` has counted since the previous call. */
 export async function operationsSince(server: Server): Promise<Operations> {
   const response = await fetch(`${server.url}/operations`);
   return (await response.json()) as Operations;

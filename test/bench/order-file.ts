@@ -2,7 +2,7 @@ import { open, readFile } from "node:fs/promises";
 import { INT64_MAX, INT64_MIN } from "../../src/worker/orders/int64.ts";
 
 const LINES_AT_ONCE = 10_000;
-/** Makes ids so large that code which rounds them mixes up neighbouring orders. */
+/** Added to half of the ids, so that code that rounds ids confuses neighbouring orders. */
 const LARGE_IDS = 2n ** 60n;
 const FIRST_SHIP_DATE_MS = Date.UTC(2026, 0, 1);
 
@@ -39,7 +39,7 @@ function orderLine(index: number, count: number): string {
   return `{${members.filter((member) => member !== "").join(",")}}`;
 }
 
-/** Ids are small in the first half and above 2^60 in the second, between the extremes of int64. */
+/** Returns `index`, plus 2^60 in the second half. The first and last ids are int64's extremes. */
 function orderId(index: number, count: number): bigint {
   if (index === 0) return INT64_MIN;
   if (index === count - 1) return INT64_MAX;

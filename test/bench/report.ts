@@ -7,7 +7,7 @@ export interface Result {
   readonly peer: string;
   /** The number to compare with `target`, usually the ratio of the two measurements. */
   readonly ratio: Spread;
-  /** The peer's processor time divided by the service's. Other work hardly affects this ratio. */
+  /** The ratio of processor times, peer to service. Other processes hardly affect this ratio. */
   readonly processorRatio?: Spread;
   readonly target: { readonly atLeast: number } | { readonly atMost: number };
 }

@@ -34,7 +34,7 @@ export class Server implements AsyncDisposable {
     this.process = process;
   }
 
-  /** Starts Miniflare, in the version that wrangler depends on. `npm start` uses the same version. */
+  /** Starts Miniflare in the version that wrangler depends on, which `npm start` uses too. */
   static async start(bundle: Bundle, options: ServerOptions): Promise<Server> {
     const before = new Set(childProcesses());
     const { resolve } = createRequire(import.meta.url);
@@ -66,7 +66,7 @@ export class Server implements AsyncDisposable {
     return new Server(miniflare, options, url, new WorkerProcess(started[0] ?? 0));
   }
 
-  /** Gives the list a new version but the same content. The order must have `complete`. */
+  /** Changes the list's version but not its content. The order must have the field `complete`. */
   async changeOrderList(id = 2): Promise<void> {
     const database = await this.#miniflare.getD1Database(BINDINGS.orders);
     const change = `UPDATE orders SET complete = NOT complete WHERE id = ${id}`;

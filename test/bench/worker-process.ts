@@ -12,7 +12,7 @@ const SYSTEM_TICKS = 12;
 const TICK_MS = 10;
 const IDLE_TIMEOUT_MS = 120_000;
 
-/** The workerd process of a server, measured in `/proc`. */
+/** The workerd process of a server. Its measurements come from `/proc`. */
 export class WorkerProcess {
   readonly #pid: number;
 

@@ -27,7 +27,7 @@ function refused(seconds: number) {
   return failed(429, "rate_limit_exceeded", { "Retry-After": String(seconds) });
 }
 
-/** Returns an answer: a 429 whose body fails with `error` or, without an error, never ends. */
+/** Returns a 429 answer. Its body fails with `error`, or never ends if there is no error. */
 function refusedInPart(seconds: number, error?: Error) {
   const headers = { "Retry-After": String(seconds) };
   const start = (body: ReadableStreamDefaultController) => error && body.error(error);

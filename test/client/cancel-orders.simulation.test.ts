@@ -85,7 +85,7 @@ test("etaSeconds expects no more requests at once than there are orders", async 
   const etas: number[] = [];
   const onProgress = ({ etaSeconds }: BatchProgress) => etas.push(etaSeconds);
   await settled(client.cancelOrders(ids(5), { concurrency: 100, onProgress }));
-  // Four orders are left. Each takes 10 seconds, 5 there and 5 back, on one of five connections.
+  // Four orders are left for five connections. Each order takes 10 s, 5 each way: 4 * 10 / 5 = 8.
   expect(etas[0]).toBe(8);
 });
 

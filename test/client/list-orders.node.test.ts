@@ -182,7 +182,7 @@ test("a refused connection is an error that names host and cause, and CORS only 
 
 test("names the cause if every address of a host refuses the connection", async () => {
   const client = clientWith(() => {
-    // Node's `AggregateError` has no message.
+    // Node combines the errors of all addresses in an `AggregateError` without a message.
     const cause = Object.assign(new AggregateError([]), { code: "ECONNREFUSED" });
     throw new TypeError("fetch failed", { cause });
   });

@@ -72,7 +72,7 @@ test.each([
   [4, 0, MINUTE_MS, 1],
   [13, 0, MINUTE_MS, 10],
   [14, 0, 2 * MINUTE_MS, 1],
-  // The window has ended, so that the next one has its full limit.
+  // The window has ended, so the next window has its full limit.
   [13, 2 * MINUTE_MS, MINUTE_MS, 3],
 ])(
   "with room for three, %d more requests at %d ms wait %d ms for the last window, which gets %d of them",

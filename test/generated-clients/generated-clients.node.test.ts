@@ -12,7 +12,7 @@ import { ServedStore, SERVICE } from "../process/worker-server.ts";
 
 const run = promisify(execFile);
 
-/** Inside the project, so that imports of npm packages resolve to the project's packages. */
+/** A folder in the project, so that imports of npm packages resolve to the project's packages. */
 const FOLDER = join(PROJECT_ROOT, "dist", "generated-client");
 const DOCUMENT = join(PROJECT_ROOT, "dist", "site", "openapi.json");
 const ADDRESS = "http://localhost:8787";
@@ -98,7 +98,7 @@ test("lists ids with every digit, and cancels exactly the given order", async ()
   expect(await ids()).toEqual([SHIPPED_ID, IDS[0]]);
 });
 
-// The generated client handles the errors of the OpenAPI document alike, whatever their code.
+// A few error codes are enough, because the generated client treats all codes alike.
 test("throws an error with the code of the service", async () => {
   const { cancelOrder } = await load(keys.ample);
   await expect(cancelOrder(IDS[1])).rejects.toThrow(/^order_not_found: /);

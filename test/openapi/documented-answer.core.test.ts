@@ -110,7 +110,7 @@ describe("a difference is found in", () => {
     const seen = withHeader(GOOD[name], header, "1");
     const difference = `the document has no header ${header.toLowerCase()} here`;
     expect(differencesFromDocument(seen)).toStrictEqual([difference]);
-    // Cloudflare may add headers. Only those that the document has for other responses are wrong.
+    // Cloudflare may add headers, but not headers that the document has for other responses.
     const expected = header === "Server-Timing" ? [] : [difference];
     expect(differencesFromDocument(seen, { isBehindEdge: true })).toStrictEqual(expected);
   });

@@ -37,7 +37,7 @@ const EXAMPLES = operations
 
 type Example = (typeof EXAMPLES)[number];
 
-/** Headers whose documented values fit only the first example, and are compared only there. */
+/** Headers that only the first example checks: their documented values fit no other example. */
 const QUOTA = /^(?:X-RateLimit-.*|RateLimit.*|Link)$/;
 
 const VARS = {
@@ -88,7 +88,7 @@ async function provoke({ method, path, status, code, body }: Example): Promise<R
       for (let sent = 0; sent < 200; sent++) {
         const response = await send();
         if ((await response.clone().text()).includes(code)) return response;
-        // Refusals in the ten seconds after the first one do not count towards a ban.
+        // Lets the ten seconds pass in which refusals do not count towards a ban.
         if (response.status === 429) advanceClock(250);
       }
       throw new Error(`The service never answers ${code}.`);

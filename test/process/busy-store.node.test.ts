@@ -79,7 +79,7 @@ describe("a service under load", () => {
 
 async function send(requestLine: string, ...headers: readonly string[]): Promise<Socket> {
   const socket = connect(Number(new URL(server.url).port), "127.0.0.1");
-  // The service may close the connection first.
+  // Ignores the error if the service closes the connection before the client does.
   socket.on("error", () => {});
   await once(socket, "connect");
   const head = [`${requestLine} HTTP/1.1`, "Host: localhost", ...headers];

@@ -6,7 +6,7 @@ import type { Limits, Plan } from "../../src/worker/limit-rules/plans.ts";
 /** Rate limits that no test reaches. */
 export const AMPLE: Limits = { perMinute: 1_000_000, perDay: 1_000_000 };
 
-/** Creates keys of these names with a plan or their own limits, faster than a command for each. */
+/** Creates a key with a plan or limits for each name. The command `keys create` would be slower. */
 export async function createKeys<Name extends string>(
   folder: string,
   plans: Readonly<Record<Name, Exclude<Plan, "enterprise"> | Limits>>,

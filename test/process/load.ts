@@ -1,4 +1,4 @@
-/** Several clients. Each client sends one request after the other until `stop` is called. */
+/** Runs several clients, each of which sends one request after another until `stop` is called. */
 export class Load {
   readonly #clients: Promise<void[]>;
   #isStopped = false;

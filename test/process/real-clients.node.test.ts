@@ -12,7 +12,7 @@ import { createKeys } from "./create-keys.ts";
 import { advanceClock, CLOCKED_SERVICE, ServedStore } from "./worker-server.ts";
 
 const LIST = "/v1/store/orders";
-/** The seconds that are left of each key's minute window when the clients send their requests. */
+/** The remaining seconds of each key's minute window when the clients send their requests. */
 const LEFT_SECONDS = 6;
 
 const NAMES = ["curl", "ky", "undici", "hastyUndici"] as const;

@@ -13,7 +13,7 @@ const END_MS = 20_000;
 
 interface StartOptions {
   readonly args?: readonly string[];
-  /** True runs `npm start`, as users do. By default, `node` runs its script, a second faster. */
+  /** True runs `npm start`, as users do. False runs its script with `node`, a second faster. */
   readonly npm?: boolean;
   /** The folder of the project. Default: the current folder. */
   readonly root?: string;
@@ -117,7 +117,7 @@ export class Service {
   }
 
   /**
-   * Sends a signal to the service, SIGKILL also to its children, and waits until all have ended.
+   * Sends a signal to the service, and SIGKILL also to its children. Waits until all have ended.
    *
    * @throws an Error that lists the processes that still run after 20 seconds.
    */

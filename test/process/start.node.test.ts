@@ -26,8 +26,8 @@ afterAll(async () => {
 });
 
 /**
- * Stores an old part of an interrupted import, which housekeeping deletes. Also makes housekeeping
- * fail to delete old usage.
+ * Stores an old part of an interrupted import, which housekeeping deletes. Renames a table, so that
+ * housekeeping fails to delete old usage.
  */
 async function leaveWork(): Promise<void> {
   await using databases = await openLocalStore(store.path);
@@ -149,10 +149,10 @@ describe("a store that is served", { timeout: 120_000 }, () => {
     await leaveWork();
     process.kill(service.pid, "SIGKILL");
     await service.exited();
-    // The process id of this test, as if another program had received the killed service's id.
+    // Records a live process id, as if another program had received the killed service's id.
     const holder = { pid: process.pid, port: service.port };
     writeFileSync(join(store.path, "service.json"), JSON.stringify(holder));
-    // At once, while other processes of the killed service may still run.
+    // Starts two services at once, while processes of the killed service may still run.
     const launch = () => Service.launch(store.path, { args: ["--empty"], npm: true });
     const both = await Promise.all([launch(), launch()]);
     for (const candidate of both) onTestFinished(() => candidate.end("SIGKILL"));

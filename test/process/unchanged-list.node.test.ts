@@ -6,7 +6,7 @@ import { orderLines } from "./order-lines.ts";
 import { ServedStore } from "./worker-server.ts";
 import type { Held } from "./workers/held.ts";
 
-/** One reader for each list query that an isolate runs at the same time. */
+/** The number of readers, equal to an isolate's maximum of concurrent list queries. */
 const READERS = LIST_SIZES.concurrency;
 const CLIENTS = 40;
 

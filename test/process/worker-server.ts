@@ -23,7 +23,7 @@ export class ServedStore extends StoreFolder {
     });
   }
 
-  /** Serves a Worker. Bundles it here, because wrangler takes seconds for that. */
+  /** Bundles and serves a Worker. Uses esbuild, because wrangler takes seconds to bundle. */
   async serve(entry: string, vars: Record<string, string> = {}): Promise<Server> {
     const outdir = join(this.path, "bundle");
     await build({

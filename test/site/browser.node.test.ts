@@ -20,7 +20,7 @@ const DAY = '[data-window="day"]';
 interface OpenOptions extends BrowserContextOptions {
   /** True installs a fake clock in the page. */
   readonly hasClock?: boolean;
-  /** The origin at which the browser sees the service. */
+  /** The origin of the page in the browser. Default: the origin of the service. */
   readonly from?: string;
 }
 
@@ -34,7 +34,7 @@ let complaints: string[];
 /** The URLs of all requests. */
 let requests: string[];
 
-// The tests share one store, but each cancels other orders and uses up other keys' limits.
+// The tests share a store, but no two cancel the same order or use up the limits of the same key.
 describe.skipIf(chromium === undefined)("the reference page", () => {
   beforeAll(async () => {
     // Counts every refusal towards a ban, even in the ten seconds after the first refusal.
@@ -126,7 +126,8 @@ describe.skipIf(chromium === undefined)("the reference page", () => {
     await page.locator("#key").fill("");
     expect(await shown()).toStrictEqual(new Set(["YOUR_API_KEY"]));
 
-    // Without a key and with an invented key, the console names the budget of the address.
+    // If the key is missing or unknown, the console shows the budget of failed authentications of
+    // the client's IP address.
     for (const [wrong, sentence] of [
       ["", /No API key was sent/],
       ["sord_invented", /not an API key of this service/],
@@ -262,7 +263,7 @@ describe.skipIf(chromium === undefined)("the reference page", () => {
     }
     expect(await page.locator("#body-note").innerText()).toContain("first 200,000 characters");
 
-    // A countdown can take hours. Only a 429 has one; a 503 after a ban shows that the ban is over.
+    // A 429 shows a countdown, even of hours. A 503 shows none, and means that the ban is over.
     const headers = {
       "Retry-After": "86399",
       RateLimit: '"minute";r=12;t=60',
@@ -331,7 +332,7 @@ describe.skipIf(chromium === undefined)("the reference page", () => {
       await page.emulateMedia({ colorScheme });
       const ground = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
       expect(ground).toBe(colorScheme === "dark" ? "rgb(15, 18, 24)" : "rgb(255, 255, 255)");
-      // Dark mode changes only the colours, and not those of code.
+      // In dark mode, checks only contrast, and skips code, whose colours stay the same.
       const inDark = [["color-contrast"], [".code"]] as const;
       const found = await violations(page, ...(colorScheme === "dark" ? inDark : []));
       expect(found).toStrictEqual([]);
@@ -382,7 +383,7 @@ describe.skipIf(chromium === undefined)("the reference page", () => {
     expect(await page.locator(MINUTE).innerText()).toContain("0 of 60");
     expect(await page.locator(DAY).innerText()).toContain("940 of 1,000");
     await expectText(page, "#wait", /^Limit reached\n+[01]:\d\d[^]*A window is full/);
-    // Only the countdown shows the seconds to wait.
+    // The summary does not repeat the seconds of the countdown.
     expect(await page.locator("#summary").innerText()).not.toMatch(/Wait \d+ seconds/);
     expect(await page.locator("#headers-sent").textContent()).toMatch(/^Retry-After\d/);
     await atEveryWidth(page, async () => expect(await overlaps(page)).toStrictEqual([]));
@@ -421,7 +422,7 @@ async function open({ hasClock = false, from, ...options }: OpenOptions = {}): P
     ...options,
   });
   onTestFinished(async () => {
-    // The page may still wait for an answer that it no longer needs.
+    // Ignores errors of routes whose request is still in flight when the test ends.
     await context.unrouteAll({ behavior: "ignoreErrors" });
     await context.close();
   });
@@ -508,7 +509,7 @@ function isClear(element: Locator): Promise<boolean> {
   });
 }
 
-/** Lists the elements that extend beyond the right edge of the window, but not in SVG and `pre`. */
+/** Lists the elements that extend beyond the window's right edge, except inside SVG and `pre`. */
 function cutElements(page: Page): Promise<string[]> {
   return page.evaluate(() =>
     [...document.querySelectorAll("main *")]

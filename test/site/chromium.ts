@@ -7,8 +7,8 @@ const NAMES = ["chromium", "chromium-browser", "google-chrome", "google-chrome-s
 const MAC = "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome";
 
 /**
- * Features that no test needs. Chromium uses only the last list of this kind, so this list replaces
- * Playwright's.
+ * Chromium features that no test needs. Chromium uses only the last `--disable-features`, so this
+ * list replaces Playwright's.
  */
 const UNUSED_FEATURES = [
   // With these features, every new window loads pages for the suggestions below its address bar.
@@ -23,13 +23,13 @@ const UNUSED_FEATURES = [
   "NetworkTimeServiceQuerying",
   "OptimizationHints",
   "PreconnectToSearch",
-  // Delays the first picture of a page.
+  // This feature delays the first picture of a page.
   "PaintHolding",
 ];
 
 /**
- * Finds Chromium on this machine: the file at `CHROMIUM_PATH`, or else the first Chromium in
- * `PATH`. Without one, says that tests are skipped.
+ * Finds Chromium: at `CHROMIUM_PATH` or else in `PATH`, or Chrome at its usual place on macOS. If
+ * there is neither, prints that tests are skipped.
  *
  * @throws {Error} if there is no file at `CHROMIUM_PATH`.
  */
@@ -50,8 +50,8 @@ export function findChromium(): string | undefined {
 }
 
 /**
- * Starts Chromium without a window. Turns off its sandbox for root, for whom Chromium refuses to
- * start with a sandbox.
+ * Starts Chromium without a window. Turns off the sandbox if the user is root, because Chromium
+ * would otherwise refuse to start.
  */
 export function launchChromium(executablePath: string): Promise<Browser> {
   const isRoot = process.getuid?.() === 0;

@@ -16,7 +16,7 @@ export interface Answer {
   readonly retryAfterSeconds: number | null;
 }
 
-/** Reads a response. Returns a description of the fault if it is not as documented. */
+/** Reads a response. Returns a description of the fault if the response is wrong. */
 export async function readAnswer(
   response: Response,
   method: string,
@@ -26,7 +26,7 @@ export async function readAnswer(
   const text = await response.text();
   const { status, headers } = response;
   const receivedMs = Date.now();
-  // The validation of every list would take most of the machine's time.
+  // Does not validate the bodies of lists, because that would take most of the machine's time.
   const body = status === 200 ? null : text;
   const differences = differencesFromDocument({ method, path, status, headers, body });
   const [minute, day] = readWindows(headers);
@@ -43,7 +43,7 @@ export async function readAnswer(
   return { sentMs, receivedMs, status, code, minute, day, retryAfterSeconds };
 }
 
-/** Derives the error code of a HEAD response. In a ban, both windows are empty and end together. */
+/** Derives a HEAD response's error code. In a ban, both windows are used up and end together. */
 function codeOfHead(status: number, minute: WindowQuota, day: WindowQuota): string | null {
   if (status !== 429) return null;
   const isEmpty = minute.remaining === 0 && day.remaining === 0;

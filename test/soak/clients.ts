@@ -32,13 +32,13 @@ async function send(
 ): Promise<void> {
   for (let sent = 0; world.goesOn(sent); sent++) {
     const pauseMs = waitMs(await world.send(subject, anyAsk(world, key)));
-    // The end of the soak would shorten the wait.
+    // Sends no further request, because the soak ends before this wait does.
     if (Date.now() + pauseMs >= world.endMs) return;
     await world.wait(pauseMs);
   }
 }
 
-/** Waits exactly for `Retry-After`. A client that does not share its key must then be admitted. */
+/** Waits exactly as long as `Retry-After`. A client with its own key must then be admitted. */
 export function patient(paceMs: number, isAlone: boolean): Play {
   return (world, holder) => {
     let hasWaited = false;
@@ -70,7 +70,7 @@ export function hammering(paceMs: number): Play {
 }
 
 /**
- * Sends invented keys, malformed keys and no key, from one address. A kill of the service resets the
+ * Sends invented keys, malformed keys and no key from one address. A kill of the service resets the
  * address's budget, which is in memory, so a new `Subject` then records the requests.
  */
 export async function guessing(world: World, address: string): Promise<void> {

@@ -24,7 +24,7 @@ export class Subject {
     this.isWellBehaved = isWellBehaved;
   }
 
-  /** Without a valid response (`null`), the service may still have counted the request. */
+  /** Records a request. If `answer` is `null`, the service may still have counted the request. */
   record(sentMs: number, answer: Answer | null): void {
     this.requests.push({ sentMs, answer });
   }

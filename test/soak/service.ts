@@ -17,7 +17,6 @@ export class Service {
     return this.#server.then(({ url }) => url);
   }
 
-  /** Kills the workerd process with SIGKILL. */
   async kill(): Promise<void> {
     const server = await this.#server;
     server.process.kill();

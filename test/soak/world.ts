@@ -25,9 +25,9 @@ export class World {
   readonly statuses = new Map<number, number>();
   /** The number of 204 responses by the path of the order. */
   readonly cancelled = new Map<string, number>();
-  /** Requests without a response, mostly because the service was killed. */
+  /** The number of requests without a response, mostly because the service was killed. */
   lost = 0;
-  /** Requests whose client disconnected before the response. */
+  /** The number of requests whose client did not wait for the response. */
   dropped = 0;
   requests = 0;
 

@@ -6,10 +6,10 @@ const REAL_TIMERS = Symbol.for("real timers");
 const shared = globalThis as { [REAL_TIMERS]?: object };
 shared[REAL_TIMERS] ??= { setTimeout, clearTimeout, setInterval, clearInterval, setImmediate };
 
-// A fixed seed, so that results repeat. `SEED=2 npm test -- core` tests other histories.
+// A fixed seed makes the results repeatable. `SEED=2 npm test -- core` tests other random cases.
 fc.configureGlobal({ seed: Number(process.env["SEED"] ?? 1) });
 
-// What commands print must not depend on where the tests run.
+// The output of commands must not depend on the environment of the tests.
 delete process.env["NO_COLOR"];
 delete process.env["FORCE_COLOR"];
 

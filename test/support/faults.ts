@@ -51,7 +51,7 @@ export class FaultScript {
 const CALLS: readonly unknown[] = ["first", "all", "raw", "run", "batch"];
 const PARTS: readonly unknown[] = ["prepare", "bind", "withSession"];
 
-/** Returns real databases with faults, by default both. A batch of statements is one call. */
+/** Returns the real databases, by default both, with injected faults. A batch is one call. */
 export function faultyDatabases(...names: readonly ("ORDERS" | "KEYS")[]) {
   const script = new FaultScript();
   const wrap = <T extends object>(real: T): T =>
@@ -108,8 +108,8 @@ export function brokenLimiters() {
 }
 
 /**
- * Replaces timers of exactly this length, so that a slow machine does not cause timeouts. Returns a
- * function that makes them expire, also those that are set in the same turn of the event loop.
+ * Stops timers of exactly this length, so that a slow machine does not cause timeouts. Returns a
+ * function that makes these timers expire, and also timers set later in the same event-loop turn.
  */
 export function stopDeadlines(timeoutMs: number): () => void {
   const { setTimeout, clearTimeout } = globalThis;

@@ -2,7 +2,7 @@ import type { RateLimiter } from "../../../src/worker/limiter/durable-object.ts"
 
 export interface Observer {
   beforeObjectCall(): Promise<void> | void;
-  /** A batch of statements is one query. */
+  /** Called before each query. A batch of statements is one query. */
   beforeQuery(database: "ORDERS" | "KEYS"): Promise<void> | void;
   afterStatement(meta: D1Meta): void;
 }

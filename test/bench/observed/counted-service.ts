@@ -2,7 +2,7 @@ import service, { RateLimiter as Limiter } from "../../../src/worker/index.ts";
 import { NO_OPERATIONS } from "../../worker/operations/operations.ts";
 import { observedBindings } from "./bindings.ts";
 
-/** The numbers of operations that Cloudflare bills, since the counts were last read. */
+/** The operations that Cloudflare bills, counted since the last request for `/operations`. */
 let operations = { ...NO_OPERATIONS };
 
 const observer = {

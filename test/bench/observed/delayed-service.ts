@@ -14,7 +14,7 @@ export interface Delays {
 
 let delays: Delays = { object: 0, orders: 0, keys: 0, replica: 0 };
 
-/** The replica repeats these results, as if it lagged behind, until its delay is set to 0. */
+/** The results that a lagging replica repeats. `PUT /delays` with `replica: 0` clears them. */
 const replicaResults = new Map<string, D1Result>();
 
 const observer = {
@@ -38,7 +38,7 @@ export default {
   },
 } satisfies ExportedHandler<Cloudflare.Env>;
 
-/** The part of a database session that the service uses. */
+/** Returns a session of the replica, with only the methods that the service uses. */
 function replicaOf(database: D1Database) {
   const all = async (sql: string, values: unknown[]) => {
     await scheduler.wait(delays.replica);

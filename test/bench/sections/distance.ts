@@ -11,7 +11,7 @@ export const FAR_MS = 150;
 
 export const NEAR: Delays = { object: 0, orders: 0, keys: 0, replica: 0 };
 
-/** The delay in the region of the Worker, in milliseconds. */
+/** The duration of a round trip within the Worker's region, in milliseconds. */
 const REGIONAL_MS = 10;
 
 /** The columns of the table: how far the parts of the service are from the Worker. */
@@ -27,7 +27,7 @@ const PLACES: Readonly<Record<string, { delays: Delays; vars?: Record<string, st
   },
 };
 
-/** The number of orders in the store. Each round cancels one of the first half. */
+/** The number of orders in the store. The first round cancels order 1, the second order 2. */
 const ORDERS = 100;
 
 interface Kind {
@@ -37,7 +37,10 @@ interface Kind {
   readonly make: (unused: Unused, url: string) => Promise<Request> | Request;
 }
 
-/** Keys that the service's isolate has not cached yet, and ids of orders in the list. */
+/**
+ * Supplies keys that the isolate has not cached, and ids of orders that are in the list. Each round
+ * uses two of the 16 scarce keys, so `--rounds` must be at most 8.
+ */
 interface Unused {
   readonly unlimited: () => string;
   readonly scarce: () => string;
@@ -133,7 +136,7 @@ async function known(request: Request): Promise<Request> {
   return request;
 }
 
-/** Returns a request that cancels an order; by default, one that does not exist. */
+/** Returns a request that cancels an order; by default, an order that does not exist. */
 function cancellation(list: Request, id = 0): Request {
   return { ...list, method: "DELETE", url: `${list.url}/${id}` };
 }

@@ -5,7 +5,7 @@ import { medianText, type Result, spreadOf } from "../report.ts";
 
 const COUNTED_REQUESTS = 3_000;
 
-/** As many connections as one busy key has. */
+/** The number of connections that send requests with the busy key. */
 const BUSY = 256;
 
 /** Measures rows written and object calls per admission, and the request rate of a slow object. */

@@ -7,7 +7,7 @@ import { listRequest, type Request, sendEvery, sendOne } from "../load.ts";
 import { medianText, type Result } from "../report.ts";
 
 const INVENTED_KEYS = 1_000;
-/** 200 requests a second. */
+/** The interval between requests with invented keys: 200 requests a second. */
 const INVENTED_EVERY_MS = 5;
 /** The pause of the client with a valid key after each response. */
 const PAUSE_MS = 5;
@@ -47,7 +47,7 @@ export async function inventedKeys(bench: Bench): Promise<Result[]> {
   return [result];
 }
 
-/** Repeats a request until `work` is done. Returns the 95th percentile of its times in ms. */
+/** Repeats a request until `work` ends. Returns the 95th percentile of the response times in ms. */
 async function p95Beside(work: Promise<unknown>, request: Request): Promise<number> {
   let isDone = false;
   const stop = () => {

@@ -7,17 +7,17 @@ import { medianText, number, type Result, spreadOf, type Table } from "../report
 import type { Server } from "../server.ts";
 import { FAR_MS, NEAR, setDelays } from "./distance.ts";
 
-/** The distance between two successively changed orders: a prime, so that changes are spread. */
+/** The step from one change to the next: a prime, so that the changes spread over the orders. */
 const STRIDE = 7_919;
-/** A change toggles the field `complete`, which the orders 2, 102, 202 and so on all have. */
+/** The step between the orders 2, 102, 202 and so on, whose field `complete` a change toggles. */
 const ORDERS_BETWEEN_CHANGES = 100;
 const CANCEL_EVERY_MS = 100;
-/** Lists that end this early are not counted: the simultaneous start distorts their rate. */
+/** Lists that end this soon after the joint start of all readers are not counted in the rate. */
 const WARM_UP_MS = 2_000;
 const MEBIBYTE = 2 ** 20;
 const FAR: Delays = { ...NEAR, orders: FAR_MS };
 
-/** Compares the speed of the largest list with the baseline's, and its bytes with the import. */
+/** Compares the largest list's speed with the baseline, and its bytes with the imported orders. */
 export async function largeList(bench: Bench): Promise<Result[]> {
   const { orders } = bench;
   await using today = await bench.serve({ orders });
@@ -75,7 +75,7 @@ export async function largeList(bench: Bench): Promise<Result[]> {
   ];
 }
 
-/** Compares the rate of complete lists while ten orders a second are cancelled. */
+/** Compares with the baseline how many lists complete while ten orders a second are cancelled. */
 export async function busyList(bench: Bench): Promise<Result[]> {
   const load = { orders: bench.orders / 10, readers: 8, countedMs: 8_000 };
   const serve = (version: Version) => bench.serve({ version, orders: load.orders });
@@ -103,7 +103,7 @@ export async function busyList(bench: Bench): Promise<Result[]> {
   ];
 }
 
-/** Measures cold lists, near and far. Then counts the lists that cancellations cut off. */
+/** Measures cold lists from a near and a far database. Counts lists that cancellations cut off. */
 export async function farList(bench: Bench): Promise<Table> {
   const rows: string[][] = [];
   for (const version of ["today", "baseline"] as const) {
@@ -132,7 +132,7 @@ export async function farList(bench: Bench): Promise<Table> {
   return { head, rows };
 }
 
-/** Compares the peak memory of new processes that have sent a long list or a short one. */
+/** Compares the peak memory of a long list with a short list's and with the baseline's. */
 export async function memory(bench: Bench): Promise<Result[]> {
   const [few, many] = [bench.orders / 10, bench.orders];
   bench.say("memory, in a new process each");
@@ -171,7 +171,7 @@ function listOf(bench: Bench, { url }: Server): Request {
   return listRequest(url, bench.keys.unlimited[0]?.key ?? "");
 }
 
-/** Serves the largest store. One cancellation loads the key and wakes the object and databases. */
+/** Serves the largest store, and sends a first request that loads everything except the list. */
 async function serveAwake(bench: Bench, version: Version, delays: Delays): Promise<Server> {
   const { orders } = bench;
   const server = await bench.serve({ worker: "observed/delayed-service", version, orders });

@@ -32,7 +32,7 @@ export async function requests(bench: Bench): Promise<Result[]> {
       what: "Refused: rate, as a multiple of a bare Worker's with one object call that does nothing",
       atLeast: 0.8,
       peer: "peers/bare-object-call",
-      // A ban needs more strikes than the benchmark causes.
+      // These values prevent a ban, because the benchmark causes fewer strikes.
       vars: { BAN_MIN_STRIKES: "1000000", BAN_MAX_STRIKES: "1000000" },
       status: 429,
       key: scarce[0]?.key ?? "",

@@ -12,7 +12,7 @@ export interface Held {
   readonly queries: number;
 }
 
-/** Each waiting request polls with its own timer, because requests cannot share one. */
+/** Each waiting request polls at this interval, because requests cannot share a timer. */
 const LOOK_MS = 5;
 
 let isHeld = false;
@@ -59,8 +59,8 @@ export default {
 } satisfies ExportedHandler<Cloudflare.Env>;
 
 /**
- * Sends a request to the service and aborts it when the test disconnects its clients. This cancels
- * the request, which a closed connection does on Cloudflare but not locally.
+ * Sends a request to the service, and aborts it after `/leave`. A closed connection cancels a
+ * request on Cloudflare, but not locally.
  */
 async function leave(request: Request): Promise<Response> {
   const headers = new Headers(request.headers);
