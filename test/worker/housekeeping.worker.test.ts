@@ -63,7 +63,7 @@ describe("housekeeping", () => {
     await keep();
     const hours = (sequence: unknown) => (NOW.getTime() - Number(sequence) / 1_000) / HOUR_MS;
     const left = await read(env.ORDERS, "SELECT sequence FROM order_changes ORDER BY sequence");
-    // A list of the last day may have begun before the change 20 hours ago.
+    // A list that began 24 hours ago may need the last change before that, which is 30 hours old.
     expect(left.map(hours)).toEqual([30, 20, 1]);
   });
 
@@ -84,7 +84,7 @@ describe("housekeeping", () => {
     await keep();
     expect(await cancelled()).toEqual([2, 3, 2]);
     await keep({ CANCELLED_ORDER_DAYS: "30" });
-    // The order 2 was imported again, and cancelled again later.
+    // Order 2 was imported again. Its second cancellation, 28 days ago, stays.
     expect(await cancelled()).toEqual([3, 2]);
     expect(await listVersions()).toEqual(versions);
   });

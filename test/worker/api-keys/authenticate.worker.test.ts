@@ -10,7 +10,7 @@ import { LIST, type RequestOptions, send, startService } from "../../support/ser
 const PLAIN_CHALLENGE = 'Bearer realm="store-orders"';
 const TOKEN_CHALLENGE = 'Bearer realm="store-orders", error="invalid_token"';
 
-/** Expects a 401 that counted against the budget of the address. Returns the error message. */
+/** Expects a 401 that used the budget of the client's address. Returns the error message. */
 async function expectUnauthorized(response: Response, challenge: string): Promise<string> {
   expect(response.headers.get("WWW-Authenticate")).toBe(challenge);
   expect(quotaOf(response)).toMatchObject({ limit: 60, remaining: 59 });
@@ -29,7 +29,7 @@ test("credentials without a bearer token", async () => {
     { Cookie: `access_token=${key}`, "X-Api-Key": key, "Proxy-Authorization": key },
   ]) {
     const path = `${LIST}/${key}?access_token=${key}&api_key=${key}&key=${key}`;
-    // After each test, no log line may contain a secret.
+    // After each test, a hook checks that no log line contains `key`.
     const response = await startService()(path, { headers });
     expect(await expectUnauthorized(response, PLAIN_CHALLENGE)).not.toContain(key);
   }
@@ -46,7 +46,7 @@ test("a token that is not a secret is refused without a query", async () => {
     `${key} ${key}`,
     SECRET_PREFIX + "a".repeat(40),
     "a".repeat(60_000),
-    // Two headers arrive joined by a comma.
+    // The runtime joins two `Authorization` headers with a comma.
     `${key}, Bearer ${key}`,
     `${key}, Basic ${key}`,
   ]) {

@@ -62,7 +62,7 @@ test("reads only the rows that are necessary to find a key by its current or a f
     expect(await find(key)).toEqual(found && expect.objectContaining(found));
     const statement = env.KEYS.prepare(prepare.mock.lastCall![0]);
     const { meta } = await statement.bind(JSON.stringify([hashSecret(key)])).all();
-    // In each half of the UNION, the wanted hash in `json_each` also counts as one row.
+    // In each half of the UNION, D1 also counts one row for the wanted hash in `json_each`.
     expect(meta.rows_read).toBe(rowsRead + 2);
   }
 });

@@ -16,7 +16,7 @@ type Hash = (typeof HASHES)[number];
 /** The fields of each hash's row; `null` if no key has the hash. */
 type Rows = Partial<Record<Hash, object | null>>;
 
-/** The database's row for one hash, until its next change. */
+/** The row of one hash, with the step and the time at which the database received the row. */
 interface State {
   readonly sinceStep: number;
   readonly sinceMs: number;
@@ -35,7 +35,7 @@ afterEach(() => {
 class World {
   failNext = 0;
   readonly #history: Record<Hash, State[]>;
-  /** The queries whose results reached the isolate in time, and the steps in which they began. */
+  /** The queries that succeeded before the timeout, and the steps in which they began. */
   readonly #answered: { readonly hashes: readonly string[]; readonly beganStep: number }[] = [];
   /** All queries that have not ended, including those that the isolate no longer waits for. */
   readonly #running = new Set<{ readonly beganMs: number }>();
@@ -120,11 +120,11 @@ class World {
     await Promise.all(this.#finds);
     expect(this.#violations).toStrictEqual([]);
     expect(this.#running.size).toBe(0);
-    // Four ordinary queries, and one for clients that sent too many wrong secrets.
+    // At most four ordinary queries, and one for clients that sent too many wrong secrets.
     expect(this.#mostRunning).toBeLessThanOrEqual(5);
   }
 
-  /** Expects a row that the database had after step `fromStep` and at or after `fromMs`. */
+  /** Expects a row that was current at some time after step `fromStep` and after `fromMs`. */
   #expectState(hash: Hash, found: FoundKey | null, fromStep: number, fromMs: number): void {
     const states = this.#history[hash].filter((_, index, all) => {
       const next = all[index + 1];
@@ -173,7 +173,7 @@ const anyChange = fc.constantFrom<Rows>(
   { first: { revokedAt: 1 } },
   { first: null },
   { first: {} },
-  // A rotation, and the reversal of the rotation.
+  // The first of these two changes is a rotation. The second one reverts the rotation.
   { first: { hashEndsAt: 1 }, second: {} },
   { first: {}, second: null },
 );

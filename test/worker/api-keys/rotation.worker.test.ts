@@ -40,7 +40,7 @@ test("during the grace, the former key and the new key share one budget, and eve
   }
 });
 
-/** Starts an isolate that remembers these keys, without a connection to the database if cut off. */
+/** Starts an isolate that looks up these keys, then loses the database if `isCutOff`. */
 async function warmIsolate(keys: string[], isCutOff: boolean): Promise<Send> {
   const { bindings, script } = faultyDatabases("KEYS");
   const isolate = startService({}, bindings);
@@ -98,7 +98,7 @@ test.each([
     expect((await send(LIST, { key: third })).status).toBe(200);
     await rotate(id, HOUR_MS);
     await expectUnauthorized(await startService()(LIST, { key: first }), "unknown");
-    // The rotation of one key does not affect another.
+    // The last rotation has not removed the former secret of another key.
     await expectUnauthorized(await send(LIST, { key: other }), REPLACED);
   },
 );

@@ -10,7 +10,7 @@ import { events } from "../../support/written-lines.ts";
 const MILLION = 1_000_000;
 
 let service: Send;
-/** Secrets by their names in generated credentials. */
+/** Secrets, by the names that stand for them in `anyCredentials`. */
 let keys: Readonly<Record<string, string>>;
 
 beforeEach(async () => {
@@ -24,7 +24,7 @@ beforeEach(async () => {
   await placeOrder(4n, { status: "shipped" });
 });
 
-/** Only methods that the Workers runtime accepts. */
+/** Generates only methods that the Workers runtime accepts. */
 const anyMethod = fc.oneof(
   { weight: 6, arbitrary: fc.constantFrom("GET", "HEAD", "DELETE") },
   fc.constantFrom("POST", "PUT", "PATCH", "OPTIONS", "PROPFIND", "PURGE", "SEARCH", "LOCK", "COPY"),
@@ -57,7 +57,7 @@ const anyQuery = fc.oneof(
   fc.constantFrom("?key=sord_x&limit=-1&page=%", "?%", "?__proto__=1", "#fragment", "??"),
 );
 
-/** Generates visible ASCII characters and spaces: for others, the runtime prints warnings. */
+/** Generates only printable ASCII. For any other character, the runtime prints a warning. */
 const anyHeaderText = fc
   .string({ unit: "binary-ascii", maxLength: 60 })
   .map((text) => text.replaceAll(/[^\x20-\x7e]/g, " "));

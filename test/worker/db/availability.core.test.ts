@@ -26,7 +26,7 @@ test("after a query has timed out, even a repeatable read fails without being se
   expect(await queries.run(query, repeatable)).toBe("answer");
 });
 
-/** Runs a query in a request that the platform ends: its timers never fire. */
+/** Runs a query in a request that the platform ends, so the query's timer never fires. */
 function runInEndedRequest(query: () => Promise<unknown>): void {
   const timer = vi.spyOn(globalThis, "setTimeout").mockReturnValueOnce(0 as never);
   void queries.run(query).catch(() => undefined);
@@ -125,7 +125,7 @@ const UNAVAILABLE = [
   "D1 DB exceeded its CPU time limit and was reset.",
 ].map((message) => new Error(`D1_ERROR: ${message}`));
 
-/** Errors of wrong statements, which fail in every attempt. */
+/** Errors of invalid statements. Even a repeatable query is not sent again after them. */
 const STATEMENT_ERRORS = [
   "D1_ERROR: no such table: orders: SQLITE_ERROR",
   "D1_ERROR: CHECK constraint failed: complete_is_boolean: SQLITE_CONSTRAINT",

@@ -60,7 +60,7 @@ class World {
   }
 
   async #query(keys: readonly number[], endRequest: () => void): Promise<Answer> {
-    // Sorted, because the order of the keys does not matter.
+    // Sort the keys, because their order does not matter.
     const answer = { held: this.held, keys: keys.toSorted((one, other) => one - other) };
     this.queries += 1;
     this.running += 1;
@@ -144,7 +144,7 @@ test("each request receives a result for its key that was read after the request
   );
 }, 30_000);
 
-/** `endQuery` ends the oldest query; `endQueryNow` does not wait until its requests continue. */
+/** `endQueryNow` ends the oldest query. `endQuery` also waits until its requests continue. */
 function steppedWorld(ends: readonly End[] = []) {
   const waiting: (() => void)[] = [];
   const world = new World(() => new Promise((resolve) => void waiting.push(resolve)), ends);
@@ -253,7 +253,7 @@ test("if the platform ends a waiting request, another one is woken after the nex
   const withResolvers = Promise.withResolvers.bind(Promise);
   const spy = vi
     .spyOn(Promise, "withResolvers")
-    // The promises of `World.read`, of the answer, and of the wake-up, which never arrives.
+    // In order: the promises of `World.read`, of the answer, and of a wake-up that never arrives.
     .mockImplementationOnce(withResolvers)
     .mockImplementationOnce(withResolvers)
     .mockImplementationOnce(() => ({ ...withResolvers(), promise: new Promise(() => undefined) }));

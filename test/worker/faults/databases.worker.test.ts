@@ -28,7 +28,7 @@ const FAULTS = [
   ["hang", HANG],
 ] as const;
 
-/** No other timer has this length, so the test can recognize it. */
+/** The timeout of queries. `stopDeadlines` finds their timers by this unusual length. */
 const TIMEOUT_MS = 29_998;
 
 let expire: () => void;
@@ -221,7 +221,7 @@ describe("a list of several queries", () => {
   });
 
   test("needs no memory for requests with HEAD", async () => {
-    // The memory for lists is enough for 31 lists that nobody reads.
+    // With GET, the memory for lists would be enough for only 31 lists that no client reads.
     const many = await createEnterpriseKey(1_000, 1_000);
     const lists = Array.from({ length: 40 }, () => service(LIST, { ...many, method: "HEAD" }));
     for (const { status } of await Promise.all(lists)) expect(status).toBe(200);

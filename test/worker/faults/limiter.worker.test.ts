@@ -25,7 +25,7 @@ const OVERLOAD = fail("Durable Object is overloaded. Requests queued for too lon
 });
 const FAULT = fail("Internal error in Durable Object storage caused object to be reset.");
 
-/** No other timer has this length, so the test can recognize it. */
+/** The timeout of limiter calls. `stopDeadlines` finds their timers by this unusual length. */
 const TIMEOUT_MS = 29_999;
 
 let line: ReturnType<typeof faultyLimiters>;

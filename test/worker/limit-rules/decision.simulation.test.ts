@@ -49,7 +49,7 @@ class ComparedLimiter extends SimulatedLimiter {
   }
 }
 
-/** Calls `expect` only for a difference, because a call takes longer than a decision. */
+/** Calls `expect` only if the values differ, because `expect` is slower than a decision. */
 function expectSame(actual: unknown, expected: unknown): void {
   if (!isDeepStrictEqual(actual, expected)) expect(actual).toStrictEqual(expected);
 }

@@ -6,7 +6,7 @@ import { DAY_MS, HOUR_MS } from "../../support/clock.ts";
 
 /** One event in a simulated history. */
 export interface Step<World> {
-  /** With `value`, describes the step when a test fails. */
+  /** `name` and `value` describe the step in the message of a failed test. */
   readonly name: string;
   readonly value: unknown;
   readonly play: (world: World) => Promise<unknown> | void;
@@ -37,7 +37,7 @@ export const anyLimits: fc.Arbitrary<Limits> = fc.record({
   perDay: fc.integer({ min: 1, max: 25 }),
 });
 
-/** Generates ban policies with few strikes to a ban, and durations up to the default ones. */
+/** Generates ban policies: a few strikes lead to a ban, and no duration exceeds its default. */
 export const anyBanPolicy: fc.Arbitrary<BanPolicy> = fc.record({
   mode: fc.oneof(
     { weight: 2, arbitrary: fc.constant("on" as const) },
@@ -92,7 +92,7 @@ const borders = oneOf<SimulatedLimiter>(
   ],
   [
     1,
-    // The next time at which refusals begin to count, or at which strikes or bans are forgotten.
+    // Goes to the next time at which refusals become strikes, or strikes or bans are forgotten.
     step("go to the next border of strikes", anyOffsetMs, (limiter, offsetMs) => {
       const { state, bans, nowMs } = limiter;
       const bordersMs = [

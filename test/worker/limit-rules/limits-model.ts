@@ -130,7 +130,7 @@ export class LimitsModel extends WindowsModel {
     this.#wait = this.#ban = null;
   }
 
-  /** Adds strikes at `timesMs`, which are all equal, and begins a ban after enough strikes. */
+  /** Adds a strike for each time in `timesMs` (all equal). Begins a ban after enough strikes. */
   #strike(timesMs: readonly number[], limits: Limits, nowMs: number): void {
     const wait = this.#wait!;
     this.strikes += timesMs.length;

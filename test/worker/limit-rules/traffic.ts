@@ -3,7 +3,7 @@ import type { Decision } from "../../../src/worker/limit-rules/decision.ts";
 import { retryAfterSeconds } from "../../../src/worker/limit-rules/headers.ts";
 import { type SimulatedLimiter, START_MS } from "./simulated-limiter.ts";
 
-/** A client that yields the time until its next request in ms, and receives the decision. */
+/** A client that yields the milliseconds until its next request, and receives the decision. */
 export type Client = Generator<number, never, Decision>;
 
 export type Draw = () => number;
@@ -21,7 +21,7 @@ export function seededRandom(seed: number): Draw {
 
 interface Waiting {
   readonly latencyMs: Draw;
-  /** The pause after an admission. */
+  /** How long the client pauses after an admitted request. */
   readonly workMs?: Draw;
   readonly jitterMs?: Draw;
   /** The time until the first request, in addition to its latency. */
@@ -58,7 +58,7 @@ export function* retriesLikeTheClient(retries: number, latencyMs: Draw): Client 
 interface Backoff {
   readonly firstMs: number;
   readonly capMs: number;
-  /** True for full jitter: the client waits for a random part of its wait. */
+  /** True for full jitter: the client waits a random time, at most the doubled wait. */
   readonly jitter: boolean;
   /** The time between two requests while requests are admitted. */
   readonly paceMs: number;
@@ -84,7 +84,7 @@ export function* loops(perSecond: number): Client {
 /** Simulates clients that share one key, for `durationMs` or until the key is banned. */
 export function run(limiter: SimulatedLimiter, clients: readonly Client[], durationMs: number) {
   const startMs = limiter.nowMs;
-  /** Sorted; the client that is due first is the last. */
+  /** Sorted by `dueMs` in descending order, so `pop` returns the client that is due first. */
   const waiting: { readonly client: Client; readonly dueMs: number }[] = [];
   const add = (client: Client, dueMs: number) => {
     const index = waiting.findIndex((other) => other.dueMs <= dueMs);

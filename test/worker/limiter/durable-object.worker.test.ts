@@ -20,8 +20,8 @@ import {
 } from "../../support/limiter.ts";
 import { eventLines, events } from "../../support/written-lines.ts";
 
-// limiter.simulation.test.ts shows exactness, group commit, counts, reports and log in any schedule.
-// These tests show what needs the real storage, alarms and SQL.
+// limiter.simulation.test.ts tests limits, group commit, counts, reports and log, but simulates the
+// storage, alarms and SQL. The tests in this file use the real storage, alarms and SQL.
 
 const POLICY: QuotaPolicy = {
   limits: { perMinute: 3, perDay: 1_000 },
@@ -43,7 +43,7 @@ beforeEach(async () => {
 
 const limiter = () => limiterNamed(name);
 const request = async (policy = POLICY) => (await admit(limiter(), policy)).admitted;
-/** Sends requests that share one call. */
+/** Sends several requests in one call of the limiter. */
 const requests = (count: number, policy = POLICY) =>
   limiter().admit(policy, [], 0, crypto.randomUUID(), { requests: count, wait: null });
 const database = d1Store(env.KEYS);
@@ -166,7 +166,7 @@ describe("a report of usage", () => {
   test("contains a key's counts of a day; a later one adds to them, also after a restart", async () => {
     await requests(4);
     advanceClock(11_000);
-    // The alarm that is set must stay, so that evictions delay no report.
+    // The eviction must not postpone the alarm, because the alarm sends the report.
     await evictLimiter(name);
     const wait = { ageMs: 11_000, strikes: 2, oldestStrikeAgeMs: 900 };
     await admit(limiter(), POLICY, { wait, refusals: 40 });
@@ -179,7 +179,7 @@ describe("a report of usage", () => {
     const day = new Date(noonMs).toISOString().slice(0, 10);
     const limits = { perMinute: 3, perDay: 1_000 };
     expect(await usage()).toStrictEqual([{ keyId, day, ...counts, ...limits, reportedAt }]);
-    // Refusals that were reported are on disk, although refusals alone write nothing.
+    // A report first stores its counts, so the eviction loses none of the reported refusals.
     await evictLimiter(name);
     await requests(5);
     await comeToAlarm();

@@ -6,7 +6,7 @@ import { DAY_MS, HOUR_MS } from "../../support/clock.ts";
 
 export const ISOLATES = 3;
 
-/** Generates limits of which either may fill first, some of them larger than a group of requests. */
+/** Generates limits. Either window may fill first. A limit may exceed the requests of one call. */
 export const anyLimits: fc.Arbitrary<Limits> = fc.record({
   perMinute: fc.oneof(fc.integer({ min: 1, max: 8 }), fc.integer({ min: 20, max: 60 })),
   perDay: fc.oneof(fc.integer({ min: 1, max: 25 }), fc.integer({ min: 40, max: 90 })),

@@ -14,14 +14,14 @@ const anySkews = fc.array(fc.constantFrom(0, 0, -1, 137, -5_000, 40_000), {
   maxLength: ISOLATES,
 });
 
-/** On a slow disk, a call is sent again while its write is under way. */
+/** The duration of a disk write. With 200 ms, a retry can arrive while the first write runs. */
 const anyDiskMs = fc.constantFrom(3, 200);
 
 const anyEnd = fc.record({ told: fc.nat(ISOLATES - 1), asked: fc.nat(ISOLATES - 1) });
 
 const anyPolicy = anyLimits.map(({ perMinute, perDay }) => keyPolicy(perMinute, perDay));
 
-// The tests call `expect` only for a difference, because a call takes longer than a decision.
+// The tests call `expect` only if values differ, because `expect` is slower than a decision.
 
 simulateTime();
 
@@ -167,7 +167,7 @@ async function checkEnd(world: World, end: { told: number; asked: number }): Pro
   return hasWaited;
 }
 
-/** Checks that a client that is the only one and waits exactly `Retry-After` is admitted. */
+/** Checks that a client is admitted after exactly `Retry-After` if no other client sends. */
 async function checkRetryAfter(
   world: World,
   { told, asked }: { told: number; asked: number },
@@ -177,7 +177,7 @@ async function checkRetryAfter(
   const { decision, decidedBy } = await refused;
   if (decision === null || decision.admitted) return false;
   if (world.wasClockSet && decidedBy === "memory") return false;
-  // Skip: refusals by other isolates have led to a ban that this isolate does not know yet.
+  // Skip if refusals by other isolates have led to a ban that this isolate does not know yet.
   const { ban } = world.stored.limiter ?? { ban: null };
   if (ban !== null && ban.untilMs > world.objectMs && !decision.banned) return false;
   await world.advance(retryAfterSeconds(decision) * 1_000);

@@ -4,7 +4,7 @@ import { keyPolicy } from "../limit-rules/simulated-limiter.ts";
 
 const POLICY = keyPolicy(60, 1_000);
 
-/** Returns the memory of a refusal that lasts from 0 to 60,000 ms. All repeats are strikes. */
+/** Returns a memory with a refusal that lasts until 60,000 ms. Each repeat of it is a strike. */
 function refusedFor(left: number): RefusalMemory {
   const memory = new RefusalMemory();
   const window = { limit: 60, remaining: 0, endsMs: 60_000 };
@@ -15,7 +15,7 @@ function refusedFor(left: number): RefusalMemory {
   return memory;
 }
 
-// limiter.simulation.test.ts cannot test these numbers: at most six strikes lead to its bans.
+// limiter.simulation.test.ts cannot test these numbers, because six strikes suffice for its bans.
 test.each([
   [1_000, 50],
   [60, 30],

@@ -64,7 +64,7 @@ interface Exchange extends Verdict {
   /** The world's times at which the request was sent and its decision arrived. */
   readonly sentMs: number;
   readonly atMs: number;
-  /** Whether a call of the isolate failed since the request was sent. */
+  /** Whether a call of the isolate failed or timed out since the request was sent. */
   readonly sawFailure: boolean;
 }
 
@@ -79,7 +79,7 @@ interface Ruling extends Pick<rules.Decided, "decision" | "strikes" | "newBan"> 
 interface Attempts {
   readonly startedMs: number;
   count: number;
-  /** The world's time at which the last attempt has failed; `null` if no retry must follow. */
+  /** The world's time at which the last attempt failed; `null` if no retry may follow. */
   retryFromMs: number | null;
 }
 
@@ -90,7 +90,7 @@ interface Isolate {
   readonly limiter: Limiter;
   policy: QuotaPolicy;
   failures: number;
-  /** The fate of the last call that has ended; `null` while another call is under way. */
+  /** The last call's fate. `null` during a call, and after a failure other than `overloaded`. */
   last: Fate | null;
   underWay: number;
   delivered: Decision | null;
@@ -116,21 +116,21 @@ export class World {
   readonly rulings: (Ruling | ReadState)[] = [];
   readonly object: Part = { skewMs: 0, events: [] };
   newest: QuotaPolicy;
-  /** The wires of the next calls; further calls have the last one of `wires`. */
+  /** The fate and latency of the next calls, in order. The last entry also serves later calls. */
   wires: Wire[] = [PERFECT];
   isDatabaseCut = false;
   isDiskBroken = false;
   /** True if a broken disk fails in `put`; false if it fails in `sync`. */
   isPutBroken = false;
   diskMs = 3;
-  /** True if the Durable Object's clock was set. An isolate knows of it after its next call. */
+  /** True if the Durable Object's clock was set. Isolates notice this only at their next call. */
   wasClockSet = false;
   calls = 0;
   calledMs = 0;
   kills = 0;
   mostWritesAtOnce = 0;
   readonly faults: string[] = [];
-  /** The refusals from memory that calls reported, each call counted once. */
+  /** The refusals from memory that calls have reported. A retry of a call adds nothing. */
   reportedRefusals = 0;
   /** The number of failed calls with a report. */
   lostReports = 0;
@@ -140,10 +140,10 @@ export class World {
   alarmMs: number | null = null;
   /** The longest time between a failed report and the alarm that repeats the report. */
   longestRetryMs = 0;
-  /** The world's time until which each refusal that reached an isolate lasts. */
+  /** For each refusal that reached an isolate: the world's time at which the refusal ends. */
   readonly delivered: { isolate: number; untilMs: number }[] = [];
   readonly #vars: object;
-  /** By the nonce of a call: its attempts, and the time at which one first arrived. */
+  /** By nonce: the attempts of a call, and when one of them first reached the Durable Object. */
   readonly #attempts = new Map<string, Attempts>();
   readonly #decidedMs = new Map<string, number>();
   /** The policy with which each decision was made. */
@@ -193,7 +193,7 @@ export class World {
     this.newest = { ...this.newest, ...changes, revision: this.newest.revision + 1 };
   }
 
-  /** Changes the limits of the key's plan, which is no change of the key. */
+  /** Changes the limits of the key's plan. The revision of the key does not change. */
   deploy(limits: Limits): void {
     this.newest = { ...this.newest, limits };
   }
@@ -250,7 +250,7 @@ export class World {
     }
   }
 
-  /** Sets an isolate's clock back by days, and between calls, so that the isolate must notice. */
+  /** Waits for all calls, then sets an isolate's clock back so far that the isolate must notice. */
   async setClockBack(index: number): Promise<void> {
     await this.drain();
     this.isolates[index]!.part.skewMs -= 10 * 86_400_000;
@@ -288,7 +288,7 @@ export class World {
     return decided;
   }
 
-  /** Checks that a decision was made for this request, with its version of the key or a newer one. */
+  /** Checks that the decision is for this request only, and not for an older key version. */
   #checkAnswer({ isolate, life, policy, decision }: Exchange): void {
     const { limits, revision = -1 } = this.#policies.get(decision!) ?? {};
     if (revision < policy.revision) {
@@ -302,7 +302,7 @@ export class World {
     const key = { keyId: KEY_ID, ...now.policy };
     const isRefusing = running.run(now.part, () => now.limiter.isRefusing(key));
     const lastsMs = (decision!.standsUntilMs ?? 0) - decision!.nowMs;
-    // No successful call takes longer than the timeout, retries included.
+    // A refusal shorter than the timeout may have expired when the isolate receives it.
     if (mustRemember && lastsMs > TIMEOUT_MS && !isRefusing) {
       this.faults.push("a refusal was not remembered");
     }
@@ -490,14 +490,14 @@ export class World {
           if (life.isOver || !wasCut || !this.isDatabaseCut || this.alarmMs === null) return;
           this.longestRetryMs = Math.max(this.longestRetryMs, this.alarmMs - this.objectMs);
         },
-        // Cloudflare runs an alarm again if it fails.
+        // Cloudflare runs a failed alarm again. In the simulation, this happens after an hour.
         () => this.#setAlarm(this.objectMs + 3_600_000),
       );
     }, dueMs - this.objectMs);
   }
 
   async #report(statements: readonly Statement[]): Promise<void> {
-    // So slow that requests are counted meanwhile.
+    // Slow, so that requests are counted while a report is being sent.
     await pause(5_000);
     if (this.isDatabaseCut) throw new Error("D1_ERROR: Network connection lost.");
     for (const { sql, values } of statements) {

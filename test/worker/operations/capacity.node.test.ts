@@ -35,7 +35,7 @@ function listOf(orders: number, segmentsRead: number): Operations {
   ]);
 }
 
-/** Returns how long the list of `listOf` keeps the database busy, in milliseconds. */
+/** Returns how long the list request of `listOf` keeps the database busy, in milliseconds. */
 function busyMs(orders: number, segmentsRead: number): number {
   const segments = segmentCount(orders);
   const share = orders / segments / SEGMENT_ORDERS;

@@ -20,7 +20,7 @@ const ADMISSION = { ...NO_OPERATIONS, objectCalls: 1, objectRowsWritten: 1 };
 
 /** The operations of requests and background work, as counted by the tests in this folder. */
 export const OPERATIONS = {
-  /** A list that the isolate has in memory, or a list request whose response is 304. */
+  /** A list request that is answered with 304, or from the isolate's memory. */
   unchangedList: { ...ADMISSION, queries: 1, rowsRead: 1 },
   /**
    * One of 32 simultaneous requests with one key for an unchanged list. A write of the key's object
@@ -55,7 +55,7 @@ export const MEASURED = {
   usageReportBytes: 66,
   /** The size of a log line, including the fields that Cloudflare adds. */
   logLineBytes: 1_000,
-  /** How long a small query that reads, or a query that writes, keeps the database busy. */
+  /** How long a small read query or a write query keeps the database busy. */
   readMs: 1,
   writeMs: 5,
   /** How long reading a segment, or a segment's entry in the manifest, keeps the database busy. */

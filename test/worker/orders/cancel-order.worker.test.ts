@@ -30,7 +30,7 @@ test("a cancelled order is stored with the time of its cancellation, and the API
   const message = await expectError(await cancel(key, 7), 404, "order_not_found");
   expect(message).toMatch(/7\b.* cancelled before/);
   expect(await storedOrder(7n)).toMatchObject({ cancelledAt: nowMs });
-  // Placed again and cancelled in the same millisecond.
+  // The order is placed again, and cancelled in the same millisecond as the first time.
   await placeOrder(7n);
   expect((await cancel(key, 7)).status).toBe(204);
 });

@@ -117,7 +117,7 @@ test.for(reads)(
       (line) => !/Network connection lost|SQLITE_ERROR|timed out|_(?:off|recovered)"/.test(line),
     );
     expect(own).toStrictEqual([]);
-    // From the primary database, each kind of response must occur often enough to be tested.
+    // Reads from the primary database must produce each kind of response often enough to test it.
     for (const [kind, count] of Object.entries(total)) {
       expect(count, kind).toBeGreaterThanOrEqual(rarest);
     }

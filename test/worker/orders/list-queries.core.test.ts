@@ -60,7 +60,7 @@ test("each request that shares a query receives the result for the versions it a
   const answers = requests.map(async (one) => lists.answer(await lists.read(one), one).body);
   expect(await Promise.all(answers)).toStrictEqual([null, null, null, "[]"]);
   expect(queries).toBe(2);
-  // A change may keep the list's length.
+  // The second list differs from the first one, but has the same length.
   for (const id of [1, 2]) {
     database.exec(`DELETE FROM orders; INSERT INTO orders (id) VALUES (${id})`);
     const { body } = lists.answer(await lists.read(request), request);
@@ -104,7 +104,7 @@ test.each([4, 99])("a list queries in groups what memory lacks; own segments: %i
       const versions = group.map(({ version }) => version);
       queried.push(versions);
       if (!versions.includes("12")) return new Map(versions.map((version) => [version, ""]));
-      // Another list reads this segment first.
+      // Another list adds this segment to the memory, so this list need not wait for its query.
       memory.add("12", "");
       return new Promise(() => undefined);
     },
@@ -172,11 +172,11 @@ test.each([0, 1])(
       if (sent !== 36) continue;
       await new Promise((resolve) => void setTimeout(resolve));
       collectGarbage();
-      // Only the last group is not sent yet.
+      // 36 of the 40 segments are sent, so only the current and the last group may be in memory.
       expect(groups.filter((group) => group.deref() !== undefined).length).toBeLessThan(3);
     }
     expect(held.size).toBe(0);
-    // From the second segment until all are queried, more than two groups of four are held.
+    // From the second segment until all are queried, over two groups of four are read ahead.
     expect(ahead[0]).toBe(1);
     expect(Math.max(...ahead)).toBe(3 * 4);
     expect(Math.min(...ahead.slice(1, 28))).toBeGreaterThan(2 * 4);

@@ -20,7 +20,7 @@ beforeEach(() => {
   ends = [];
 });
 afterEach(async () => {
-  // No timer is left that could end the list once more.
+  // No timer may be left that ends the list a second time.
   const { length } = ends;
   await vi.advanceTimersByTimeAsync(2 * STALL_MS);
   expect(ends).toHaveLength(length);

@@ -9,7 +9,7 @@ import { eventLines, events, requestLines } from "../../support/written-lines.ts
 
 const VARS = { LIST_READS: "nearest" };
 
-/** A replica that copies the first answer from the primary database, and then never changes. */
+/** The replica's rows: copied from the primary database at the first query, then unchanged. */
 let replica: Promise<D1Result> | null;
 let replicaFault: string | null;
 

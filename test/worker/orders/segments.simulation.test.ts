@@ -88,7 +88,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   ids.map((all) => ({ sql: all.map(place), ids: all, isBulk: true })),
 );
 
-/** Runs a step, which the database may reject because it changes the status of a shipped order. */
+/** Runs a step. The database rejects some steps, such as a status change of a shipped order. */
 function run({ sql, isBulk = false }: Step): void {
   try {
     const change = () => sql.forEach((statement) => database.exec(statement));
@@ -110,7 +110,7 @@ test("a segment's version always identifies the same orders, and changes only if
           const listBefore = versionOf(database);
           const beforeMs = Date.now();
           run(one);
-          // An update to the same values.
+          // An update to the same values must not change a version.
           const changed = [versionOf(database), segments()];
           prepare(
             database,

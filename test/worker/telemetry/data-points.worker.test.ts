@@ -53,7 +53,7 @@ test("each request writes one data point whose columns contain the fields of its
       const column = COLUMNS[name as keyof typeof fields];
       expect(row[column], name).toBe(value ?? (column.startsWith("blob") ? "" : -1));
     }
-    // The limits of Analytics Engine: 96 bytes, 16 KB.
+    // Analytics Engine accepts at most 96 bytes for the index, and 16 KB for all blobs.
     expect(String(row["index1"]).length).toBeLessThanOrEqual(96);
     expect(JSON.stringify(points[position]?.blobs).length).toBeLessThan(1_000);
   }
@@ -68,7 +68,7 @@ test("a data set that cannot be written to does not fail requests, and is logged
   dataSet.fault = null;
   advanceClock(10_000);
   await service(LIST, { key });
-  // A data point is written although the request is not logged.
+  // With `REQUEST_LOG=none`, a request is not logged, but its data point is written.
   expect([points.length, requestLines().length]).toStrictEqual([1, 0]);
   expect(eventLines()).toMatchObject([
     {

@@ -12,7 +12,7 @@ import { DAY_MS } from "../../support/clock.ts";
 
 const few = fc.nat(5);
 
-/** Generates what one call counts. The times are random, so the clock can also be set back. */
+/** Generates a call and its counts. The times are random, so the clock can also be set back. */
 const anyCall = fc.record({
   nowMs: fc.integer({ min: START_MS - 2 * DAY_MS, max: START_MS + 2 * DAY_MS }),
   admitted: fc.boolean(),

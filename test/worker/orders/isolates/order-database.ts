@@ -1,7 +1,7 @@
 import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite";
 import { readMigrations } from "../../../../src/operator/database/migrations.ts";
 
-/** Replacements in the migrations: the clock of the tests, and small sizes for many segments. */
+/** Replacements in the migrations, so that tests control the clock and segments are small. */
 const REPLACEMENTS = [
   ["CAST(unixepoch('subsec') * 1000000 AS INTEGER)", "now_microseconds()"],
   ["12288", "4"],
@@ -63,7 +63,7 @@ export function fillReplica(database: DatabaseSync, contents: Contents): void {
 
 const prepared = new WeakMap<DatabaseSync, Map<string, StatementSync>>();
 
-/** Prepares each statement only once: with its triggers, that takes longer than running it. */
+/** Prepares each statement only once, because preparing its triggers takes longer than a run. */
 export function prepare(database: DatabaseSync, sql: string): StatementSync {
   const statements = prepared.get(database) ?? new Map<string, StatementSync>();
   prepared.set(database, statements);

@@ -47,7 +47,7 @@ const STALL_MS = 60_000;
 const SLICE_BYTES = 20;
 /** The minimum and the maximum memory for the queries of a list, in bytes. */
 const QUERY_BYTES = [400, 2 * MAX_SEGMENT_ORDERS * MAX_SHORTHAND_BYTES] as const;
-/** A replica follows the primary database after at most this time. */
+/** The longest time by which a replica lags behind the primary database. */
 const MAX_LAG_MS = 10_000;
 /** A test fails if a simulated request takes longer than this. */
 const PATIENCE_MS = 24 * HOUR_MS;
@@ -60,7 +60,6 @@ const STATEMENTS = {
   insert: "INSERT INTO orders (id, status) VALUES (?1, 'shipped') ON CONFLICT DO NOTHING",
   cancel: "DELETE FROM orders WHERE id = ?1 AND status = 'pending'",
   ship: "UPDATE orders SET status = 'shipped' WHERE id = ?1",
-  // Changes every field.
   touch: `UPDATE orders SET pet_id = ifnull(pet_id, 0) + 1, quantity = ifnull(quantity, 0) + 1,
     ship_date = strftime('%Y-%m-%dT%H:%M:%fZ', ifnull(quantity, 0), 'unixepoch'),
     complete = 1 - ifnull(complete, 1) WHERE id = ?1`,
@@ -77,7 +76,7 @@ export interface Reader {
   readonly tag: number | null;
   /** The number of pieces after which the client stops; `null` if it reads the whole list. */
   readonly stopsAfter: number | null;
-  /** After these pieces, the client disconnects (`leave`) or reads nothing more (`stall`). */
+  /** After `stopsAfter` pieces, the client disconnects (`leave`) or stops reading (`stall`). */
   readonly stops: "leave" | "stall";
   /** How long the client waits before each piece. */
   readonly pauseMs: number;
@@ -121,7 +120,7 @@ export interface WorldOptions {
 }
 
 class ObservedUnderWay extends ListsUnderWay {
-  /** Whether more memory was left when a list last asked for it. */
+  /** Whether the last attempt to reserve more memory for a list succeeded. */
   hasGrown = false;
 
   override reserve(bytes: number): Reservation | null {
@@ -189,7 +188,7 @@ export class World {
   readonly #queryFaults: QueryFault[];
   readonly #bodies = new Map<string, string>();
   readonly #tags: string[] = [];
-  /** The number of query faults so far, and of waits that made a query time out. */
+  /** The number of query faults so far, plus the waits that made a query time out. */
   #faulty = 0;
   /** The number of pieces that clients wait for. */
   #awaitedPieces = 0;
@@ -206,7 +205,7 @@ export class World {
   /** The index of the moment of the last restore. */
   #restored = 0;
   #pendingQueries = 0;
-  /** The promises given to `waitUntil` that have not settled. */
+  /** The number of promises passed to `waitUntil` that have not settled. */
   #promised = 0;
 
   constructor(database: DatabaseSync, scheduler: Scheduler, options: WorldOptions) {
@@ -216,7 +215,7 @@ export class World {
     this.#queryFaults = [...options.queryFaults];
     this.#isolates = Array.from({ length: options.isolates }, () => this.#isolate());
     this.#remember();
-    // A restore returns to this moment.
+    // A restore rolls back to this savepoint.
     prepare(database, "SAVEPOINT saved").run();
   }
 
@@ -264,7 +263,7 @@ export class World {
         this.#followed[change.replica]! += change.changes;
         return;
       case "import":
-        // A single INSERT statement for all orders. Its triggers run once for each order.
+        // Like a small import: a single INSERT, with segment triggers on (`bulk` turns them off).
         run(
           "INSERT INTO orders (id) SELECT value FROM json_each(?) WHERE value NOT IN (SELECT id FROM orders) GROUP BY value",
           JSON.stringify(change.ids),
@@ -383,7 +382,7 @@ export class World {
   }
 
   #wait(ms: number): void {
-    // A client cannot wait longer for a piece: the queries of a piece have deadlines.
+    // No client waits longer than `TIMEOUT_MS` for a piece, because the piece's queries time out.
     const passedMs = this.#awaitedPieces > 0 ? Math.min(ms, TIMEOUT_MS) : ms;
     if (this.#pendingQueries > 0 && passedMs >= TIMEOUT_MS) this.#faulty += 1;
     if (passedMs >= STALL_MS) this.#stalls += 1;
@@ -410,7 +409,7 @@ export class World {
             await stream.cancel();
             return this.#end(sending, "left");
           }
-          // A client that stalls reads nothing, so the stream ends only when its timer has fired.
+          // A stalled client reads nothing, so the stream ends only when the service's timer fires.
           void stream.closed.then(whole, () => this.#expectCutOff(sending, ["order_list_stalled"]));
           return;
         }
@@ -434,7 +433,7 @@ export class World {
     this.answers[kind] += 1;
   }
 
-  /** Expects one of the four causes that may cut a list off. */
+  /** Expects the logged event to match something that happened since the list began. */
   #cutOff(sending: Sending, error: unknown): void {
     const { begun } = sending;
     const now = this.#now();
@@ -473,7 +472,7 @@ export class World {
       this.faults.push(`${underWay.bytes} bytes are reserved, but only ${underWayBytes} allowed`);
   }
 
-  /** Expects a response to be the list as it was at some moment since the request arrived. */
+  /** Expects a response to be the list as it was at the moment `begun` or a later moment. */
   #expectMoment(begun: number, version: string, text: string | null): void {
     const moments = this.moments.slice(begun);
     const isTrue = moments.some(
@@ -524,7 +523,7 @@ export class World {
     return this.#isolates[n % this.#isolates.length]!;
   }
 
-  /** Does what the service does between a cancellation and its answer. */
+  /** Simulates the service's steps between a cancellation in the database and the response. */
   async #answerCancellation(key: number, { lists }: Isolate, hasCancelled: boolean): Promise<void> {
     const moment = this.moments.length - 1;
     const { sequence } = prepare(this.#database, "SELECT sequence FROM order_list").get() as {
@@ -550,7 +549,7 @@ export class World {
     if (!this.#isNearest) return now;
     const late = this.moments.findLastIndex(({ atMs }) => atMs <= Date.now() - MAX_LAG_MS);
     const seen = [this.#cancelled, received].map((moments) => moments.get(key) ?? 0);
-    // After a restore, a replica may show for a while what the key had seen before.
+    // After a restore, a list may be older than the key's last one, but shows later cancellations.
     const known = seen.map((moment) => (moment < this.#restored ? 0 : moment));
     const moment = Math.max(0, late, ...(this.#restored > 0 ? known.slice(0, 1) : known));
     return { ...now, moment, barriers: this.moments[moment]!.barriers };
