@@ -206,7 +206,7 @@ test("a list that shares its query is as new as the newest change that its key h
   const request = requestOf({ ...seenThrough(() => undefined), withSession } as never);
   const options = { listReads: "nearest", sizes: { concurrency: 1 } } as const;
   const lists = new OrderLists(new DatabaseQueries("orders", 1_000), expander, options);
-  lists.saw("key", Number.MAX_SAFE_INTEGER);
+  await lists.renew(await lists.read(request), request, Infinity);
   const other = { ...request, keyId: "other" };
   const snapshots = await Promise.all([other, request, other].map((one) => lists.read(one)));
   const versions = snapshots.map(({ version }) => version);
