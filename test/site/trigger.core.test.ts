@@ -8,7 +8,6 @@ test("the first response other than 304 ends the parallel requests", async () =>
     const isFirst = signals.push(signal) === 1;
     return new Promise<Answer>((resolve) => isFirst && resolve({ status: 500 } as Answer));
   };
-  const { signal } = new AbortController();
-  await provokeLimit({ request, say: () => {}, signal });
+  await provokeLimit({ request, say: () => {}, signal: new AbortController().signal });
   expect(signals.map(({ aborted }) => aborted)).toEqual(Array(6).fill(true));
 });

@@ -11,6 +11,9 @@ const PREFLIGHT = {
   "Access-Control-Request-Method": "DELETE",
   "Access-Control-Request-Headers": "authorization",
 };
+const EXPOSED =
+  "X-RateLimit-Limit,X-RateLimit-Remaining,X-RateLimit-Reset,RateLimit-Policy,RateLimit,Retry-After," +
+  "Allow,ETag,Link,WWW-Authenticate,X-Request-Id,Deprecation,Sunset";
 
 function corsHeaders({ headers }: Response): string[] {
   return [...headers.keys()].filter((name) => name.startsWith("access-control-"));
@@ -45,21 +48,7 @@ test("a listed origin may read every response", async () => {
     expect(headers.get("Access-Control-Allow-Origin")).toBe(origin);
     expect(headers.get("Vary")).toContain("Origin");
     expect(headers.has("Access-Control-Allow-Credentials")).toBe(false);
-    expect(headers.get("Access-Control-Expose-Headers")?.split(",")).toStrictEqual([
-      "X-RateLimit-Limit",
-      "X-RateLimit-Remaining",
-      "X-RateLimit-Reset",
-      "RateLimit-Policy",
-      "RateLimit",
-      "Retry-After",
-      "Allow",
-      "ETag",
-      "Link",
-      "WWW-Authenticate",
-      "X-Request-Id",
-      "Deprecation",
-      "Sunset",
-    ]);
+    expect(headers.get("Access-Control-Expose-Headers")).toBe(EXPOSED);
   }
 });
 
