@@ -5,7 +5,7 @@ import { isInForce, type KeyDetails, toSettingsJson } from "./key-details.ts";
 
 const ISO_TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 
-/** The kind of a change, who makes it, and when. */
+/** A change of an API key, as the audit trail (`key_changes`) records it. */
 export interface Operation {
   readonly action: "create" | "update" | "rotate" | "revoke" | "reset" | "restore";
   readonly actor: string;

@@ -242,8 +242,8 @@ function refuse(
 }
 
 /**
- * Returns the Unix time in milliseconds at which the earliest full window opened. A wait that was
- * lost because the Durable Object was evicted cannot have begun earlier.
+ * Returns the Unix time in milliseconds at which the earliest full window opened; `Infinity` if none
+ * is full. A wait begins only while a window is full, so a reported wait from before is outdated.
  */
 function fullSinceMs(state: LimiterState, nowMs: number): number {
   const openedMs = WINDOW_NAMES.map((name) => {

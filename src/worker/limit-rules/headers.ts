@@ -28,8 +28,8 @@ export function quotaHeaders(quota: Quota): Record<string, string> {
 }
 
 /**
- * Returns the window that the `X-RateLimit-*` headers describe, with their values: the window with
- * the fewest requests left; on a tie, the one that ends later.
+ * Returns the window that the `X-RateLimit-*` headers describe, and their values. This is the window
+ * with the fewest requests left; on a tie, the window that ends later.
  */
 export function describedWindow(quota: Quota): WindowQuota & { readonly name: WindowName } {
   const described = WINDOW_NAMES.reduce((decisive, name) => {

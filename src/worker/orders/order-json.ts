@@ -31,7 +31,7 @@ export const PIECES_OF_VALUES = {
   s: JSON_MEMBERS.shipDate,
 };
 
-/** The JSON that replaces letters other than `p`, `q` and `s`, including `T` and `Z` in dates. */
+/** The JSON that replaces each other letter of the shorthand. `T` and `Z` occur in ship dates. */
 export const PIECES = {
   [SEPARATOR]: `,{${JSON_MEMBERS.id}`,
   T: "T",

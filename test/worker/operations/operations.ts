@@ -47,7 +47,7 @@ export const OPERATIONS = {
   objectEnd: { ...ADMISSION, objectRowsWritten: 2, queries: 1 },
 } as const satisfies Readonly<Record<string, Operations>>;
 
-/** `sizes.worker.test.ts` measures the sizes. Times are from the benchmark or from Cloudflare. */
+/** Sizes in D1, which `sizes.worker.test.ts` checks, and estimates of the log and of times. */
 export const MEASURED = {
   /** The size of an order, a key and a usage report in D1, indexes included. */
   orderBytes: 50,

@@ -438,7 +438,7 @@ export class World {
     const { begun } = sending;
     const now = this.#now();
     const causes: ListEvent[] = [];
-    // Housekeeping keeps no former states for a list that takes an hour.
+    // In this world, housekeeping deletes former states that are an hour old.
     const isLong = Date.now() - begun.atMs >= HOUR_MS;
     if (now.barriers > begun.barriers || isLong) causes.push("order_list_moved");
     if (now.stalls > begun.stalls) causes.push("order_list_stalled");
