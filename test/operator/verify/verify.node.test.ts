@@ -269,9 +269,13 @@ describe("npm run verify --env staging", () => {
 });
 
 it("exits with status 1 and names what remains if it cannot revoke its key or remove its order", async () => {
-  const revoke = vi.spyOn(administration, "revokeApiKey").mockImplementation(() => {
+  const fail = () => {
     throw new Error("broken");
-  });
+  };
+  const revoke = vi.spyOn(administration, "revokeApiKey").mockImplementationOnce(fail);
+  await expect(verifyService({})).rejects.toThrow("broken");
+  expect((await keyStates()).at(-1)).toBe("revoked"); // The clean-up tries again.
+  revoke.mockImplementation(fail);
   const { status, stderr } = await verifyLocal(["--read-only"]);
   expect(status).toBe(1);
   const key =
