@@ -18,7 +18,7 @@ Requests /healthz at each address of the service, and compares the number of req
 the time before and of a day before. Prints a sentence for each of these two measures, and for six more.
 The exit status is 3 if a measure is above its threshold: if a part of the service is not healthy, or
 there were no requests although there were some an hour or a day before, or as FILE says. It is 0 if no
-measure is, and 1 if Cloudflare did not respond. Without requests all percentages are 0.
+measure is, and 1 if Cloudflare did not respond. Without requests, measures of them are unknown.
 
 The token needs Account Analytics: Read, and Workers Scripts: Read to find the addresses. --url names
 an address instead.
