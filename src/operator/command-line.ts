@@ -146,7 +146,8 @@ function refuseSecrets(args: readonly string[]): void {
 
 /**
  * Refuses options that npm has kept for itself, because the operator typed them before `--`. npm
- * turns such an option into an environment variable. A value without `=` becomes an argument.
+ * turns such an option into an environment variable. A value without `=` becomes an argument. npm
+ * has `--expires`, `--location` and `--key` of its own, and leaves no trace of them.
  */
 function refuseKeptByNpm(program: Command, args: readonly string[]): void {
   if (args.includes("-h") || args.includes("--help")) return;
@@ -154,13 +155,12 @@ function refuseKeptByNpm(program: Command, args: readonly string[]): void {
   const end = args.findIndex((word) => word.startsWith("-"));
   const typed = end === -1 ? args : args.slice(0, end);
   const { commands } = program;
-  if (commands.length > 0 && typed.length === 0) return;
-  const at = typed.findIndex((word) => commands.some((command) => command.name() === word));
-  const command = commands.find((one) => one.name() === typed[at]) ?? program;
-  const isKnown = at !== -1 || commands.length === 0;
-  const options = isKnown ? command.options : commands.flatMap((one) => one.options);
-  const unique = new Map(options.map((option) => [option.long ?? "", option]));
-  const kept = [...unique].flatMap(([long, option]) => {
+  const at = typed.findIndex((word) => commands.some((one) => one.name() === word));
+  const command =
+    commands.length === 0 ? program : commands.find((one) => one.name() === typed[at]);
+  if (command === undefined) return;
+  const kept = command.options.flatMap((option) => {
+    const { long = "" } = option;
     const isTyped = args.some((word) => word.split("=")[0] === long);
     const value = isTyped ? undefined : npmSetting(long);
     return value === undefined ? [] : [{ long, option, value }];
@@ -171,11 +171,11 @@ function refuseKeptByNpm(program: Command, args: readonly string[]): void {
   // Words before the command are values, and so are all words if the command takes no arguments.
   const values = before.length === 0 && command.registeredArguments.length === 0 ? after : before;
   const lacking = kept.filter(({ option, value }) => option.required && value === "true");
+  const isCertain = lacking.length === 1 && values.length === 1;
   const words = [...args];
   const repeated = kept.flatMap(({ long, option: { flags, required, argChoices }, value }) => {
     if (!required) return [long];
     if (value !== "true") return [long, quote(value)];
-    const isCertain = lacking.length === 1 && values.length === 1;
     const choice = [...before, ...after].find((word) => argChoices?.includes(word));
     const word = choice ?? (isCertain ? values[0] : undefined);
     if (word === undefined) return [flags];
@@ -184,7 +184,7 @@ function refuseKeptByNpm(program: Command, args: readonly string[]): void {
   });
   throw new UsageError(
     `npm kept ${kept.map(({ long }) => long).join(" and ")} for itself, so nothing was done. ` +
-      `Type the options after --:\n  ${[program.name(), ...words.map(quote), ...repeated].join(" ")}`,
+      `Type all options after --, and check that this line has them:\n  ${[program.name(), ...words.map(quote), ...repeated].join(" ")}`,
   );
 }
 

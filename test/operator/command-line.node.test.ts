@@ -211,7 +211,7 @@ describe("an option before --, which npm keeps for itself", () => {
     expect({ status, stdout }).toEqual({ status: 2, stdout: "" });
     const line = `create --persist-to ${store.path} --env production --plan free --name 'Pet shop'`;
     expect(stderr).toContain(
-      `nothing was done. Type the options after --:\n  npm run keys -- ${line}\n`,
+      `nothing was done. Type all options after --, and check that this line has them:\n  npm run keys -- ${line}\n`,
     );
     expect((await store.keys("list")).stdout).not.toContain("Pet shop");
   });

@@ -64,13 +64,13 @@ const thresholdsSchema = z.strictObject({
 /** The threshold of each measure. A larger measured value needs the operator's attention. */
 type Thresholds = z.output<typeof thresholdsSchema>;
 
-/** A measured value and a sentence about it. The value is `null` if there were no requests. */
+/** A measured value and a sentence about it. The value is `null` if there were no requests to measure. */
 type Measured = readonly [value: number | null, says: string];
 type Measures = Readonly<Record<keyof Thresholds | keyof typeof FIXED, Measured>>;
 
 const sum = z.coerce.number();
 const healthSchema = z.record(z.enum(["requests", "errors", "degraded"]), sum);
-const authenticatedSchema = z.object({ requests: sum, refused: sum, p95_ms: figure.nullable() });
+const authenticatedSchema = z.object({ requests: sum, refused: sum, p95_ms: sum.nullable() });
 
 /** Adds the options and the action of `metrics check`. */
 export function defineCheck(command: Command): void {
@@ -90,7 +90,7 @@ async function check(options: CheckOptions): Promise<void> {
   const found = Object.entries(await measure(options)) as [keyof Measures, Measured][];
   const measures = found.map(([name, [value, sentence]]) => {
     const threshold = thresholds[name];
-    const says = value === null ? "there were no requests" : sentence;
+    const says = value === null ? "there were no requests to measure" : sentence;
     return { name, value, says, threshold, isAbove: value !== null && value > threshold };
   });
   if (options.json) printJson(measures);

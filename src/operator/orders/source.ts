@@ -124,7 +124,7 @@ class Splitter {
   *#element(text: string): Generator<SourceElement> {
     this.#checkLength(text);
     // The decoder writes U+FFFD for bytes that are not UTF-8. No order contains this character.
-    if (text.includes("\ufffd")) throw this.#error("not valid UTF-8");
+    if (text.includes("\ufffd")) throw this.#error("not valid UTF-8, or contains U+FFFD");
     const kind = this.#kind ?? "line";
     if (VISIBLE.test(text)) yield { kind, number: this.#number, text };
     // An empty array has no element before its closing bracket.

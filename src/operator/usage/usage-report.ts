@@ -17,9 +17,9 @@ export interface ReportedDay extends Readonly<Record<(typeof COUNTS)[number], nu
   readonly keyId: string;
   /** In UTC, such as `2026-11-21`. */
   readonly day: string;
-  /** The most requests that a single minute window admitted on this day. */
+  /** The requests in the fullest minute window on this day. */
   readonly peakMinute: number;
-  /** The most requests that a single day window admitted on this day. */
+  /** The requests in the fullest day window on this day. It may have opened the day before. */
   readonly peakDay: number;
   /** The limits that applied to the key's last request of the day. */
   readonly perMinute: number;

@@ -61,7 +61,7 @@ export class ApiKeyDirectory {
   readonly #suspectLookUps: BatchedQuery<string, KeysByHash>;
   #queryCount = 0;
 
-  /** @param size the number of entries in each of the two caches: known and unknown hashes. */
+  /** @param size how many entries each of the two caches keeps at least: known and unknown hashes. */
   constructor(queries: DatabaseQueries, size: number) {
     const { timeoutMs, unavailable: late } = queries;
     this.#queries = queries;

@@ -32,8 +32,8 @@ const MESSAGES = {
 const WITHOUT_TOKEN: ReadonlySet<FailureReason> = new Set(["missing", "other_scheme", "no_token"]);
 
 /**
- * Passes on requests with a valid API key. Any other request counts against the budget of its client
- * address. It receives a 401, or a 429 once the budget is used up (docs/limits.md, Failed
+ * Passes on requests with a valid API key. A request without one counts against the budget of its
+ * client address. It receives a 401, or a 429 once the budget is used up (docs/limits.md, Failed
  * authentication).
  */
 export function authenticate(directory: ApiKeyDirectory, addresses: AddressBudget) {

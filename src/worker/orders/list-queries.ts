@@ -159,8 +159,8 @@ export async function readSnapshot(
 }
 
 /**
- * Reads the orders of some segments as they were when the manifest was read. The result lacks
- * segments that a bulk change or a restore has replaced since, or that a lagging replica lacks.
+ * Reads the orders of some segments as they were when the manifest was read. The result lacks a
+ * segment if its state at that time is gone, for example after a bulk change, or on an old replica.
  */
 export async function readSegments(
   source: StatementSource,

@@ -168,8 +168,8 @@ export class OrderLists {
     const snapshot = await this.#reader.read(database, readFrom, isNewEnough, options);
     const { version, sequence, manifest, texts, servedBy } = snapshot;
     if (manifest === null) {
-      // The version is known. If memory has it, the manifest in memory is current, except for the
-      // sequence number: an insertion that changes nothing advances it.
+      // No request needs the manifest, or its version is known. If memory has this version, only the
+      // sequence number may be outdated: an insertion that changes nothing advances it.
       return held?.version === version
         ? { ...snapshot, manifest: { ...held, sequence } }
         : snapshot;

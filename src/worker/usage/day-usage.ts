@@ -15,7 +15,7 @@ const dayUsageSchema = z.object({
   refused: count,
   strikes: count,
   bans: count,
-  /** The largest number of requests that a minute or a day window admitted on this day. */
+  /** The requests in the fullest minute window and in the fullest day window on this day. */
   peakMinute: count,
   peakDay: count,
   /** The limits that applied to the last request of the day. */

@@ -267,7 +267,7 @@ describe("npm run metrics -- check", () => {
     expect(unknown).toEqual(["errorPercent", "degradedPercent", "p95Ms", "refusedPercent"]);
     const printed = await check(none, "--env", "staging", "--hours", "1");
     expect(printed.stdout).toContain(
-      "unknown: there were no requests; the threshold p95Ms is 0.\n",
+      "unknown: there were no requests to measure; the threshold p95Ms is 0.\n",
     );
   });
 
