@@ -99,7 +99,7 @@ export class BatchInterruptedError extends StoreOrdersError {
   readonly code = "batch_interrupted";
   /** The known outcomes of the batch, one for each settled order. */
   readonly results: readonly CancelResult[];
-  /** The other ids, for a new batch. Some of their orders may have been cancelled. */
+  /** The ids without a known outcome. Some may be cancelled; pass all of them to a new batch. */
   readonly unsettledIds: readonly bigint[];
 
   constructor(results: readonly CancelResult[], unsettledIds: readonly bigint[], cause: unknown) {

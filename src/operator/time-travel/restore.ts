@@ -138,9 +138,10 @@ function lossOf(key: KeyDetails | undefined): KeyChangeDetails {
  * Changes the restored keys so that their limiters use them, and records the restoration in the
  * audit trail. The limiters keep their windows and bans.
  *
- * - A limiter ignores a smaller revision of a key than it has seen. So each key gets a larger one.
+ * - A limiter ignores a key whose revision is smaller than the last one it saw. So each key gets a
+ *   larger revision.
  * - A limiter resets only if a key has more resets than the limiter has seen. So each key keeps at
- *   least its former number of resets, if `former` is known.
+ *   least the number of resets that it had before the restoration, if `former` is known.
  */
 async function settleRestoredKeys(
   database: StoreDatabase,

@@ -33,9 +33,9 @@ export type UsageTotals = Readonly<Record<(typeof COUNTS)[number], number | null
 /** The usage of one key, with its totals over all days of the report. */
 export interface KeyReport extends Pick<ApiKey, "id" | "name" | "plan">, UsageTotals {
   readonly limits: Limits;
-  /** The fullest minute window, as a share of the limit on the day of the window, from 0 to 1. */
+  /** The largest share of its limit that a minute window used, from 0 to 1; `null`: no report. */
   readonly minutePeak: number | null;
-  /** The fullest day window, as a share of the limit on the day of the window, from 0 to 1. */
+  /** The largest share of its limit that a day window used, from 0 to 1; `null`: no report. */
   readonly dayPeak: number | null;
   /** The time of the last report; `null` if the key reported nothing. */
   readonly reportedAt: Date | null;

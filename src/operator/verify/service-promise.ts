@@ -24,7 +24,7 @@ export class Untried extends Error {}
 export interface PromiseResult {
   readonly promise: string;
   readonly result: "kept" | "broken" | "untried";
-  /** Why the promise is broken or untried. */
+  /** The reason, if the promise is broken or untried. */
   readonly reason?: string;
   /** The `X-Request-Id` of the response that breaks the promise. */
   readonly requestId?: string;

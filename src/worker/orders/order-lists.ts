@@ -253,8 +253,9 @@ export class OrderLists {
   }
 
   /**
-   * Returns the bytes to reserve for one query: enough for the largest segment. If a list does not
-   * fit into memory, enough for a whole group, because Cloudflare limits the number of queries.
+   * Returns the bytes to reserve for one query, enough for the largest segment. A list that does not
+   * fit into memory reserves enough for a group of segments, because it needs many queries, and
+   * Cloudflare limits the number of queries of a request.
    */
   #ownBytes(segments: readonly Segment[]): number {
     const largest = Math.max(...segments.map((segment) => maxBytesOf([segment])));

@@ -35,9 +35,9 @@ export class FakeD1 {
     return readMigrations(this.name.endsWith("-keys") ? "keys" : "orders");
   }
 
-  /** Applies the project's migrations as wrangler would, except for the last `without`. */
-  migrate(without = 0): void {
-    const applied = this.migrations.slice(0, this.migrations.length - without);
+  /** Applies the project's migrations as wrangler would, except for the last `missing`. */
+  migrate(missing = 0): void {
+    const applied = this.migrations.slice(0, this.migrations.length - missing);
     const label = applied.map(({ name }) => name).join();
     const content = migrated.get(label);
     if (content !== undefined) return this.sqlite.deserialize(content);
@@ -157,10 +157,10 @@ export class FakeD1Api {
     return database;
   }
 
-  /** Creates the databases of an environment, each without its last `without` migrations. */
-  createStore(environment: RemoteEnvironment, without = 0): void {
+  /** Creates the databases of an environment, without the last `missing` migrations. */
+  createStore(environment: RemoteEnvironment, missing = 0): void {
     for (const name of DATABASE_NAMES) {
-      this.create(`store-orders-${environment}-${name}`).migrate(without);
+      this.create(`store-orders-${environment}-${name}`).migrate(missing);
     }
   }
 

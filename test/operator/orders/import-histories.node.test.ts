@@ -119,7 +119,7 @@ it("after any imports, the orders, their segments and the list's version follow 
       const named = new Map<string, string>();
       for (const { file, kind, fault, cancelled } of steps) {
         const lines = file(ascending(model));
-        const expected = expectImport(model, lines, kind);
+        const expected = expectedImport(model, lines, kind);
         const before = state();
         using orders = new SortedOrders();
         await readOrders(bytesOf(lines, kind), orders);
@@ -212,8 +212,8 @@ function ascending(model: Model): Line[] {
   return [...model.values()].toSorted((one, other) => one.id - other.id);
 }
 
-/** Compares the lines of a file with the model. Of several lines with one id, the last one wins. */
-function expectImport(model: Model, lines: readonly Line[], kind: "line" | "element") {
+/** Returns the expected result of an import. If an id occurs in several lines, the last line wins. */
+function expectedImport(model: Model, lines: readonly Line[], kind: "line" | "element") {
   const counts = { new: 0, replaced: 0, shipped: 0, unchanged: 0 };
   const changed: Line[] = [];
   let refusal: string | null = null;

@@ -11,7 +11,7 @@ import {
 import { readState, toStored } from "../../../src/worker/limiter/stored-state.ts";
 import { DAY_MS } from "../../support/clock.ts";
 
-/** The start of simulated time in Unix milliseconds: a whole second. */
+/** The start of simulated time in Unix milliseconds, a multiple of 1,000 for exact headers. */
 export const START_MS = 1_800_000_000_000;
 
 /** The default ban policy. Repeated here, so that a wrong default in the code fails the tests. */

@@ -114,8 +114,8 @@ function checkCounts(world: World): void {
 }
 
 /**
- * Lets all parts recover, and checks that each isolate calls the Durable Object again, that each
- * outage has ended, and that the usage in the database is complete.
+ * Lets all parts recover. Then checks that each isolate calls the Durable Object again. Also checks
+ * the logged ends of outages, the deleted storage, and the usage in the database.
  *
  * @returns whether a client waited for a `Retry-After`.
  */
