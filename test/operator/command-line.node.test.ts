@@ -137,32 +137,32 @@ describe("a command whose output nobody reads", () => {
   const runCommandUnread = (...args: readonly string[]) =>
     runUnread("src/operator/main.ts", ...args, "--persist-to", store.path);
 
+  const runAction = (action: string) =>
+    runUnread(
+      "--input-type=module",
+      "--eval",
+      `import { createProgram, runProgram } from "./src/operator/command-line.ts";
+      import { writeFileSync } from "node:fs";
+      import { pipeline } from "node:stream/promises";
+      import { setTimeout } from "node:timers/promises";
+      await runProgram(createProgram("work", "").action(${action}), []);`,
+    );
+
   it("finishes its work", async () => {
     const done = join(folder, "done");
-    const program = `
-      import { createProgram, runProgram } from "./src/operator/command-line.ts";
-      import { setTimeout } from "node:timers/promises";
-      import { writeFileSync } from "node:fs";
-      const program = createProgram("work", "").action(async () => {
-        process.stdout.write("begun\\n");
-        await setTimeout(50);
-        writeFileSync(${JSON.stringify(done)}, "");
-        process.stdout.write("done\\n");
-      });
-      await runProgram(program, []);`;
-    const outcome = await runUnread("--input-type=module", "--eval", program);
+    const outcome = await runAction(`async () => {
+      process.stdout.write("begun\\n");
+      await setTimeout(50);
+      writeFileSync(${JSON.stringify(done)}, "");
+      process.stdout.write("done\\n");
+    }`);
     expect(outcome).toEqual({ status: 0, stderr: "" });
     expect(existsSync(done)).toBe(true);
   });
 
   it("reports a failure of what it writes, not of its output", async () => {
-    const program = `
-      import { createProgram, runProgram } from "./src/operator/command-line.ts";
-      import { pipeline } from "node:stream/promises";
-      const orders = async function* () { throw new Error("no orders"); };
-      const program = createProgram("work", "").action(() => pipeline(orders, process.stdout));
-      await runProgram(program, []);`;
-    const outcome = await runUnread("--input-type=module", "--eval", program);
+    const orders = 'async function* () { throw new Error("no orders"); }';
+    const outcome = await runAction(`() => pipeline(${orders}, process.stdout)`);
     expect(outcome).toEqual({ status: 1, stderr: "error: no orders\n" });
   });
 
