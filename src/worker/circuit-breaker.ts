@@ -9,7 +9,7 @@ const OPEN_MS = 1_000;
  * do not call it until the probe succeeds. Reads no clock: the time is a parameter.
  */
 export class CircuitBreaker {
-  /** The pauses, in Unix milliseconds, by the name of the part that is not called. */
+  /** The start and end of each pause in Unix milliseconds, by the name of the paused part. */
   readonly #pauses: QuickLRU<string, { readonly fromMs: number; readonly untilMs: number }>;
   readonly #probeMs: number;
 

@@ -37,7 +37,7 @@ export class ApiError extends Error implements ApiFailure {
   }
 }
 
-/** Creates an error response. Its JSON body has only these three fields (docs/api.md, Errors). */
+/** Creates an error response. Its JSON body has only the fields in docs/api.md, Errors. */
 export function writeError(c: Context, { code, message, headers }: ApiFailure): Response {
   const status = ERROR_STATUS[code];
   c.set("errorCode", code);

@@ -15,8 +15,8 @@ const DELETE_IMPORT_PARTS = `
     LIMIT ?2)`;
 
 /**
- * Deletes old changes, from which lists read former states of orders. A list that began at the time
- * `?1` or later can need the last change before `?1` and all later changes, so these stay.
+ * Deletes old changes. A list uses changes to read the orders as they were when it began. The last
+ * change before the time `?1` and all later changes stay, for lists that began at `?1` or later.
  */
 export const DELETE_ORDER_CHANGES = `
   DELETE FROM order_changes WHERE sequence IN (

@@ -11,7 +11,7 @@ import { type Verification, verify } from "./verify.ts";
 /** The number of orders at the beginning of the list that are searched for a shipped one. */
 const ORDERS_SEARCHED = 1_000;
 
-/** The fields of the pending order. JavaScript numbers would change the digits of both integers. */
+/** The fields of the pending order. A service that uses doubles would change both integers. */
 const FIELDS = {
   petId: INT64_MAX,
   quantity: INT64_MIN,
@@ -33,7 +33,7 @@ export interface StoreVerifyOptions extends Omit<VerifyOptions, "key" | "revoke"
  * Verifies a service with a new key on the Free plan. At the end, even after an error, revokes the
  * key and removes the pending order.
  *
- * @throws an Error for the operator that lists all failures, also those of revoking and removing.
+ * @throws an Error whose message lists all failures, also those of revoking and removing.
  */
 export async function verifyStore({
   useDatabase,
@@ -66,7 +66,7 @@ export async function verifyStore({
     return verify({ ...options, key, revoke, orders: ownOrders });
   };
   const [verified] = await Promise.allSettled([verifyWithKey()]);
-  // Cleans up even if storing failed, because the database may have stored the key or the order.
+  // Cleans up even after an error: the database may have stored the key or the order nevertheless.
   const cleanedUp = await Promise.allSettled([
     isRevoked ? undefined : revoke(),
     isWriting ? removeOrder() : undefined,
@@ -76,7 +76,7 @@ export async function verifyStore({
   );
   if (verified.status === "fulfilled" && failures.length === 0) return verified.value;
   const [cause] = failures;
-  // The verification and the clean-up may fail to revoke the key for the same reason.
+  // If the verification and the clean-up failed for the same reason, the message states it once.
   throw new Error([...new Set(failures.map(({ message }) => message))].join("\n"), { cause });
 }
 
@@ -88,7 +88,7 @@ function failWith(remains: string): (error: Error) => never {
 
 /**
  * Returns a random id near the smallest int64, so that the order is near the beginning of the list.
- * Converting to a JavaScript number would change almost all of these ids.
+ * A service that uses doubles would change almost all of these ids.
  */
 function randomOrderId(): bigint {
   const [random = 0n] = crypto.getRandomValues(new BigUint64Array(1));

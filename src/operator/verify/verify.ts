@@ -20,7 +20,7 @@ export interface Verification {
  * Tries the promises of docs/api.md and docs/limits.md on a running service. If the service does not
  * answer, sends no further request, and reports no further result.
  *
- * @throws {OtherVersionError} as `call` does.
+ * @throws {OtherVersionError} if a response does not name the version `options.version`.
  * @throws if `signal` is aborted or `revoke` fails.
  */
 export async function verify({

@@ -8,7 +8,7 @@ export interface Answer {
   readonly headers: Headers;
   /** The body as text, in which integers above 2^53 are exact. */
   readonly body: string;
-  /** Whether `body` is only the beginning. */
+  /** True if `body` is only the beginning of the response's body. */
   readonly isCut: boolean;
   /** Unix time in milliseconds at which the headers arrived. */
   readonly receivedMs: number;

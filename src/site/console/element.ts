@@ -1,11 +1,11 @@
-/** Finds an element by its id. Throws if the page lacks it, or if it is of another type. */
+/** Finds an element by its id. @throws an Error if the page has no such element of this type. */
 export function element<T extends HTMLElement>(id: string, type: new () => T): T {
   const found = document.getElementById(id);
   if (!(found instanceof type)) throw new Error(`The page lacks #${id}.`);
   return found;
 }
 
-/** Finds the first match of a selector inside `parent`. Throws if nothing matches. */
+/** Finds the first match of a selector inside `parent`. @throws an Error if nothing matches. */
 export function inside(parent: ParentNode, selector: string): HTMLElement {
   const found = parent.querySelector(selector);
   if (!(found instanceof HTMLElement)) throw new Error(`The page lacks ${selector}.`);

@@ -11,7 +11,7 @@ const WHEN: Readonly<Record<string, string>> = { minute: "this minute", day: "to
 /** A meter shows a warning if at most this share of a window's requests is left. */
 const LOW_SHARE = 0.2;
 
-/** The meters of both windows: the requests left, and the time until the window ends. */
+/** The meters of the minute and the day: the requests left, and the time until the window ends. */
 export class Meters {
   readonly #root = element("meters", HTMLElement);
   readonly #subject = element("meters-subject", HTMLElement);
@@ -26,8 +26,8 @@ export class Meters {
     this.#windows = windows;
     this.#receivedMs = answer.receivedMs;
     this.#isBan = codeOf(answer) === "api_key_banned";
-    // A 401 always counts for the address. The `code` of a 429 does not tell whether the limit of
-    // the address or of the key was reached.
+    // A 401 always shows the budget of the address. A 429 is ambiguous: its `code` is the same for
+    // the limit of an address and of a key.
     this.#subject.textContent =
       answer.status === 401
         ? "This is the budget of your address for requests without a valid key."
@@ -35,7 +35,7 @@ export class Meters {
     this.tick();
   }
 
-  /** Updates the meters to the present time. A window that has ended has its full limit left. */
+  /** Updates the meters. After a window ends, its whole limit is left, except during a ban. */
   tick(): void {
     for (const window of this.#windows) this.#draw(window);
   }

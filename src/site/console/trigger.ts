@@ -11,7 +11,7 @@ interface Provocation {
   readonly signal: AbortSignal;
 }
 
-/** Sends requests until one is refused. Returns the first response other than 304. */
+/** Sends requests until a response is not 304, normally a refusal. Returns that response. */
 export function provokeLimit(provocation: Provocation): Promise<Answer> {
   let admitted = 0;
   return sendUntil(provocation, (answer) => {

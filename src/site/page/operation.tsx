@@ -104,7 +104,7 @@ function ExampleValue({ value }: { readonly value: Field["example"] }) {
   );
 }
 
-/** The description of a successful response, or links to the codes in the table of errors. */
+/** Describes a successful response, or links the codes of an error to the table of errors. */
 function Meaning({ answer }: { readonly answer: Answer }) {
   if (answer.status < 400) return <Inline text={answer.description} />;
   return (

@@ -38,7 +38,7 @@ interface PageProps {
   readonly listing: readonly Sample[];
 }
 
-/** Renders the reference page. Throws if the document has an operation that the page lacks. */
+/** Renders the reference page. @throws an Error if the page cannot show the operations. */
 export async function renderPage(facts: PageFacts): Promise<string> {
   const reference = readReference(facts.document);
   const { operations, basePath, origin } = reference;

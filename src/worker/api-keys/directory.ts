@@ -41,7 +41,7 @@ interface Entry {
 
 /** The request for which a key is looked up. */
 interface LookUp {
-  /** Returns whether the client failed to authenticate too often. Look-ups for it are slower. */
+  /** Returns whether to delay unknown hashes: the client failed to authenticate too often. */
   readonly isSuspect: () => boolean;
   /** Keeps the request alive until the promise settles, even after the response was sent. */
   readonly waitUntil: (promise: Promise<unknown>) => void;
@@ -61,7 +61,7 @@ export class ApiKeyDirectory {
   readonly #suspectLookUps: BatchedQuery<string, KeysByHash>;
   #queryCount = 0;
 
-  /** @param size how many entries each of the two caches keeps at least: known and unknown hashes. */
+  /** @param size the minimum capacity of each cache, for known and unknown hashes, in entries. */
   constructor(queries: DatabaseQueries, size: number) {
     const { timeoutMs, unavailable: late } = queries;
     this.#queries = queries;

@@ -50,7 +50,7 @@ const HIDDEN_ATTEMPTS = 5;
  */
 export class DatabaseQueries {
   readonly database: DatabaseName;
-  /** Outages of this database. Callers of `run` record failures: only they know the id to log. */
+  /** Outages of this database. Callers of `run` record failures with the id of a request or key. */
   readonly outage: Outage;
   /** The timeout in milliseconds for all attempts of a query together. */
   readonly timeoutMs: number;

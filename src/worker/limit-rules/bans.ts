@@ -51,7 +51,7 @@ export function isStrike(wait: Wait, policy: BanPolicy, nowMs: number): boolean 
 /**
  * Adds new strikes to a wait. If the strike window has ended since the oldest new strike, all new
  * strikes are ignored, because it is unknown how many came before that end. So a ban may begin
- * later, but never earlier.
+ * too late, but never too early.
  *
  * @param oldestMs the time of the oldest of these strikes, at most `nowMs`.
  */

@@ -285,7 +285,7 @@ function reportedStrikes(
   return { wait, count: 0, oldestMs: nowMs };
 }
 
-/** Returns the key's wait, or a new one, and whether a refusal at `nowMs` is a strike. */
+/** Returns the strikes of one refusal at `nowMs`, 0 or 1; `null` if strikes are not counted. */
 function ownStrike(state: LimiterState, banPolicy: BanPolicy, nowMs: number): Strikes | null {
   if (!collectsStrikes(state, banPolicy, nowMs)) return null;
   const { wait } = state;

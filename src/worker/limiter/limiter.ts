@@ -19,7 +19,7 @@ const MAX_CALLS_UNDER_WAY = 8;
 /** The number of keys for which an isolate groups requests into shared calls. */
 const MAX_GROUPS = 1_000;
 
-/** `recordCancellation` retries this often. Cloudflare ends the retries 30 s after the response. */
+/** The most retries of `recordCancellation`. Cloudflare ends them 30 s after the response. */
 const RECORD_RETRIES = 5;
 const RETRY_RECORD_MS = 5_000;
 

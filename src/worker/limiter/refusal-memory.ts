@@ -32,7 +32,7 @@ export class RefusalMemory {
   #strikes = 0;
   #oldestStrikeMs = 0;
 
-  /** Replaces the remembered refusal: with `null` if the Durable Object has admitted a request. */
+  /** Remembers the last refusal; `null` if the Durable Object has admitted a request since. */
   learn(refusal: Refusal | null): void {
     this.#refusal = refusal;
   }
@@ -64,7 +64,7 @@ export class RefusalMemory {
     return quotaLater(refusal.decision, objectMs(refusal, nowMs));
   }
 
-  /** Returns the refusal of a request at `nowMs`, without counting it; `null` if it has expired. */
+  /** Returns the refusal of a request at `nowMs`, without counting it; `null` if none applies. */
   decisionAt(nowMs: number, policy: QuotaPolicy): Decision | null {
     const refusal = this.#standing(nowMs, policy);
     return refusal && quotaLater(refusal.decision, objectMs(refusal, nowMs));
