@@ -1,7 +1,7 @@
 import type { Sql } from "sql-template-tag";
 import type { StoreDatabase } from "../../src/operator/database/database.ts";
 
-/** Runs the statements of the operator's commands on a database of the Worker. */
+/** Returns an adapter through which the operator's commands use a database of the Worker. */
 export function d1Store(d1: D1Database): Pick<StoreDatabase, "all" | "transaction"> {
   const prepare = ({ sql, values }: Sql) => d1.prepare(sql).bind(...values);
   return {

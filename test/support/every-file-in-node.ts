@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { afterAll, vi } from "vitest";
 
-/** The timers of the process, saved before its first test file replaces any of them. */
+/** The global property that holds the process's timers, saved before any test file fakes them. */
 const REAL_TIMERS = Symbol.for("real timers");
 const shared = globalThis as { [REAL_TIMERS]?: object };
 shared[REAL_TIMERS] ??= { setTimeout, clearTimeout, setInterval, clearInterval, setImmediate };
@@ -14,9 +14,9 @@ delete process.env["NO_COLOR"];
 delete process.env["FORCE_COLOR"];
 
 // One process runs many test files one after another, so each file must remove its spies, and
-// restore the real timers, globals and environment variables. Removes the spies first, because
-// removing a spy on a fake timer reinstalls the fake timer. The saved timers are restored in case
-// a file used the wrong order.
+// restore the real timers, globals and environment variables. Remove the spies first, because
+// removing a spy on a fake timer reinstalls the fake timer. Then restore the saved timers, in case
+// a test file has reinstalled a fake timer in this way.
 afterAll(() => {
   vi.restoreAllMocks();
   vi.useRealTimers();

@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { vi } from "vitest";
 
-/** Runs one call to a binding, or makes it fail. */
+/** Runs one call to a binding, or makes the call fail or hang. */
 export type Outcome = <T>(call: () => Promise<T>) => Promise<T>;
 
 export const PASS: Outcome = (call) => call();
@@ -51,7 +51,7 @@ export class FaultScript {
 const CALLS: readonly unknown[] = ["first", "all", "raw", "run", "batch"];
 const PARTS: readonly unknown[] = ["prepare", "bind", "withSession"];
 
-/** Returns the real databases, by default both, with injected faults. A batch is one call. */
+/** Returns real databases (default: both) with the faults of `script`. A batch is one call. */
 export function faultyDatabases(...names: readonly ("ORDERS" | "KEYS")[]) {
   const script = new FaultScript();
   const wrap = <T extends object>(real: T): T =>
@@ -80,7 +80,7 @@ export function brokenDatabase(name: "ORDERS" | "KEYS", outcome: Outcome = LOST)
   return bindings;
 }
 
-/** Returns real Durable Objects with injected faults. `places` has the options of each stub. */
+/** Returns real Durable Objects with injected faults. `places` records the options of each stub. */
 export function faultyLimiters() {
   const script = new FaultScript();
   const places: unknown[] = [];

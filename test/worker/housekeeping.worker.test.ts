@@ -63,7 +63,7 @@ describe("housekeeping", () => {
     await keep();
     const hours = (sequence: unknown) => (NOW.getTime() - Number(sequence) / 1_000) / HOUR_MS;
     const left = await read(env.ORDERS, "SELECT sequence FROM order_changes ORDER BY sequence");
-    // A list that began 24 hours ago may need the last change before that, which is 30 hours old.
+    // A list that began 24 hours ago may need the last earlier change, which is 30 hours old.
     expect(left.map(hours)).toEqual([30, 20, 1]);
   });
 
@@ -98,7 +98,7 @@ describe("housekeeping", () => {
     );
     await keep({ CANCELLED_ORDER_DAYS: "1" });
     expect(await read(env.ORDERS, "SELECT count(*) FROM order_import_parts")).toEqual([1]);
-    // Orders are removed in the order of their cancellation, so the last cancelled order is left.
+    // Housekeeping removes the oldest cancellations first, so the latest one is left.
     expect(await cancelled()).toEqual([0]);
     await keep({ CANCELLED_ORDER_DAYS: "1" });
     expect([await parts(), await cancelled()]).toEqual([[], []]);

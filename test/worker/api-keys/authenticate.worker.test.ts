@@ -10,7 +10,7 @@ import { LIST, type RequestOptions, send, startService } from "../../support/ser
 const PLAIN_CHALLENGE = 'Bearer realm="store-orders"';
 const TOKEN_CHALLENGE = 'Bearer realm="store-orders", error="invalid_token"';
 
-/** Expects a 401 that used the budget of the client's address. Returns the error message. */
+/** Expects a 401 that was counted against the client's address. Returns the error message. */
 async function expectUnauthorized(response: Response, challenge: string): Promise<string> {
   expect(response.headers.get("WWW-Authenticate")).toBe(challenge);
   expect(quotaOf(response)).toMatchObject({ limit: 60, remaining: 59 });

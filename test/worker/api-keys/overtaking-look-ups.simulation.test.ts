@@ -76,7 +76,7 @@ class World {
     await vi.advanceTimersByTimeAsync(ms);
   }
 
-  /** Advances one query by a step, then checks the key that the isolate remembers. */
+  /** Advances one query by a step, then checks the key `first` if the isolate remembers it. */
   async proceed(): Promise<void> {
     this.#step += 1;
     if (this.#scheduler.count() > 0) await this.#scheduler.waitNext(1);
@@ -120,7 +120,7 @@ class World {
     await Promise.all(this.#finds);
     expect(this.#violations).toStrictEqual([]);
     expect(this.#running.size).toBe(0);
-    // At most four ordinary queries, and one for clients that sent too many wrong secrets.
+    // Four ordinary queries may run at once, and one for clients that sent too many wrong secrets.
     expect(this.#mostRunning).toBeLessThanOrEqual(5);
   }
 

@@ -98,7 +98,7 @@ test.each([
     expect((await send(LIST, { key: third })).status).toBe(200);
     await rotate(id, HOUR_MS);
     await expectUnauthorized(await startService()(LIST, { key: first }), "unknown");
-    // The last rotation has not removed the former secret of another key.
+    // The last rotation has not removed the replaced secret of another key.
     await expectUnauthorized(await send(LIST, { key: other }), REPLACED);
   },
 );

@@ -125,7 +125,7 @@ const UNAVAILABLE = [
   "D1 DB exceeded its CPU time limit and was reset.",
 ].map((message) => new Error(`D1_ERROR: ${message}`));
 
-/** Errors of invalid statements. Even a repeatable query is not sent again after them. */
+/** Errors of invalid statements. After such an error, not even a repeatable query is sent again. */
 const STATEMENT_ERRORS = [
   "D1_ERROR: no such table: orders: SQLITE_ERROR",
   "D1_ERROR: CHECK constraint failed: complete_is_boolean: SQLITE_CONSTRAINT",

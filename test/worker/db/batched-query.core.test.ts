@@ -144,7 +144,7 @@ test("each request receives a result for its key that was read after the request
   );
 }, 30_000);
 
-/** `endQueryNow` ends the oldest query. `endQuery` also waits until its requests continue. */
+/** Returns a world whose oldest query the test ends. `endQuery` also lets its requests go on. */
 function steppedWorld(ends: readonly End[] = []) {
   const waiting: (() => void)[] = [];
   const world = new World(() => new Promise((resolve) => void waiting.push(resolve)), ends);

@@ -74,7 +74,7 @@ test.each<[string, Outcome[], calls: number, counted: number, usesFallback: bool
   expect(events()).toStrictEqual(usesFallback ? ["fallback_limiter_on"] : []);
   for (const entry of eventLines()) expect(entry["keyId"]).toBe(id);
 
-  // For one second after a failed call, only the objects of other keys are called.
+  // For one second after a request used the fallback, only the objects of other keys are called.
   expect(await remaining()).toBe(1);
   const other = await createEnterpriseKey(3, 10);
   await service(LIST, other);

@@ -101,7 +101,7 @@ describe("a client that doubles its wait is never banned (docs/limits.md, Bans)"
     [100, 5_000, true],
     [1_000, 60_000, true],
   ] as const)("from %d ms to %d ms, full jitter: %s", ([firstMs, capMs, jitter]) => {
-    // The limits per day are reached, in this order: after at least 16 minutes, within seconds,
+    // In these four cases, the limit per day is reached after at least 16 minutes, within seconds,
     // after an hour, and never.
     const slow = [60, ANY_DAY].map((perDay) => ({ perMinute: 1, perDay }));
     for (const limits of [free, { ...free, perDay: 60 }, ...slow]) {

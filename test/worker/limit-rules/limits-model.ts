@@ -54,7 +54,7 @@ export class WindowsModel {
   }
 }
 
-/** Restarts a window, but keeps its count, if the clock was set back to before it opened. */
+/** Restarts a window, but keeps its count, if the clock was set back to before its opening. */
 function notAhead(window: OpenWindow | null, nowMs: number): OpenWindow | null {
   return window && { ...window, openedMs: Math.min(window.openedMs, nowMs) };
 }

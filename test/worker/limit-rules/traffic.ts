@@ -43,7 +43,7 @@ export function* waitsForRetryAfter({
   }
 }
 
-/** A client that retries like our npm package, with a random delay whose maximum doubles. */
+/** A client that waits for `Retry-After` and a growing random delay, like our npm package. */
 export function* retriesLikeTheClient(retries: number, latencyMs: Draw): Client {
   let attempt = 0;
   let waitMs = latencyMs();
@@ -58,13 +58,13 @@ export function* retriesLikeTheClient(retries: number, latencyMs: Draw): Client 
 interface Backoff {
   readonly firstMs: number;
   readonly capMs: number;
-  /** True for full jitter: the client waits a random time, at most the doubled wait. */
+  /** Whether the client waits a random part of the doubled wait, instead of all of it. */
   readonly jitter: boolean;
   /** The time between two requests while requests are admitted. */
   readonly paceMs: number;
 }
 
-/** A client that ignores `Retry-After`, but doubles its wait with every refusal. */
+/** A client that ignores `Retry-After`, but doubles its wait with every refusal, up to `capMs`. */
 export function* backsOff({ firstMs, capMs, jitter, paceMs }: Backoff, random: Draw): Client {
   let refusals = 0;
   let waitMs = 0;

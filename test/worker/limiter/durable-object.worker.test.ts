@@ -179,7 +179,7 @@ describe("a report of usage", () => {
     const day = new Date(noonMs).toISOString().slice(0, 10);
     const limits = { perMinute: 3, perDay: 1_000 };
     expect(await usage()).toStrictEqual([{ keyId, day, ...counts, ...limits, reportedAt }]);
-    // A report first stores its counts, so the eviction loses none of the reported refusals.
+    // The object stored its counts before it reported them, so the eviction loses none.
     await evictLimiter(name);
     await requests(5);
     await comeToAlarm();

@@ -89,7 +89,7 @@ const losses = oneOf<World>(
       "move the object's clock",
       fc.oneof(
         fc.integer({ min: -5_000, max: 5_000 }),
-        // Set back this far, the clock may precede the start of only one of the two windows.
+        // Some of these values can set the clock back to before the start of only one window.
         fc.constantFrom(-30_000, -90_000, -2 * HOUR_MS, HOUR_MS),
       ),
       (world, ms) => world.moveObjectClock(ms),

@@ -104,7 +104,7 @@ function checkFallback(world: World): void {
   }
 }
 
-/** Checks that each refusal from memory is reported once. */
+/** Checks that each refusal from memory is reported exactly once, or not at all after a failure. */
 function checkCounts(world: World): void {
   const fromMemory = world.exchanges.filter(({ decidedBy }) => decidedBy === "memory");
   const lost = fromMemory.filter(({ sawFailure }) => sawFailure).length;

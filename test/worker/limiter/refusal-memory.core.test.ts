@@ -4,7 +4,7 @@ import { keyPolicy } from "../limit-rules/simulated-limiter.ts";
 
 const POLICY = keyPolicy(60, 1_000);
 
-/** Returns a memory with a refusal that lasts until 60,000 ms. Each repeat of it is a strike. */
+/** Returns a memory with a refusal until 60,000 ms. `left` repeats, all strikes, lead to a ban. */
 function refusedFor(left: number): RefusalMemory {
   const memory = new RefusalMemory();
   const window = { limit: 60, remaining: 0, endsMs: 60_000 };

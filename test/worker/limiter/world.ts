@@ -18,12 +18,12 @@ const KEY_ID = "simulated";
 /**
  * The ways in which a call to the Durable Object can end:
  *
- * - `answer`: it succeeds. `slow`: it is decided, but the answer comes after the timeout.
- * - `slow retryable`: it fails before it arrives, so late that no time is left for a retry.
- * - `error`, `retryable`, `overloaded`: it fails before it arrives, with this kind of error.
- * - `lost`: it is decided, but its answer is lost. `lost retryable`: likewise, but the error is
- *   retryable, and comes before the write has ended.
- * - `killed`: it is decided, and the Durable Object dies before its write.
+ * - `answer`: the call succeeds. `slow`: the object decides, but answers after the timeout.
+ * - `error`, `retryable`, `overloaded`: the call never arrives, and fails with this kind of error.
+ * - `slow retryable`: like `retryable`, but so late that no time is left for a retry.
+ * - `lost`: the object decides, but the isolate receives an error instead of the answer.
+ * - `lost retryable`: like `lost`, but with a retryable error, before the object's write ends.
+ * - `killed`: the object decides, but dies before it writes the decision.
  */
 export const FATES = [
   "answer",
@@ -107,7 +107,7 @@ interface Life {
 
 /**
  * The limiter of one key as deployed: the real Durable Object on a simulated disk, and several
- * isolates with the real limiter, each with its own clock. Time passes only in `advance`.
+ * isolates with the real limiter and a clock each. Time passes only in `advance` and `drain`.
  */
 export class World {
   readonly isolates: Isolate[];
@@ -130,7 +130,7 @@ export class World {
   kills = 0;
   mostWritesAtOnce = 0;
   readonly faults: string[] = [];
-  /** The refusals from memory that calls have reported. A retry of a call adds nothing. */
+  /** The number of refusals from memory that calls have reported. A call's retry adds nothing. */
   reportedRefusals = 0;
   /** The number of failed calls with a report. */
   lostReports = 0;
@@ -267,7 +267,7 @@ export class World {
     this.isDatabaseCut = this.isDiskBroken = false;
   }
 
-  /** Ends the Durable Object's life. It loses everything that is not on disk. */
+  /** Ends the Durable Object's life, and starts the next one from what is on disk. */
   kill(): void {
     const { end } = this.#life;
     this.kills += 1;
@@ -497,7 +497,7 @@ export class World {
   }
 
   async #report(statements: readonly Statement[]): Promise<void> {
-    // Slow, so that requests are counted while a report is being sent.
+    // Pause, so that requests are counted while a report is being sent.
     await pause(5_000);
     if (this.isDatabaseCut) throw new Error("D1_ERROR: Network connection lost.");
     for (const { sql, values } of statements) {

@@ -10,7 +10,7 @@ interface SentRequest extends RequestOptions {
   readonly path?: string;
 }
 
-/** Runs the service in one isolate, and counts all operations that Cloudflare bills. */
+/** Runs the service in one isolate, and counts the operations that `NO_OPERATIONS` lists. */
 export class CountedService {
   readonly #sender: RequestOptions;
   readonly #vars: Record<string, string>;
@@ -63,7 +63,7 @@ export class CountedService {
     return { ...this.#counted };
   }
 
-  /** Runs the alarm of a Durable Object, which Cloudflare bills as a call. */
+  /** Runs the alarm of a Durable Object. Counts the alarm as a call, as Cloudflare bills it. */
   async operationsOfAlarm(name: string): Promise<Operations> {
     Object.assign(this.#counted, NO_OPERATIONS, { objectCalls: 1 });
     if (!(await runDurableObjectAlarm(limiterNamed(name)))) throw new Error("No alarm was set.");

@@ -75,7 +75,7 @@ export function segmentCount(orders: number): number {
   return Math.max(1, Math.ceil(orders / SEGMENT_ORDERS));
 }
 
-/** The rows that D1 counts for each segment in a manifest, and again if its orders are read. */
+/** The rows that D1 counts for each segment in a manifest, and again if the segment is read. */
 const SEGMENT_ROWS = 3;
 
 /**

@@ -13,7 +13,7 @@ const REPORTS = 2_000;
 const numbers = (count: number) =>
   `WITH RECURSIVE numbers(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n < ${count - 1})`;
 
-/** Places orders in a bulk change, so that the database keeps no former states. */
+/** Places orders in a bulk change, so that no former states of orders add to the measured size. */
 const placeOrders = () =>
   env.ORDERS.batch(
     [

@@ -112,7 +112,7 @@ export interface WorldOptions {
    */
   readonly nearest: readonly number[];
   readonly isolates: number;
-  /** The number of snapshot queries that an isolate runs at the same time. */
+  /** The maximum number of snapshot queries that an isolate runs at the same time. */
   readonly concurrency: number;
   readonly queryFaults: readonly QueryFault[];
   readonly memoryBytes: number;
@@ -197,7 +197,7 @@ export class World {
   #barriers = 0;
   /** The number of moments that each replica has received. */
   readonly #followed = [0, 0];
-  /** The sequence numbers that the keys' Durable Objects know, by key. */
+  /** By key, the sequence number of the last cancellation that the key's Durable Object knows. */
   readonly #cancellations = new Map<number, number>();
   /** The moment of each key's last cancellation that was answered. */
   readonly #cancelled = new Map<number, number>();
@@ -549,7 +549,7 @@ export class World {
     if (!this.#isNearest) return now;
     const late = this.moments.findLastIndex(({ atMs }) => atMs <= Date.now() - MAX_LAG_MS);
     const seen = [this.#cancelled, received].map((moments) => moments.get(key) ?? 0);
-    // After a restore, a list may be older than the key's last one, but shows later cancellations.
+    // A restore lets a list predate the key's last list, but not a cancellation after the restore.
     const known = seen.map((moment) => (moment < this.#restored ? 0 : moment));
     const moment = Math.max(0, late, ...(this.#restored > 0 ? known.slice(0, 1) : known));
     return { ...now, moment, barriers: this.moments[moment]!.barriers };
@@ -635,7 +635,7 @@ export class World {
     nearest: number | null,
   ): Promise<unknown[]> {
     const fault = this.#queryFaults.shift() ?? "pass";
-    // If a replica fails, the primary database answers. So no request may fail.
+    // If a nearest read fails, the primary database answers, so the request must not fail.
     if (fault !== "pass" && nearest === null) this.#faulty += 1;
     await this.#step("a query begins");
     if (fault === "fail") throw new Error("D1_ERROR: Network connection lost.");
