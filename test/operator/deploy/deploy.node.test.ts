@@ -254,6 +254,10 @@ describe("whatever happens at any step", () => {
       /The rollback failed too: .+\nTo roll back: npx wrangler rollback (\S+) --env staging\n/,
       (before, rollback) => rollback === before,
     ],
+    [
+      /every other change to it since: (.*)/,
+      (_, way = "") => /^npm run time-travel -- restore .* --bookmark \S+$/.test(way),
+    ],
     [/The new version serves/, (before) => current() !== before && current() !== undefined],
     [/it goes on with what exists/, () => true],
     [/The Worker is deployed\.|The service is deployed/, () => current() !== undefined],

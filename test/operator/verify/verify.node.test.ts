@@ -152,22 +152,34 @@ describe("npm run verify on a local store", () => {
     expect(outcome.stdout).toContain("1 broken");
   });
 
-  it("revokes its key and removes its order after SIGINT, even after two", async () => {
-    const others = process.listeners("SIGINT");
-    const wait: Clock["wait"] = async (_, aborted) => {
-      // Calls only the command's own listeners. A real SIGINT would also reach Miniflare, which runs
-      // in this process and would end the process.
-      const own = process.listeners("SIGINT").filter((listener) => !others.includes(listener));
-      for (const interrupt of [...own, ...own]) interrupt("SIGINT");
-      aborted.throwIfAborted();
-    };
-    const { status, stderr } = await verifyLocal(["--write"], { clock: { ...clock, wait } });
-    expect(status).toBe(1);
-    expect(stderr).toContain("error: ended by SIGINT before everything was verified\n");
-    expect(await keyStates()).toEqual(["revoked", "revoked", "revoked"]);
-    expect((await exportOrders()).trimEnd().split("\n")).toHaveLength(3);
-    expect(process.listeners("SIGINT")).toEqual(others);
-  });
+  it.each(["while it waits", "during a request"])(
+    "revokes its key and removes its order after SIGINT, even after two: %s",
+    async (moment) => {
+      const others = process.listeners("SIGINT");
+      const interrupt = () => {
+        // Calls only the command's own listeners. A real SIGINT would also reach Miniflare, which runs
+        // in this process and would end the process.
+        const own = process.listeners("SIGINT").filter((listener) => !others.includes(listener));
+        for (const listener of [...own, ...own]) listener("SIGINT");
+      };
+      const wait: Clock["wait"] = async (_, aborted) => {
+        interrupt();
+        aborted.throwIfAborted();
+      };
+      const send: Send = (address, init) => {
+        if (moment === "during a request" && init.method === "DELETE") interrupt();
+        return sendToService(address, init);
+      };
+      const surroundings = { clock: { ...clock, wait }, send };
+      const { status, stdout, stderr } = await verifyLocal(["--write"], surroundings);
+      expect(status).toBe(1);
+      expect(stderr).toContain("error: ended by SIGINT before everything was verified\n");
+      expect(stdout).not.toContain("✘");
+      expect(new Set(await keyStates())).toEqual(new Set(["revoked"]));
+      expect((await exportOrders()).trimEnd().split("\n")).toHaveLength(3);
+      expect(process.listeners("SIGINT")).toEqual(others);
+    },
+  );
 
   it("finds the port of the service in its store, and makes no key if nothing answers", async () => {
     const { port } = new URL(url);
