@@ -45,7 +45,7 @@ export interface ClientOptions {
   readonly retries?: number;
   /**
    * The longest time in milliseconds from the start of a call to a retry. Default 120,000. The call
-   * fails at once if the next retry would be later. Paced calls ignore this option.
+   * fails at once if the next retry would be later. `pacing` and `cancelOrders` disable this limit.
    */
   readonly maxElapsedMs?: number;
   /**

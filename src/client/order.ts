@@ -32,7 +32,7 @@ export function isOrder(value: unknown): value is Order {
   });
 }
 
-/** Converts an id. Throws a RangeError if it is no int64 or is a `number` that may be rounded. */
+/** Converts an id to a bigint. Throws a RangeError for a non-int64 or an unsafe `number`. */
 export function toOrderId(id: OrderId): bigint {
   const text = String(id);
   const isExact = typeof id !== "number" || Number.isSafeInteger(id);

@@ -20,7 +20,7 @@ type Announcement = Omit<Limits, "answeredAt">;
 interface Forecast {
   /** The wait in milliseconds until the rate limits admit the last of the requests. */
   readonly waitMs: number;
-  /** The number of requests that are admitted only after this wait. */
+  /** The number of requests that the rate limits admit only after `waitMs`. */
   readonly lastRequests: number;
 }
 
@@ -68,7 +68,7 @@ export class Pacer {
     for (const window of windows) this.#learn(window, nowMs);
   }
 
-  /** Forecasts the earliest time at which the rate limits admit `requests` more requests. */
+  /** Forecasts how long the last of `requests` more requests waits for the rate limits. */
   forecast(requests: number, nowMs: number): Forecast {
     const heldMs = Math.max(0, this.#heldUntilMs - nowMs);
     let slowest: Forecast = { waitMs: heldMs, lastRequests: requests };

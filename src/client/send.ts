@@ -92,7 +92,7 @@ export class Answer implements AnswerDetails {
     );
   }
 
-  /** Stops listening to the caller's signal, and cancels the request if its body is not read. */
+  /** Stops listening to the caller's signal. Cancels the request unless the body was fully read. */
   abort(): void {
     this.#deadline.abort();
   }

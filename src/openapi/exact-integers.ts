@@ -3,8 +3,8 @@ export const ROUNDING_WARNING =
   "`JSON.parse` rounds integers above 2^53, without an error. The ids `9007199254740993` and `9007199254740992` become one number, so cancelling one order can cancel the other.";
 
 /**
- * Lines of code that parse the response body `text` into `orders` without rounding integers, each
- * with a note in Markdown. The tests run them in JavaScript, TypeScript and Python.
+ * Code in several languages that parses the response body `text` into `orders` without rounding
+ * integers. `note` is Markdown. The tests run the code in JavaScript, TypeScript and Python.
  */
 export const EXACT_READERS = [
   {

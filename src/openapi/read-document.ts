@@ -40,7 +40,7 @@ interface Header {
 /** A parameter of a request, or a field of a body. */
 export interface Field extends Header {
   readonly name: string;
-  /** The place of a parameter, `path` or `header`. */
+  /** The place of a parameter, `path` or `header`; absent for a field of a body. */
   readonly in?: string;
 }
 
@@ -58,7 +58,7 @@ export interface Content {
 
 type Methods = Readonly<Record<string, Operation>>;
 
-/** Returns a parsed OpenAPI document with the target of each `$ref` in its place. */
+/** Returns a parsed OpenAPI document with each `$ref` replaced by its target. */
 export function readDocument(parsed: unknown): ReadDocument {
   const { paths, ...document } = withoutRefs(parsed, parsed) as ReadDocument & {
     readonly paths: Readonly<Record<string, Methods & { readonly parameters?: Field[] }>>;

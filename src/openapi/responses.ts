@@ -111,7 +111,7 @@ function errorResponse(answer: ErrorAnswer) {
   };
 }
 
-/** Returns references to the error responses `names`, by HTTP status. */
+/** Returns references to the error responses with these names, by HTTP status. */
 export function responseRefs(
   ...names: (keyof typeof ERROR_ANSWERS)[]
 ): Record<string, { $ref: string }> {

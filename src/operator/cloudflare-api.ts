@@ -21,13 +21,13 @@ interface Call {
 /** Thrown if there is neither a login of wrangler nor a token. */
 export class NotLoggedInError extends Error {}
 
-/** Thrown if Cloudflare's API refuses a call or does not respond. */
+/** Thrown if Cloudflare's API refuses a call or sends no usable response. */
 export class CloudflareError extends Error {
   /** Cloudflare's messages, error codes and HTTP status, or why there is no usable response. */
   readonly reason: string;
   /** The error codes in Cloudflare's response; empty if Cloudflare did not respond. */
   readonly codes: readonly number[];
-  /** True if Cloudflare refused the call, so the call changed nothing. */
+  /** True for a 4xx except 408 and 429: the call changed nothing, and a retry would fail too. */
   readonly isRefusal: boolean;
 
   constructor(

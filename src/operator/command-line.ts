@@ -62,7 +62,7 @@ class CommandLine extends Command {
     const parsed = super.parseOptions(args);
     const { unknown } = parsed;
     const isHelp = unknown.some((option) => option === "-h" || option === "--help");
-    // A command with subcommands passes its options on to a subcommand.
+    // A command with subcommands passes unknown options on to a subcommand, which checks them.
     if (isHelp || this.commands.length > 0) return parsed;
     const [option] = unknown;
     if (option !== undefined) {
@@ -146,12 +146,12 @@ function refuseSecrets(args: readonly string[]): void {
 
 /**
  * Refuses options that npm has kept for itself, because the operator typed them before `--`. npm
- * turns such an option into an environment variable. A value without `=` becomes an argument. npm
- * has `--expires`, `--location` and `--key` of its own, and leaves no trace of them.
+ * turns each option into an environment variable. A value after a space becomes an argument. Cannot
+ * detect `--expires`, `--location` and `--key`, because npm has options with these names.
  */
 function refuseKeptByNpm(program: Command, args: readonly string[]): void {
   if (args.includes("-h") || args.includes("--help")) return;
-  // The words before the first option. npm may have taken options from among them.
+  // The words before the first option that npm has not removed.
   const end = args.findIndex((word) => word.startsWith("-"));
   const typed = end === -1 ? args : args.slice(0, end);
   const { commands } = program;
@@ -168,7 +168,7 @@ function refuseKeptByNpm(program: Command, args: readonly string[]): void {
   if (kept.length === 0) return;
   const after = typed.slice(at + 1);
   const before = typed.slice(0, Math.max(at, 0));
-  // Words before the command are values, and so are all words if the command takes no arguments.
+  // A word is an option's value if it precedes the command, or if the command takes no arguments.
   const values = before.length === 0 && command.registeredArguments.length === 0 ? after : before;
   const lacking = kept.filter(({ option, value }) => option.required && value === "true");
   const isCertain = lacking.length === 1 && values.length === 1;
@@ -188,7 +188,7 @@ function refuseKeptByNpm(program: Command, args: readonly string[]): void {
   );
 }
 
-/** Returns the value of an option that npm has kept: `"true"` if the option has no value. */
+/** Returns the text after `=` of an option that npm has kept, or `"true"` if there is no `=`. */
 function npmSetting(long: string): string | undefined {
   const setting = (name: string) => process.env[`npm_config_${name}`];
   const letters = Object.entries(NPM_LETTERS[long] ?? {});
@@ -258,8 +258,8 @@ export function errorMessage(error: unknown): string {
 }
 
 function reportWriteError(error: NodeJS.ErrnoException): void {
-  // The command goes on if nobody reads its output, as in `npm run deploy | head -1`. If the source
-  // of a pipeline fails, its error reaches stdout too, and the command reports it.
+  // The command goes on if nobody reads its output, as in `npm run deploy | head -1`. If `pipeline`
+  // fails to read its source, stdout emits the error too, but the command already reports it.
   if (error.code === "EPIPE" || error.syscall !== "write") return;
   process.stderr.write(`error: the output could not be written: ${error.message}\n`);
   process.on("exit", () => (process.exitCode = FAILURE_STATUS));

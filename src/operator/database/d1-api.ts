@@ -132,7 +132,7 @@ export async function retrying<T>(
   }
 }
 
-/** Describes a failure and what to do next for the operator. */
+/** Returns an error that tells the operator what failed and, if known, what to do next. */
 export function describeFailure(error: Error, target: RemoteTarget, change: Change): Error {
   const reason = error instanceof CloudflareError ? error.reason : error.message;
   const failure = (advice: string) =>

@@ -31,7 +31,7 @@ export function databaseFile(folder: string, name: DatabaseName): string {
   return fileOfBinding(folder, BINDINGS[name]);
 }
 
-/** The file is named after the id of the Durable Object in which wrangler keeps the database. */
+/** Returns the path of a database's file, which wrangler names after a Durable Object's id. */
 function fileOfBinding(folder: string, binding: string): string {
   const key = createHash("sha256").update(DATABASE_CLASS).digest();
   const half = (data: string | Buffer) =>

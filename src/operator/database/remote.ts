@@ -78,8 +78,8 @@ async function importFile(target: RemoteTarget, sql: string): Promise<void> {
 }
 
 /**
- * Applies each pending migration of a deployed database in one transaction. Then checks that the
- * migration is recorded, because Cloudflare's response can be lost.
+ * Applies the pending migrations of a deployed database, each in its own transaction. After each
+ * migration, checks that it is recorded, because Cloudflare's response can be lost.
  *
  * @throws an Error for the operator if a migration is not recorded afterwards.
  */

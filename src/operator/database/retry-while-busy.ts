@@ -9,7 +9,7 @@ const BUSY = /SQLITE_BUSY|database is locked|internal error; reference/;
  * Retries `work` for up to 30 seconds while another process locks the local database. A retry is
  * safe, because SQLite checks the lock before it changes anything.
  *
- * @throws every other error of `work`; an Error for the operator if the lock lasts longer.
+ * @throws an Error for the operator if the lock lasts longer; other errors of `work` unchanged.
  */
 export async function retryWhileBusy<T>(work: () => Promise<T>): Promise<T> {
   try {

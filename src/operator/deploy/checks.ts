@@ -138,7 +138,7 @@ export async function checkLiveWorker(
   }
 }
 
-/** Throws if an existing orders database is not replicated. Returns how to end the replication. */
+/** Throws if the orders database exists unreplicated. Returns advice on ending the replication. */
 export async function checkReplication(
   api: CloudflareApi,
   { databases: { orders } }: Settings,

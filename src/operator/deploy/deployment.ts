@@ -60,7 +60,7 @@ export async function deploy(options: DeployOptions, signal: AbortSignal): Promi
       throw error;
     }),
   );
-  // Without a login, a dry run only prints the titles of the steps.
+  // The cast is safe: without a login, a dry run only prints titles and never uses `api`.
   const api = login as CloudflareApi;
   const label = await labelCommit();
   let replication: string | undefined;
@@ -242,7 +242,7 @@ function planNextVersion(rollOut: RollOut): Plan {
       run: () => divide({ [version]: 100 }, message),
       ifItFails: goBack,
     },
-    // Repeats the trial, because Durable Objects run a version only once it receives all traffic.
+    // Repeats the trial, because Durable Objects run a version only after it gets all traffic.
     {
       title: "Try the new version with all traffic",
       run: async () => {

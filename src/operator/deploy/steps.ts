@@ -13,7 +13,7 @@ export interface DeployOptions {
   /** A hostname that becomes an address of the service. */
   readonly domain?: string;
   readonly dryRun: boolean;
-  /** True skips the checks of types, commits and staging. */
+  /** If true, skips the checks of types, uncommitted changes and staging. */
   readonly skipChecks: boolean;
   /** How long to wait until a new version or address responds, in seconds. */
   readonly patience: number;

@@ -22,7 +22,7 @@ export async function tryVersion(
   hasTraffic: boolean,
 ): Promise<void> {
   const overrides = { "Cloudflare-Workers-Version-Overrides": `${worker}="${version}"` };
-  // If the version has traffic, omits the header that selects it, to test ordinary requests.
+  // With traffic, omits the header that selects a version: ordinary requests must reach this one.
   const healthHeaders = { "X-Version": version, ...(!hasTraffic && overrides) };
   const expectHealthy = () => expectHealthyVersion(address, version, healthHeaders);
   const isProduction = env === "production";
@@ -60,7 +60,7 @@ export async function tryVersion(
   throw new Error(`${address} breaks its promises:\n${broken.join("\n")}`);
 }
 
-/** Throws unless this version returns 200. Cloudflare may ignore the header that selects it. */
+/** Throws unless this version returns 200: Cloudflare may send the request to another version. */
 async function expectHealthyVersion(
   address: string,
   version: string,

@@ -18,7 +18,7 @@ export interface LiveVersion {
   readonly commit: string | undefined;
   /** True if the trial requests of `npm run deploy` succeeded after the version got all traffic. */
   readonly hasPassedTrial: boolean;
-  /** The ids of the databases that the version uses, by the names of their bindings. */
+  /** The ids of the databases that the version uses, if known, by the names of their bindings. */
   readonly databases: ReadonlyMap<string, string | undefined>;
 }
 

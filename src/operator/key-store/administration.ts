@@ -5,7 +5,7 @@ import type { KeyDetails } from "./key-details.ts";
 import { generateKeyId, generateSecret } from "./secret.ts";
 
 const VERIFICATION = "Verification";
-/** The lifetime of the key of `npm run verify`, which takes two minutes. */
+/** The lifetime of the key of `npm run verify`, which takes up to two minutes. */
 const VERIFICATION_MS = 10 * 60_000;
 
 export interface NewKeySettings {
@@ -14,11 +14,11 @@ export interface NewKeySettings {
   /** The key's own limits on the Enterprise plan; `null` on every other plan. */
   readonly limits: Limits | null;
   readonly expiresAt: Date | null;
-  /** Where to create the key's Durable Object. Cannot be changed later. */
+  /** The region of the key's Durable Object, which never moves; `null`: near its first use. */
   readonly locationHint?: LocationHint | null;
 }
 
-/** A key and its new secret, which is stored nowhere (docs/api.md, Authentication). */
+/** A key's record and, as `key`, its new secret, never stored (docs/api.md, Authentication). */
 export interface CreatedKey {
   readonly key: string;
   readonly record: KeyDetails;
@@ -45,7 +45,7 @@ export function createApiKey(settings: NewKeySettings, now: Date): CreatedKey {
   return { key, record };
 }
 
-/** Returns the key with a new secret. Former secrets end at `formerEndsAt` at the latest. */
+/** Returns the key with a new secret. Earlier secrets expire at `formerEndsAt` at the latest. */
 export function rotateApiKey(current: KeyDetails, formerEndsAt: Date, now: Date): CreatedKey {
   const { key, ...hashed } = newSecret();
   const earlierEnds = current.formerKeyEnds
@@ -60,7 +60,7 @@ function newSecret() {
   return { key, hash: hashSecret(key), lastFour: key.slice(-4) };
 }
 
-/** Returns the key as revoked. A revoked key keeps the time of its revocation. */
+/** Returns the key as revoked. A key that is already revoked keeps its time of revocation. */
 export function revokeApiKey(current: KeyDetails, now: Date): KeyDetails {
   return { ...current, revokedAt: current.revokedAt ?? now };
 }
