@@ -11,7 +11,7 @@ export interface Settings {
   readonly worker: string;
   readonly databases: Readonly<Record<DatabaseName, string>>;
   readonly vars: Readonly<Record<string, unknown>>;
-  /** True if a route has `custom_domain`: wrangler would take its hostname from another Worker. */
+  /** True if a route has `custom_domain`, with which wrangler takes over hostnames in use. */
   readonly hasCustomDomain: boolean;
   /** The tag of the last migration of Durable Object classes. */
   readonly migrationTag: string | undefined;

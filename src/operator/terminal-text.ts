@@ -162,8 +162,8 @@ function paint({ isAlarm }: Marked, text: string): string {
 
 /**
  * Wraps a text to the width of the terminal. Joins adjacent lines without an indentation first.
- * Wraps each indented line alone, and aligns its overflow with the line's last column of text. Adds
- * a backslash before each line break in a shell command.
+ * Wraps each indented line alone; in a table, aligns the new lines with the last column. Adds a
+ * backslash before each line break in a shell command.
  */
 export function wrapText(text: string): string {
   const width = terminalWidth();

@@ -12,7 +12,7 @@ export interface Operation {
   readonly at: Date;
 }
 
-/** The fields of a key that a change replaced, with their old and new values. */
+/** The old and new value of each changed field of a key. A field without a value is `null`. */
 export type KeyChangeDetails = Readonly<
   Record<string, { readonly from: string | number | null; readonly to: string | number | null }>
 >;
@@ -40,8 +40,8 @@ export function creation(key: KeyDetails, actor: string): Sql[] {
 }
 
 /**
- * Returns the statements that replace the key `before` by `after` and record the change. If the key
- * has changed since `before`, their transaction fails with an error that `isOvertaken` recognizes.
+ * Returns the statements that change a key and record the change. If the stored key has another
+ * revision than `before`, their transaction fails with an error that `isOvertaken` recognizes.
  *
  * @param after has the next revision, by which limiters recognize the newer key.
  */
@@ -73,8 +73,8 @@ export function isOvertaken(error: Error): boolean {
   return error.message.includes("NOT NULL constraint failed: key_changes.key_id");
 }
 
-// Stores the hash and the expiry of the replaced secret. Older secrets with a later expiry get the
-// same expiry. Deletes the hashes of expired secrets.
+// Stores the hash and the expiry of the replaced secret. Makes older secrets expire no later than
+// this secret. Deletes the hashes of expired secrets.
 function formerHashes(
   { id: keyId, hash, lastFour }: KeyDetails,
   { formerKeyEnds }: KeyDetails,
@@ -91,7 +91,7 @@ function formerHashes(
   ];
 }
 
-/** Returns the recorded fields that differ between two keys; for a new key, all set fields. */
+/** Returns the recorded fields where two states of a key differ; for a new key, all set fields. */
 export function differences(before: KeyDetails | undefined, after: KeyDetails): KeyChangeDetails {
   const former = before && toSettingsJson(before);
   const current = toSettingsJson(after);

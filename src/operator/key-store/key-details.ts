@@ -16,7 +16,7 @@ export type Database = Pick<StoreDatabase, "all">;
 
 /** A key as the operator sees it: with its rotations and its ban. */
 export interface KeyDetails extends ApiKey {
-  /** The last four characters of the secret; `null` if the secret is older than this field. */
+  /** The last four characters of the secret; `null` if it was made before this field existed. */
   readonly lastFour: string | null;
   /** The times at which former secrets become or became invalid, in ascending order. */
   readonly formerKeyEnds: readonly Date[];
@@ -138,7 +138,7 @@ export function toSettingsJson(key: KeyDetails) {
     expiresAt: toIso(expiresAt),
     locationHint,
     revokedAt: toIso(revokedAt),
-    /** When the secret before the last rotation becomes or became invalid. */
+    /** The time at which the last replaced secret becomes or became invalid; `null` if none. */
     formerKeyEndsAt: toIso(formerKeyEnds.at(-1)),
   };
 }

@@ -78,7 +78,7 @@ export function defineShow(command: Command): void {
     .action(show);
 }
 
-/** Adds the options and the action of `keys find`, which finds a key by its secret or ending. */
+/** Adds the options and the action of `keys find`, which finds a key by a secret or its end. */
 export function defineFind(command: Command): void {
   command
     .description("show the id and name of a key that is read from standard input")

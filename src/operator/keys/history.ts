@@ -41,7 +41,7 @@ interface Ban {
   readonly keyId: string;
   /** `null` if the key no longer exists. */
   readonly name: string | null;
-  /** The number of consecutive bans of the key, including this ban. */
+  /** The number of this ban in a series of consecutive bans of the key, from 1. */
   readonly number: number;
   readonly beganAt: Date;
   readonly until: Date;

@@ -3,7 +3,7 @@ import { onSameStore, printData, printJson } from "../command-line.ts";
 import { type KeyDetails, keyStateOrBan, toKeyJson } from "../key-store/key-details.ts";
 import { formatTable, formatTime, formatUpright, type Row } from "../terminal-text.ts";
 
-/** The columns that tables omit in a narrow terminal, the most important one first. */
+/** The columns that a narrow terminal may leave out, the most important column first. */
 const OPTIONAL_COLUMNS = [
   "banned until",
   "expires",

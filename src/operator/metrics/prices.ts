@@ -30,9 +30,9 @@ const viewerSchema = z.object({ accounts: z.tuple([accountSchema]) });
 const answerSchema = z.object({ data: z.object({ viewer: viewerSchema }) });
 
 /**
- * The price of each item on the Workers Paid plan, as of 2026-11-22: `dollars` for each `per` units
- * beyond the `included` units of a month. Sources: the pages about the pricing of Workers, Durable
- * Objects, D1, Analytics Engine and Workers Logs on developers.cloudflare.com.
+ * The prices of the Workers Paid plan on 2026-11-22. A month includes `included` units of an item;
+ * `dollars` is the price of `per` further units. Sources: the pages about the pricing of Workers,
+ * Durable Objects, D1, Analytics Engine and Workers Logs on developers.cloudflare.com.
  */
 export const PRICES = {
   requests: million("Worker requests", 0.3, 10e6),

@@ -39,8 +39,8 @@ const { keyId, route, method, code, plan, window, region, degraded, servedBy } =
 const { status, durationMs, limit, remaining, represents } = COLUMNS;
 
 /**
- * The number of requests that a row represents. Cloudflare samples rows. The service may write one
- * row for several requests without a valid key; `represents` is their number, or 0 in older rows.
+ * The number of requests that a row represents. Cloudflare keeps 1 of `_sample_interval` rows. Each
+ * row is written for `represents` requests. Rows from before that column have 0 in it.
  */
 const WEIGHT = `_sample_interval * if(${represents} > 1, ${represents}, 1)`;
 

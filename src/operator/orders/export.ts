@@ -129,8 +129,8 @@ interface Page {
 }
 
 /**
- * Reads all orders in ascending id, as newline-delimited JSON, with a query for each page. The pages
- * are a consistent snapshot if all of them have the same version of the list of orders.
+ * Reads all orders in ascending id, as newline-delimited JSON, with a query for each page.
+ * Pages with the same version of the list of orders are a consistent snapshot.
  */
 export async function* exportPages(database: StoreDatabase): AsyncGenerator<Page> {
   let firstId = INT64_MIN;

@@ -15,7 +15,7 @@ import {
 } from "./staging.ts";
 
 interface ImportOptions {
-  /** True fails if the store has no part of this import. False also reuses the stored parts. */
+  /** True fails if the store has no part of this import. Stored parts are always reused. */
   readonly resume?: boolean;
   /** Ends the import, unless the database has begun to write to the table `orders`. */
   readonly signal?: AbortSignal;
@@ -82,8 +82,8 @@ export async function importOrders(
     await place(database, staged, orders.count()).catch(async (error: unknown) => {
       throw (await explainFailure(database, staged)) ?? error;
     });
-    // The transaction deletes the parts. If some are left, another import of the same file has stored
-    // them since, or Cloudflare reported success without running the transaction.
+    // The transaction deletes the parts. If parts are left, another import of the same file has
+    // stored them since, or Cloudflare reported success without running the transaction.
     const left = await readStoredParts(database, importId);
     const missing = left.size === 0 ? null : await compareParts(database, staged);
     if (missing !== null && missing.new + missing.replaced + missing.shipped > 0) {

@@ -14,10 +14,10 @@ export interface Comparison {
   readonly unchanged: number;
 }
 
-/** The comparison of some parts. `line` is the first that would make a shipped order pending. */
+/** The comparison of parts. `line` is the first that makes a shipped order pending, or `null`. */
 interface ComparedPart extends Omit<Comparison, "replaced"> {
   readonly line: number | null;
-  /** The id of the order in `line`, in decimal. */
+  /** The id of the order in `line`, in decimal; meaningless if `line` is `null`. */
   readonly id: string;
   readonly total: number;
 }
@@ -110,7 +110,7 @@ export async function place(
   );
   const isBulk = orderCount >= (store?.count ?? 0) * BULK_SHARE;
   const placing = [...ranges(staged)].flatMap((range) => [
-    // For a bulk change, first records whether any order differs. If not, the segments stay.
+    // For a bulk change, records whether any order differs. If none does, no segment is rebuilt.
     sql`
       UPDATE order_bulk_change SET changed = 1
       WHERE changed = 0 AND EXISTS (
@@ -177,8 +177,8 @@ function requireParts({ importId, partCount }: StagedImport): Sql {
 
 /**
  * Statements that replace all segments and the version of the list, if an order has changed. One of
- * them reads all orders, in about a second for 10 million. D1 allows a statement 30 seconds, and a
- * database 10 GB, which are about 100 million orders.
+ * them reads all orders, in about a second for 10 million. A full database of 10 GB holds 100
+ * million, so this statement stays below D1's limit of 30 seconds.
  */
 function rebuildSegments(): Sql[] {
   const { segmentOrders } = IMPORT_SIZES;

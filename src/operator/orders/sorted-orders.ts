@@ -4,7 +4,7 @@ import type { SourceElement } from "./source.ts";
 
 const CACHE_KILOBYTES = 32_000;
 
-/** The orders of an import in ascending id, in a temporary file. Keeps the last order of each id. */
+/** The orders of an import, sorted by id, in a temporary file. Keeps the last order of each id. */
 export class SortedOrders {
   /** Whether the numbers passed to `add` count lines or array elements. */
   kind: SourceElement["kind"] = "line";
@@ -42,7 +42,7 @@ export class SortedOrders {
   }
 }
 
-/** Writes an order as a JSON array. Does not use `JSON.stringify`, because it refuses bigints. */
+/** Writes an order as a JSON array. Does not use `JSON.stringify`, which refuses bigints. */
 function encode(line: number, order: OrderRecord): string {
   const { id, petId = null, quantity = null, shipDate, complete, status } = order;
   const date = shipDate === undefined ? null : `"${shipDate}"`;

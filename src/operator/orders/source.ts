@@ -74,7 +74,7 @@ export async function* readElements(
   yield splitter.end();
 }
 
-/** Splits a text that arrives in pieces into lines or array elements, which may be invalid JSON. */
+/** Splits chunks of text into lines or array elements. These may be invalid JSON. */
 class Splitter {
   #kind: SourceElement["kind"] | undefined;
   /** The number of the current line or array element. Counts blank lines. */

@@ -12,7 +12,7 @@ export const IMPORT_SIZES = {
   partCharacters: 1_900_000,
   /** The number of parts per statement: about 40,000 orders. D1 allows a statement 30 seconds. */
   partsPerStatement: 2,
-  /** The orders per rebuilt segment. A trigger splits segments of more than 1.5 times as many. */
+  /** The orders per rebuilt segment. A trigger splits a segment above 1.5 times this number. */
   segmentOrders: 8_192,
 };
 
@@ -72,7 +72,7 @@ export async function discardParts(database: StoreDatabase, importId: string): P
   await database.all(sql`DELETE FROM order_import_parts WHERE import_id = ${importId}`);
 }
 
-/** Divides the orders of an import into parts: JSON arrays of `count` orders. */
+/** Divides the orders of an import into parts. `lines` is a JSON array of `count` orders. */
 export function* divide(
   orders: SortedOrders,
 ): Generator<{ readonly count: number; readonly lines: string }> {

@@ -32,7 +32,7 @@ function configureWrangler(): void {
   });
 }
 
-/** Starts the service, which runs until this process exits. Throws an Error if the start fails. */
+/** Starts the service, which runs until this process exits. @throws if the start fails. */
 export async function startDevServer({ port, store, log }: DevServerOptions): Promise<void> {
   configureWrangler();
   const { unstable_DevEnv: DevEnv } = await import("wrangler");
@@ -76,7 +76,7 @@ export async function startDevServer({ port, store, log }: DevServerOptions): Pr
   }
 }
 
-/** Runs the Worker's cron trigger. Throws if the trigger fails; the Worker logs the cause. */
+/** Runs the Worker's cron trigger. @throws if the trigger fails; the Worker logs the cause. */
 export async function runCron(port: number): Promise<void> {
   const { ok, status } = await fetch(`http://127.0.0.1:${port}/cdn-cgi/local/scheduled`, {
     signal: AbortSignal.timeout(CRON_TIMEOUT_MS),
@@ -91,7 +91,7 @@ function printLine({ level, message }: LogLine, log: boolean): void {
   }
 }
 
-/** Returns the first error, without prefixes such as `service core:user:`. */
+/** Returns the first logged line, else the error, without a prefix such as `service core:user:`. */
 function describeFailure(failure: unknown, lines: readonly LogLine[]): string {
   const { message, cause } = failure as { readonly message?: string; readonly cause?: Error };
   const texts = [...lines.map((line) => line.message), message ?? cause?.message ?? ""];

@@ -12,7 +12,7 @@ export function portBeside(port: number): string {
 /**
  * Waits up to a second until a port is free, because an earlier service may still be ending.
  *
- * @throws an Error for the operator if the port stays in use. Recommends the command `otherPort`.
+ * @throws an Error for the operator if the port stays in use. It proposes the command `otherPort`.
  */
 export async function requireFreePort(port: number, otherPort: string): Promise<void> {
   const listen = async (): Promise<void> => {

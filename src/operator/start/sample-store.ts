@@ -32,8 +32,8 @@ export interface DemoKey {
 }
 
 /**
- * Migrates the store. Unless `empty`, adds sample orders and demo keys to a new store. If this is
- * interrupted, the next start adds them. Returns the new demo keys.
+ * Migrates the store. Unless `empty`, adds sample orders and demo keys to a new store. If the start
+ * is interrupted, the next start adds what is missing. Returns the new demo keys.
  */
 export async function prepareStore(store: string, empty: boolean): Promise<DemoKey[]> {
   const unfinished = join(store, "unfinished");

@@ -16,9 +16,9 @@ interface Holder {
 }
 
 /**
- * Locks a store until this process ends, and first makes its folder if that is missing. Two services
- * on one store would admit too many requests. The lock is SQLite's lock on an empty file, which the
- * operating system releases even if the process is killed.
+ * Locks a store until this process ends, because two services on one store would admit too many
+ * requests. Makes the store's folder if it is missing. The lock is SQLite's lock on an empty file,
+ * which the operating system releases even if the process is killed.
  *
  * @throws an Error for the operator if a service runs on the store. The message names its process.
  */

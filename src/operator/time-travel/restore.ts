@@ -21,7 +21,7 @@ import { type KeyDetails, listApiKeys } from "../key-store/key-details.ts";
 const ALL_KEYS = "*";
 
 interface RestoreReport extends Restoration {
-  /** Missing for the orders database; `null` if there was no table of keys before the restoration. */
+  /** Missing for the orders database; `null` if a table was missing before the restoration. */
   readonly keys?: KeyDifferences | null;
 }
 
@@ -29,7 +29,7 @@ interface RestoreReport extends Restoration {
 interface KeyDifferences extends Readonly<
   Record<"revived" | "rotatedBack" | "lost" | "back", readonly string[]>
 > {
-  /** Every key that differs, lost keys included, with the fields that differ. */
+  /** Every key that differs, including lost and brought-back keys, with the fields that differ. */
   readonly changed: readonly { readonly id: string; readonly details: KeyChangeDetails }[];
 }
 
@@ -40,8 +40,8 @@ export async function bookmarkOf(target: RemoteTarget, at?: Date): Promise<strin
 
 /**
  * Prints the command that returns to the present state, then restores a database to the state of a
- * bookmark. For the keys database, makes the limiters use the restored keys, because Time Travel does
- * not restore Durable Objects.
+ * bookmark. For the keys database, makes the limiters use the restored keys, because Time Travel
+ * does not restore Durable Objects.
  *
  * @param signal ends the command only if the restoration has not begun.
  * @throws an Error for the operator. Its message says whether the database is restored, if known.
@@ -154,8 +154,8 @@ async function settleRestoredKeys(
   const bookmark = { from: restoration.previousBookmark, to: restoration.bookmark };
   const records = [{ id: ALL_KEYS, details: { bookmark } }, ...(keys?.changed ?? [])];
   const wereReset = former?.filter(({ resets }) => resets > 0) ?? [];
-  // Other changes of a key add 1 to its revision, so the Unix time exceeds all revisions. But an
-  // earlier restoration on a machine whose clock was ahead may have set a larger revision.
+  // Other changes of a key add 1 to its revision, so the Unix time usually exceeds all revisions.
+  // But an earlier restoration on a machine whose clock was ahead may have set a larger revision.
   const revision = (former ?? []).reduce(
     (largest, key) => Math.max(largest, key.revision + 1),
     at.getTime(),

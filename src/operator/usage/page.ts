@@ -196,7 +196,7 @@ function windows({ limits }: KeyReport, days: readonly DayFigures[]): Html[] {
   return [section("minute", "peakMinute", "perMinute"), section("day", "peakDay", "perDay")];
 }
 
-/** Returns a plot of the days and the same figures as a table. The text `none` replaces both. */
+/** Returns a plot of the days and a table of the same figures. If set, `none` replaces both. */
 function byDay(
   title: string,
   note: string,
@@ -256,7 +256,7 @@ function panel(title: string, note: string, content: Html): Html {
   </section>`;
 }
 
-/** Formats the share of refused requests in all requests, such as `0.5 %`. */
+/** Formats the share of refused requests in all requests, such as `0.5 %`; `null` if unknown. */
 function percentRefused({ admitted, refused }: UsageTotals): string | null {
   if (refused === null) return null;
   const share = (refused / Math.max(1, (admitted ?? 0) + refused)) * 100;

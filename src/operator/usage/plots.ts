@@ -26,7 +26,7 @@ const longDay = new Intl.DateTimeFormat("en", { dateStyle: "full", timeZone: "UT
 const shortDay = new Intl.DateTimeFormat("en", { month: "short", day: "numeric", timeZone: "UTC" });
 const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
 
-/** Draws the columns that have a colour as a stacked bar for each day. A tooltip has all figures. */
+/** Draws a stacked bar of the coloured columns for each day, and a tooltip with all figures. */
 export function dayPlot(
   title: string,
   days: readonly DayFigures[],

@@ -33,9 +33,9 @@ export type UsageTotals = Readonly<Record<(typeof COUNTS)[number], number | null
 /** The usage of one key, with its totals over all days of the report. */
 export interface KeyReport extends Pick<ApiKey, "id" | "name" | "plan">, UsageTotals {
   readonly limits: Limits;
-  /** The largest share of its limit that a minute window used, from 0 to 1; `null`: no report. */
+  /** The largest share of the minute limit that a window used, from 0 to 1; `null`: no report. */
   readonly minutePeak: number | null;
-  /** The largest share of its limit that a day window used, from 0 to 1; `null`: no report. */
+  /** The largest share of the day limit that a window used, from 0 to 1; `null`: no report. */
   readonly dayPeak: number | null;
   /** The time of the last report; `null` if the key reported nothing. */
   readonly reportedAt: Date | null;
@@ -46,7 +46,7 @@ export interface KeyReport extends Pick<ApiKey, "id" | "name" | "plan">, UsageTo
   readonly bansByDay: ReadonlyMap<string, number>;
 }
 
-/** The usage of keys over a range of days in UTC, up to an hour old. Only bans are up to date. */
+/** The usage of keys over a range of days in UTC, up to an hour old. Bans are reported at once. */
 export interface UsageReport {
   /** All days of the range in ascending order, in the form `2026-11-21`. */
   readonly days: readonly string[];
@@ -62,7 +62,7 @@ export interface DayFigures extends UsageTotals {
   /** True if every key has had time to report this day, so that the counts are final. */
   readonly isComplete: boolean;
   readonly reports: readonly (ReportedDay & Pick<ApiKey, "plan">)[];
-  /** The count of a key without a report: 0, or `null` while the first report may still come. */
+  /** A key's count without a report: 0, or `null` while the day's first report may still come. */
   readonly unreported: 0 | null;
 }
 
@@ -77,7 +77,7 @@ export function completeBy(now: Date): Date {
   return new Date(now.getTime() + REPORT_EVERY_MS);
 }
 
-/** Reads the usage of all keys, or of one, on the last `count` days. Throws for an unknown `id`. */
+/** Reads the usage of all keys, or of one, on the last `count` days. @throws if `id` is unknown. */
 export async function readReport(
   database: Database,
   id: string | undefined,
@@ -109,8 +109,8 @@ export async function readUsage(
   id: string | undefined,
   days: readonly string[],
 ): Promise<ReportedDay[]> {
-  // Names each day, so that D1 reads only this key's rows, by their primary keys. The days are one
-  // parameter, because D1 allows at most 100 parameters.
+  // For one key, names each day, so that D1 finds the key's rows by their primary keys.
+  // The days are one parameter, because D1 allows at most 100 parameters.
   const range = sql`SELECT value FROM json_each(${JSON.stringify(days)})`;
   const ofKey = id === undefined ? empty : sql`AND day IN (${range}) AND key_id = ${id}`;
   const rows: ReportedDay[] = [];
@@ -144,7 +144,7 @@ function reportOn(
   now: Date,
 ): KeyReport {
   const { id, name, plan } = key;
-  // Takes the larger count, because both sources can lag: the table of bans and the hourly reports.
+  // Takes the larger count: the table is newer than reports, but a restoration may remove bans.
   const bansByDay = new Map(banDays.map(({ day, bans }) => [day, bans]));
   for (const { day, bans } of days) bansByDay.set(day, Math.max(bans, bansByDay.get(day) ?? 0));
   const bans = [...bansByDay.values()].reduce((sum, ofDay) => sum + ofDay, 0);
@@ -176,7 +176,7 @@ export function totalsOf(counted: readonly UsageTotals[]): UsageTotals {
 }
 
 /**
- * Adds up the usage of keys on each day. If no key has reported a day, the day's counts are `null`
+ * Adds up the usage of keys on each day. If no key has reported a day, unknown counts are `null`
  * until an hour after the day, because reports may still arrive, and then 0.
  */
 export function figuresByDay({ days, keys }: UsageReport, now: Date): DayFigures[] {

@@ -40,7 +40,7 @@ export interface Answer {
   /** The `code` of an error response; `null` if there is none. */
   readonly code: string | null;
   readonly requestId: string;
-  /** The quotas of the minute and day windows; empty for a path outside `/v1`. */
+  /** The quotas of the minute and day windows; empty if the response has no `RateLimit` header. */
   readonly windows: readonly WindowQuota[];
   /** Unix time in milliseconds. */
   readonly receivedMs: number;
@@ -149,8 +149,8 @@ async function receive(
 }
 
 /**
- * Reads at least the first 1,000 orders of a list, and more until an id is larger than `readTo`.
- * Then cancels the response, and adds the missing `]`.
+ * Reads a list until 1,000 orders have arrived and an id is larger than `readTo`. Then cancels the
+ * response, and adds the missing `]`.
  */
 async function readOrders({ body }: Response, readTo = INT64_MIN): Promise<string> {
   let text = "";

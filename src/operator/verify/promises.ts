@@ -281,12 +281,12 @@ async function testListedOrigin(trial: Trial): Promise<void> {
   expectNames(preflight, "Allow-Headers", ["Authorization", "If-None-Match", "X-Request-Id"]);
   const answer = await call(trial, { headers: { Origin: origin } });
   expectAnswer(answer, { ...NO_KEY, headers: { ...NO_KEY.headers, ...allowed } });
-  // Browsers show `Cache-Control` to every script.
+  // Browsers show `Cache-Control` to every script, so the service does not list it.
   const documented = Object.keys(componentHeaders).filter((name) => name !== "Cache-Control");
   expectNames(answer, "Expose-Headers", documented);
 }
 
-/** Expects a header that lists exactly these names, in any order and case. */
+/** Expects the header `Access-Control-<name>` to list exactly `expected`, in any order and case. */
 function expectNames(answer: Answer, name: string, expected: readonly string[]): void {
   const sorted = (names: string) => names.toLowerCase().split(/, */).toSorted().join(", ");
   const header = `Access-Control-${name}`;

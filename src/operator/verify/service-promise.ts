@@ -40,7 +40,7 @@ export function countResults(promises: readonly PromiseResult[]): string {
 export interface Clock {
   /** Unix time in milliseconds. */
   now(): number;
-  /** Throws as soon as `signal` is aborted. */
+  /** @throws as soon as `signal` is aborted. */
   wait(milliseconds: number, signal: AbortSignal): Promise<void>;
 }
 
@@ -55,7 +55,7 @@ export type Send = (url: string, init: RequestInit) => Promise<Response>;
 export interface OwnOrders {
   /** The order that the verification has placed, with its JSON in the list of orders. */
   readonly pending: { readonly id: bigint; readonly json: string };
-  /** A shipped order of the store; `null` if none of the first 1,000 orders has shipped. */
+  /** The id of a shipped order; `null` if none of the first 1,000 orders has shipped. */
   readonly shippedId: bigint | null;
 }
 
@@ -90,7 +90,7 @@ export type Trial = VerifyOptions &
     readonly seen: { list?: Answer; crowd: readonly Answer[] };
   };
 
-/** The preconditions of promises. Each returns why the precondition is not met, or `false`. */
+/** The preconditions of promises. Each returns `false` if it is met, else why it is not met. */
 export const OBSTACLES = {
   key: ({ key }: Trial) => key === undefined && "needs a key",
   limit: ({ isReadOnly, revoke }: Trial) =>
@@ -105,6 +105,6 @@ export const OBSTACLES = {
 export interface ServicePromise {
   readonly title: string;
   readonly needs: readonly (keyof typeof OBSTACLES)[];
-  /** Throws a `BrokenPromise` if the promise is broken, an `Untried` if it cannot be tried. */
+  /** @throws {BrokenPromise} if the promise is broken, and {Untried} if it cannot be tried. */
   readonly test: (trial: Trial) => Promise<void>;
 }
