@@ -40,7 +40,7 @@ export class Bench {
 
   /**
    * Serves a Worker on a new copy of a store. The disposal of the server removes the copy. The
-   * baseline uses copies of today's store, because this store must work with earlier versions too.
+   * baseline too uses copies of today's store, because earlier versions must work with that store.
    */
   async serve(options: ServeOptions = {}): Promise<Server> {
     const { worker = "service", version = "today", orders = 10, vars = {} } = options;

@@ -31,7 +31,7 @@ export async function takeTurns<Name extends string, Figure>(
   return figures;
 }
 
-/** Divides each measurement by the other contestant's measurement in the same round. */
+/** Returns the spread of the ratios of `figures` to `others`, with one ratio for each round. */
 export function ratiosOf(figures: readonly number[], others: readonly number[]): Spread {
   return spreadOf(figures.map((figure, round) => figure / (others[round] ?? Number.NaN)));
 }

@@ -5,7 +5,7 @@ export interface Result {
   readonly what: string;
   readonly service: string;
   readonly peer: string;
-  /** The number to compare with `target`, usually the ratio of the two measurements. */
+  /** Usually the ratio of the two measurements. The target applies to the median. */
   readonly ratio: Spread;
   /** The ratio of processor times, peer to service. Other processes hardly affect this ratio. */
   readonly processorRatio?: Spread;

@@ -110,7 +110,7 @@ test("with pacing, single calls of one client share the limits too", async () =>
   const startMs = performance.now();
   await settled(Promise.all(ids(10).map((id) => client.cancelOrder(id))));
   expect(service.counts).toMatchObject({ admitted: 10, refused: 0 });
-  // The first response about a window wakes all calls that the window admits.
+  // The first response in a window wakes all calls that the window admits, so they run in parallel.
   expect(performance.now() - startMs).toBeLessThan(64_000);
 });
 

@@ -67,7 +67,7 @@ async function generate(): Promise<void> {
   await run(join(commands, program), args, { cwd: FOLDER });
 }
 
-/** Bundles and imports the generated client, for a key. */
+/** Bundles and imports the generated client, which then sends this API key. */
 async function load(key: string): Promise<GeneratedClient> {
   const { outputFiles } = await build({
     entryPoints: [join(FOLDER, "orders.ts")],

@@ -88,7 +88,7 @@ async function provoke({ method, path, status, code, body }: Example): Promise<R
       for (let sent = 0; sent < 200; sent++) {
         const response = await send();
         if ((await response.clone().text()).includes(code)) return response;
-        // Lets the ten seconds pass in which refusals do not count towards a ban.
+        // Refusals count towards a ban only after ten seconds: 40 of these steps.
         if (response.status === 429) advanceClock(250);
       }
       throw new Error(`The service never answers ${code}.`);

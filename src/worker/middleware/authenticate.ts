@@ -28,7 +28,7 @@ const MESSAGES = {
     "This API key was replaced by a newer one. Use that one, or ask the operator of the service for it.",
 } as const;
 
-/** Without a bearer token, `WWW-Authenticate` has no `error` (RFC 6750, section 3.1). */
+/** Reasons without a bearer token: `WWW-Authenticate` has no `error` (RFC 6750, section 3.1). */
 const WITHOUT_TOKEN: ReadonlySet<FailureReason> = new Set(["missing", "other_scheme", "no_token"]);
 
 /**
@@ -90,8 +90,8 @@ const BEARER = /^bearer(?: +(?<token>.*))?$/i;
 const B64_TOKEN = /^[A-Za-z0-9._~+/-]+=*$/;
 
 /**
- * Parses the value of the `Authorization` header (docs/api.md, Authentication). Checks only the form
- * of the secret: the checksum of a remembered key need not be computed.
+ * Parses the value of the `Authorization` header (docs/api.md, Authentication). Checks the form of
+ * the secret but not its checksum, because remembered keys need no such check.
  */
 function parseCredentials(header: string): { readonly secret: string } | FailureReason {
   const value = header.trim();

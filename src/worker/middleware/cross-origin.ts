@@ -29,7 +29,7 @@ export function crossOrigin(origins: ReadonlySet<string>) {
   return createMiddleware<AppEnv>(async function crossOriginMiddleware(c, next) {
     const origin = c.req.header("Origin");
     const isAllowed = origin !== undefined && origins.has(origin);
-    // Without this header, OPTIONS is no preflight (Fetch Standard, section CORS protocol).
+    // Without `Access-Control-Request-Method`, OPTIONS is no preflight (Fetch Standard, CORS).
     const isAnswered =
       c.req.raw.method !== "OPTIONS" || c.req.raw.headers.has("Access-Control-Request-Method");
     return isAllowed && isAnswered ? allow(c, next) : next();

@@ -47,7 +47,7 @@ function isLogged({ status, degraded }: RequestRecord, requestLog: Config["reque
 }
 
 function recordRequest(c: Context<AppEnv>, startedMs: number, represents: number): RequestRecord {
-  // A middleware that responds early leaves later variables unset.
+  // If a middleware responds early, the variables of later middleware are not set.
   const variables: Partial<AppEnv["Variables"]> = c.var;
   const { requestId, apiKey, quota, errorCode, servedBy } = variables;
   const described = quota === undefined ? null : describedWindow(quota);
@@ -77,8 +77,8 @@ function recordRequest(c: Context<AppEnv>, startedMs: number, represents: number
 }
 
 /**
- * Returns the parts of the service that failed during a request. A request that is not yet
- * authenticated has queried only the keys database; afterwards it queries only the orders database.
+ * Returns the parts of the service that failed during a request; `null` if none. Before
+ * authentication, a request queries only the keys database; afterwards, only the orders database.
  */
 function degradation({
   apiKey,

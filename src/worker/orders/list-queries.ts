@@ -1,7 +1,7 @@
 import { INT64_MAX, INT64_MIN } from "./int64.ts";
 import { orderShorthand, SEPARATOR } from "./order-json.ts";
 
-/** The part of a D1 database, or of a session of it, that reads need. */
+/** A D1 database or a D1 session, reduced to the method that reads need. */
 export type StatementSource = Pick<D1DatabaseSession, "prepare">;
 
 /** A range of ids and its orders. Segments of the same version always contain the same orders. */
@@ -33,7 +33,7 @@ export interface Snapshot extends ListVersion {
   readonly servedBy: { readonly region: string | null; readonly isPrimary: boolean };
   /** `null` if no request needed the manifest, or the list has one of the known versions. */
   readonly manifest: Manifest | null;
-  /** The segments that were not in memory; if more than `maxMissing`, only the first of them. */
+  /** The segments that were not in memory; if more than `maxMissing`, only the first one. */
   readonly texts: SegmentTexts;
 }
 
@@ -42,7 +42,7 @@ interface SnapshotNeeds {
   readonly needsManifest: boolean;
   readonly knownVersions: readonly string[];
   readonly segmentVersions: readonly string[];
-  /** If memory lacks more segments than this, the query reads only the first of them. */
+  /** If memory lacks more segments than this, the query reads only the first missing one. */
   readonly maxMissing: number;
 }
 
@@ -82,7 +82,7 @@ const SNAPSHOT = `
 
 /**
  * Reads the orders of the segments in `?1`, as they were after the change with the sequence number
- * `?2` and the list version `?3`. Reads nothing if the database does not know this change: on an
+ * `?2` and the list version `?3`. Reads nothing if the database does not know this change. On an
  * older replica or after a restore, a segment of the same version can have a smaller range.
  *
  * - A segment that still has its version is read from `orders` alone.
@@ -129,7 +129,7 @@ type SnapshotRow = { readonly list_version: string; readonly sequence: number } 
   | { readonly first_id: null }
 );
 
-/** Reads the list's version and, if a request needs them, the manifest and missing segments. */
+/** Reads the list's version and, if a request needs it, the manifest and segments not in memory. */
 export async function readSnapshot(
   source: StatementSource,
   { needsManifest, knownVersions, segmentVersions, maxMissing }: SnapshotNeeds,
@@ -160,7 +160,7 @@ export async function readSnapshot(
 
 /**
  * Reads the orders of some segments as they were when the manifest was read. The result lacks a
- * segment if its state at that time is gone, for example after a bulk change, or on an old replica.
+ * segment if the database lacks that state, for example after a bulk change or on an old replica.
  */
 export async function readSegments(
   source: StatementSource,

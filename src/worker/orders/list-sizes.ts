@@ -4,15 +4,15 @@ export const LIST_SIZES = {
   concurrency: 2,
   /** The most segments to read with the manifest. If memory lacks more, only one is read. */
   missingWithManifest: 16,
-  /** The most segments that one query reads. */
+  /** The most segments in a group. A query reads at most one group. */
   groupSegments: 4,
-  /** The most queries that read ahead for one list: Cloudflare allows a request six connections. */
+  /** The most groups that one list reads ahead: Cloudflare allows a request six connections. */
   groupsAhead: 6,
   /** The least memory in bytes that a list reserves for one query. */
   queryBytes: 768 * 1_024,
   /** The bytes of shorthand in a piece of a list. Larger pieces are faster, but need more memory. */
   sliceBytes: 256 * 1_024,
-  /** The most segments of a list: Cloudflare allows a request 1,000 database queries. */
+  /** The most segments of a list, 900 groups: Cloudflare allows a request 1,000 queries. */
   maxSegments: 3_600,
   /** The memory in bytes for all lists being sent. If too little is left, a request gets a 503. */
   underWayBytes: 40 * 2 ** 20,

@@ -12,8 +12,8 @@ interface ArrayEnds {
   readonly closing: "]" | "";
 }
 
-// The layout of the WebAssembly memory, in bytes. It begins with a table by ASCII code. An entry is
-// the JSON for a letter, and how many bytes of it to write before a value and before a letter.
+// The layout of the WebAssembly memory, in bytes. It begins with a table by ASCII code. Each entry
+// has the JSON of a letter, and the length to write before a value and before another letter.
 const PIECES_AT = 0;
 const PIECE_BYTES = 32;
 const LENGTH_BEFORE_VALUE_AT = 24;
@@ -27,7 +27,7 @@ const SHORTHAND_AT = PIECES_AT + 128 * PIECE_BYTES;
 const SLACK_BYTES = 32;
 const MEMORY_PAGE_BYTES = 65_536;
 
-/** An upper bound of the JSON bytes per byte of shorthand: the 8 bytes `i1p1q1sf` become 49. */
+/** An upper bound of JSON bytes per shorthand byte: at worst, the 8 bytes `i1p1q1sf` become 49. */
 const MAX_GROWTH = 7;
 
 const FIRST_PIECE = PIECES[SEPARATOR].slice(1);

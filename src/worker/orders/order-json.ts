@@ -24,14 +24,14 @@ export function orderShorthand(table: string): string {
 /** The character between two orders in shorthand. */
 export const SEPARATOR = "i";
 
-/** The JSON that replaces each letter before a value. Without a value, the letter is dropped. */
+/** The JSON for each letter before an optional value. Without the value, the letter is dropped. */
 export const PIECES_OF_VALUES = {
   p: JSON_MEMBERS.petId,
   q: JSON_MEMBERS.quantity,
   s: JSON_MEMBERS.shipDate,
 };
 
-/** The JSON that replaces each other letter of the shorthand. `T` and `Z` occur in ship dates. */
+/** The JSON for each letter that is never dropped. `T` and `Z` occur in ship dates. */
 export const PIECES = {
   [SEPARATOR]: `,{${JSON_MEMBERS.id}`,
   T: "T",

@@ -59,8 +59,8 @@ interface OrderList {
 /**
  * Reads the list of orders. If the client or the isolate already has the current version of the
  * list, a request reads one database row. Otherwise, one query reads the manifest and the missing
- * segments. If more than about 130,000 orders are missing in memory, further queries read them as
- * they were at the manifest's moment. So changes meanwhile do not affect the list.
+ * segments. If memory lacks more than about 130,000 orders, further queries read them as they were
+ * when the manifest was read. So changes meanwhile do not affect the list.
  */
 export class OrderLists {
   readonly #reader: ListReader;
@@ -110,8 +110,8 @@ export class OrderLists {
   }
 
   /**
-   * Returns `snapshot`, or reads the primary database if `snapshot` is older than a list that the
-   * key has received from this isolate, or than the key's last cancellation.
+   * Returns `snapshot`, or one from the primary database if `snapshot` is too old. A snapshot must
+   * be as new as the key's last cancellation, and as every list that this isolate sent to the key.
    *
    * @param cancellation the sequence number of the key's last cancellation: 0 if there is none,
    *   `Infinity` if it is unknown.
@@ -149,7 +149,7 @@ export class OrderLists {
     const listRequests = requests
       .map(({ knownVersions }) => knownVersions)
       .filter((versions) => versions !== "*");
-    // If memory lacks the first segment, do not use the manifest in memory: the query then reads
+    // If memory lacks the first segment, do not use the manifest in memory. The query then reads
     // that segment too, and the response begins after one round trip.
     const canReuseHeld = held !== null && segmentVersions[0] === held.segments[0]?.version;
     const readFrom = async (source: StatementSource): Promise<Snapshot> => {
@@ -168,8 +168,8 @@ export class OrderLists {
     const snapshot = await this.#reader.read(database, readFrom, isNewEnough, options);
     const { version, sequence, manifest, texts, servedBy } = snapshot;
     if (manifest === null) {
-      // No request needs the manifest, or its version is known. If memory has this version, only the
-      // sequence number may be outdated: an insertion that changes nothing advances it.
+      // No request needs the manifest, or the list's version is known. If memory has this version,
+      // only the sequence number may be outdated: an insertion that changes nothing advances it.
       return held?.version === version
         ? { ...snapshot, manifest: { ...held, sequence } }
         : snapshot;
@@ -253,9 +253,9 @@ export class OrderLists {
   }
 
   /**
-   * Returns the bytes to reserve for one query, enough for the largest segment. A list that does not
-   * fit into memory reserves enough for a group of segments, because it needs many queries, and
-   * Cloudflare limits the number of queries of a request.
+   * Returns the bytes to reserve for one query, enough for the largest segment. If the list does
+   * not fit into memory, the bytes are enough for a group of segments. Reading whole groups keeps
+   * the number of queries below Cloudflare's limit for a request.
    */
   #ownBytes(segments: readonly Segment[]): number {
     const largest = Math.max(...segments.map((segment) => maxBytesOf([segment])));

@@ -11,7 +11,7 @@ const ENTRY_BYTES = 256;
 export class SegmentMemory {
   readonly #maxBytes: number;
   #manifest: Manifest | null = null;
-  /** For each segment of the manifest its orders; `null` if memory lacks them. */
+  /** The orders of each segment of the manifest, by version; `null` if memory lacks them. */
   #texts = new Map<string, string | null>();
   #bytes = 0;
 

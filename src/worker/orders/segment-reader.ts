@@ -23,14 +23,14 @@ export function maxBytesOf(segments: readonly Segment[]): number {
 }
 
 /**
- * Yields the orders of each segment of a list in shorthand, in order. A segment comes from the
+ * Yields the orders of a list in shorthand, one segment after another. A segment comes from the
  * isolate's memory, else from the database. Several queries overlap, because each of them takes a
  * round trip. A segment that was queried is held until it is sent, so no segment is queried twice.
  *
  * @param options.texts the segments that were read with the manifest; `reservation` includes their
  *   memory. A segment is deleted from this map when it is sent.
  * @param options.ownBytes the part of `reservation` for one query, reserved from the beginning.
- *   Further queries run only if more memory can be reserved.
+ *   Queries that read ahead run only if more memory can be reserved.
  * @throws the error of `read`.
  */
 export async function* readInOrder(

@@ -66,7 +66,7 @@ export const DOUBLES = [
 
 /**
  * Converts a record to a data point of Workers Analytics Engine; `null` becomes `""` or -1. A data
- * point may have an index of 96 bytes, 20 blobs of 16 KB in total, and 20 doubles.
+ * point holds at most an index of 96 bytes, 20 blobs of 16 KB in total, and 20 doubles.
  */
 export function toDataPoint(record: RequestRecord) {
   return {

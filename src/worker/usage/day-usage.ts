@@ -30,7 +30,7 @@ export type Usage = readonly DayUsage[];
 
 export const usageSchema = z.array(dayUsageSchema);
 
-/** The counts that a request adds to the usage besides its own admission or refusal. */
+/** Counts besides the request itself: earlier refusals by isolates, new strikes and new bans. */
 export type FurtherCounts = Pick<DayUsage, "refused" | "strikes" | "bans">;
 
 /** Adds one request and further counts to the usage on the day of the decision. Pure. */

@@ -38,7 +38,7 @@ function observedObjects(
 
 type Method = (...args: unknown[]) => Promise<unknown>;
 
-/** Observes queries in sessions too. Runs single statements with `all`, which returns metadata. */
+/** Wraps a database and its sessions. Runs single statements with `all`, which returns metadata. */
 function observedDatabase(
   env: Cloudflare.Env,
   name: "ORDERS" | "KEYS",

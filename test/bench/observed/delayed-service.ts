@@ -14,7 +14,7 @@ export interface Delays {
 
 let delays: Delays = { object: 0, orders: 0, keys: 0, replica: 0 };
 
-/** The results that a lagging replica repeats. `PUT /delays` with `replica: 0` clears them. */
+/** The first result of each query. The simulated replica repeats this result, as if it lagged. */
 const replicaResults = new Map<string, D1Result>();
 
 const observer = {

@@ -4,7 +4,7 @@ const CALL_MS = 5;
 
 export default service;
 
-/** A Durable Object that takes 5 ms for each call, one call at a time. */
+/** A Durable Object that takes 5 ms for each call of `admit`, one call at a time. */
 export class RateLimiter extends Limiter {
   #free: Promise<void> = Promise.resolve();
 

@@ -8,7 +8,7 @@ const COUNTED_REQUESTS = 3_000;
 /** The number of connections that send requests with the busy key. */
 const BUSY = 256;
 
-/** Measures rows written and object calls per admission, and the request rate of a slow object. */
+/** Measures rows written and object calls per admission, and the rate with a slow object. */
 export async function hotKey(bench: Bench): Promise<Result[]> {
   const slow = (version: Version): Side => ({
     start: () => bench.serve({ version, worker: "observed/slow-limiter" }),

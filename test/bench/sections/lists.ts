@@ -7,9 +7,9 @@ import { medianText, number, type Result, spreadOf, type Table } from "../report
 import type { Server } from "../server.ts";
 import { FAR_MS, NEAR, setDelays } from "./distance.ts";
 
-/** The step from one change to the next: a prime, so that the changes spread over the orders. */
+/** The step between successive choices of an order: a prime, so that the choices spread. */
 const STRIDE = 7_919;
-/** The step between the orders 2, 102, 202 and so on, whose field `complete` a change toggles. */
+/** Changes update the orders 2, 102, 202 and so on, which all have the field `complete`. */
 const ORDERS_BETWEEN_CHANGES = 100;
 const CANCEL_EVERY_MS = 100;
 /** Lists that end this soon after the joint start of all readers are not counted in the rate. */

@@ -86,7 +86,7 @@ describe("the edits of wrangler.toml in the documents", () => {
     expect(WRANGLER_TOML.split(from)).toHaveLength(2);
     const before = configOf(WRANGLER_TOML, "production");
     const after = configOf(WRANGLER_TOML.replace(from, to), "production");
-    // For example, below an added table header, existing vars would belong to the new table.
+    // No other setting may change. Below an added table header, vars would belong to that table.
     expect(after).toEqual({ ...before, ...Object.fromEntries(added) });
     expect(after).not.toEqual(before);
   });

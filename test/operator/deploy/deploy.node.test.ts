@@ -352,7 +352,7 @@ it("a dry run prints the steps, also without a login, and what only an account c
 describe("a trial", () => {
   it.each([
     ["ignores the header that selects a version", "Try the new version", true, 0],
-    // Some of Cloudflare's servers still run the previous version.
+    // Late: some of Cloudflare's servers still run the previous version.
     ["is late", "Try the new version with all traffic", false, 1],
   ])("does not mistake the version before if Cloudflare %s", async (_, title, ignores, trials) => {
     const { before } = cloudflare.deployService("staging");
@@ -567,7 +567,7 @@ it.each([
   };
   const { stderr } = await deployToStaging();
   expect(stderr).toContain('"Make the new version available without traffic" failed');
-  // The missing tag is left out, and does not become the text "undefined".
+  // The upload must omit the missing tag, instead of sending the text "undefined".
   expect(JSON.stringify(versions.list)).not.toContain("undefined");
   // The rollback makes as many attempts as the failed step.
   expect(posted).toBe(2 * attempts);
