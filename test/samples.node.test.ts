@@ -206,7 +206,7 @@ function sampleOnPage(label: string, language: string): string {
   return textOf(html).replaceAll("YOUR_API_KEY", keys["business"] ?? "");
 }
 
-/** Reads the samples in all documents, except the files of generated clients. */
+/** Reads the TypeScript and JavaScript samples of all documents, without generated clients. */
 function readSamples() {
   const documents = globSync(["*.md", "docs/*.md", "src/client/*.md"]).toSorted();
   return documents

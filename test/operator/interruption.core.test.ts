@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { withInterruption } from "../../src/operator/interruption.ts";
 
-/** The listeners of other code. Only raw `once` listeners remove themselves when called. */
+/** Other code's listeners, in raw form. Only a raw `once` listener removes itself when called. */
 const others = { SIGINT: process.rawListeners("SIGINT"), SIGTERM: process.rawListeners("SIGTERM") };
 
 const own = (name: keyof typeof others) =>

@@ -28,7 +28,7 @@ export class StoreFolder {
     return this.run(ordersProgram(), args, input);
   }
 
-  /** Returns the JSON of a command. Fails if stderr has more than progress and warnings. */
+  /** Returns a command's JSON. @throws an Error if it fails or prints an unexpected message. */
   async keysJson(...args: string[]): Promise<any> {
     return parse(await this.keys(...args, "--json"));
   }

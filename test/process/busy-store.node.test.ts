@@ -87,7 +87,7 @@ async function send(requestLine: string, ...headers: readonly string[]): Promise
   return socket;
 }
 
-/** Announces a request body of 10 MB, sends a part of the body and disconnects. */
+/** Announces a request body of 10 MB, sends a part of it or nothing, and disconnects. */
 async function dropUpload(index: number): Promise<void> {
   const [method, path] = index % 2 === 0 ? ["POST", "orders"] : ["DELETE", "orders/none"];
   // Every third upload has no key and is refused before its body is read.

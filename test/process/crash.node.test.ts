@@ -40,7 +40,7 @@ function request(key: string, path = "", method = "GET"): Promise<Response> {
 
 const cancel = (key: string, id: number) => request(key, `/${id}`, "DELETE");
 
-/** Sends requests until the key is banned, and returns the end of the ban. */
+/** Sends requests until the Free key is banned. Returns the end of the ban in Unix seconds. */
 async function banFreeKey(): Promise<string | null> {
   for (let requests = 0; requests < 1_000; requests += 1) {
     const response = await request(keys.free);

@@ -40,7 +40,7 @@ export class Service {
     child.stderr?.on("data", (data: Buffer) => (this.#stderr += data.toString()));
   }
 
-  /** Starts the service, but does not wait for it. */
+  /** Starts the service, but does not wait until it serves requests. */
   static async launch(
     store: string,
     { args: more = [], npm = false, root = process.cwd() }: StartOptions = {},
@@ -117,7 +117,7 @@ export class Service {
   }
 
   /**
-   * Sends a signal to the service, and SIGKILL also to its children. Waits until all have ended.
+   * Sends a signal to the service. SIGKILL also goes to its children. Waits until all have ended.
    *
    * @throws an Error that lists the processes that still run after 20 seconds.
    */

@@ -31,7 +31,7 @@ let browser: Browser;
 let origin: string;
 /** Errors and warnings in the browser's console, except those about 4xx and 5xx API responses. */
 let complaints: string[];
-/** The URLs of all requests. */
+/** The URLs that the current test's page has requested, except `data:` URLs. */
 let requests: string[];
 
 // The tests share a store, but no two cancel the same order or use up the limits of the same key.
@@ -263,7 +263,7 @@ describe.skipIf(chromium === undefined)("the reference page", () => {
     }
     expect(await page.locator("#body-note").innerText()).toContain("first 200,000 characters");
 
-    // A 429 shows a countdown, even of hours. A 503 shows none, and means that the ban is over.
+    // A 429 shows a countdown, even of hours. A 503 shows none, and the console forgets the ban.
     const headers = {
       "Retry-After": "86399",
       RateLimit: '"minute";r=12;t=60',
@@ -525,7 +525,7 @@ function background(page: Page): Promise<string> {
   return page.locator("#wait").evaluate((box) => getComputedStyle(box).backgroundColor);
 }
 
-/** Lists the pairs of texts in the box of the countdown that are printed over each other. */
+/** Lists the pairs of overlapping texts in the box of the countdown. */
 function overlaps(page: Page): Promise<string[]> {
   return page.locator("#wait > p").evaluateAll((paragraphs) => {
     const boxes = paragraphs.map((paragraph) => {

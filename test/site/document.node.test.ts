@@ -10,7 +10,7 @@ import { textOf } from "./page-text.ts";
 const text = openApiDocument();
 const page = await buildPage(text);
 
-/** Returns the ids of the parameters, answers, fields, headers and errors in a document. */
+/** Returns the anchors for the parameters, responses, fields, headers and errors of a document. */
 function idsIn({ paths, components }: any): string[] {
   const { parameters, headers, responses, schemas } = components;
   const nameOf = ({ $ref, name }: any) => name ?? parameters[$ref.split("/").at(-1)].name;

@@ -8,8 +8,8 @@ const AXE = createRequire(import.meta.url).resolve("axe-core/axe.min.js");
 /**
  * Lists the violations of WCAG 2.2, level AA, that axe finds in a page.
  *
- * @param rules the rules to check; by default all rules.
- * @param exclude a selector of elements that are not checked.
+ * @param rules the rules of axe, or tags of rules, that are checked.
+ * @param exclude the selectors of elements that are not checked.
  */
 export async function violations(
   page: Page,

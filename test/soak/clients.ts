@@ -53,7 +53,7 @@ export function patient(paceMs: number, isAlone: boolean): Play {
   };
 }
 
-/** Ignores `Retry-After`: waits 0.1 seconds after a refusal, then twice as long, up to 5 s. */
+/** Ignores `Retry-After`: waits 0.1 s after a refusal, and doubles each further wait up to 5 s. */
 export const backingOff: Play = (world, holder) => {
   let waitMs = 0;
   return send(world, holder, (answer) => {
@@ -63,15 +63,15 @@ export const backingOff: Play = (world, holder) => {
   });
 };
 
-/** Sends requests at a constant pace, whatever the responses. */
+/** Sends requests, and waits equally long after every response, even after a refusal. */
 export function hammering(paceMs: number): Play {
   return (world, holder) =>
     send(world, holder, (answer) => (answer === null ? RECONNECT_MS : paceMs));
 }
 
 /**
- * Sends invented keys, malformed keys and no key from one address. A kill of the service resets the
- * address's budget, which is in memory, so a new `Subject` then records the requests.
+ * Sends invented keys, malformed keys and no key from one address. The service counts failures in
+ * memory, so a kill resets the count. A new `Subject` records the requests after each kill.
  */
 export async function guessing(world: World, address: string): Promise<void> {
   let { kills } = world.service;
@@ -90,7 +90,7 @@ export async function guessing(world: World, address: string): Promise<void> {
   }
 }
 
-/** Sends requests and closes each connection before the response. */
+/** Sends requests, and closes each connection within 20 ms, usually before the response. */
 export const dropping: Play = async (world, { key, subject }) => {
   for (let sent = 0; world.goesOn(sent); sent++) {
     await world.drop(subject, key);

@@ -5,7 +5,7 @@ const WINDOWS = [
   ["day", 86_400_000],
 ] as const;
 
-/** Two responses announce the same window if its ends differ by at most this many milliseconds. */
+/** Two responses announce the same window if the announced ends differ by at most this time. */
 const SAME_WINDOW_MS = 20_000;
 
 interface Sent {

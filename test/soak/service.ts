@@ -1,7 +1,7 @@
 import type { Bundle } from "../bench/bundle.ts";
 import { Server } from "../bench/server.ts";
 
-/** Serves the service, and can kill and restart its workerd process on the same store. */
+/** Runs the service. Can kill its workerd process, and start it again on the same store. */
 export class Service {
   readonly #start: () => Promise<Server>;
   #server: Promise<Server>;

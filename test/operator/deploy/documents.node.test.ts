@@ -27,7 +27,7 @@ const NEW = "key_newnewnewnewnewn";
 const ORDER = '{"id":1001,"status":"pending"}';
 const SHIPPED = '{"id":9223372036854775807,"status":"shipped"}';
 const BANNED = { ...REQUEST, keyId: PETS, status: 429, code: "api_key_banned" } as const;
-/** The time limit of each case. The real wrangler, which one case starts, takes seconds. */
+/** The time limit of one runbook case. A rollback starts the real wrangler, which takes seconds. */
 const TIMEOUT_MS = 180_000;
 
 const PAGE = readFileSync("docs/runbook.md", "utf8");
@@ -78,7 +78,7 @@ async function type(line: string, variables: Readonly<Record<string, string>>): 
   const { words, input, output } = parseLine(line, variables);
   const [program, ...args] = words.filter((word) => word !== "-s");
   if (program === "npx") {
-    // Only a rollback runs the real wrangler, because it takes seconds.
+    // Runs the slow, real wrangler only for a rollback, which the fake wrangler does not support.
     const runWrangler = args[1] === "rollback" ? runRealWrangler : runFakeWrangler;
     const { stdout, stderr } = await runWrangler(args.slice(1));
     return [stdout, stderr];
@@ -100,7 +100,7 @@ async function type(line: string, variables: Readonly<Record<string, string>>): 
   return [stdout, stderr];
 }
 
-/** Runs all commands of a case, and returns what they print. */
+/** Runs a case's commands, expects the output that the runbook shows, and returns all output. */
 async function follow(title: string, own: Readonly<Record<string, string>> = {}): Promise<string> {
   const { commands, promises } = cases.get(title) ?? { commands: [], promises: [] };
   const URL = cloudflare.addressOf(`${NAME}.example.workers.dev`);

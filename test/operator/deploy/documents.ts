@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 interface Case {
   readonly title: string;
   readonly commands: readonly string[];
-  /** The output lines of the section that are the same in every run. */
+  /** The lines of the documented output that are the same in every run. */
   readonly promises: readonly string[];
 }
 
@@ -27,8 +27,8 @@ export function readCases(file: string): Case[] {
 }
 
 /**
- * Parses a line of a document as a shell would: the words of its command, its input after `<<<`, and
- * the file for its output.
+ * Parses a line of a document as a shell would. Returns the words of its command, its input after
+ * `<<<`, and its output file after `>`.
  */
 export function parseLine(line: string, variables: Readonly<Record<string, string>> = {}) {
   const today = new Date().toISOString().slice(0, 10);

@@ -29,7 +29,7 @@ export const REQUEST: RequestRecord = {
 export class FakeAnalytics {
   /** The current time for every query. */
   nowSeconds = Math.floor(Date.now() / 1_000);
-  /** The sums in each of the two groups of a GraphQL response, by data set and field. */
+  /** The sums by data set and field. A GraphQL response has them twice, in two equal groups. */
   metered: Readonly<Record<string, Readonly<Record<string, number>>>> = {};
   readonly #sqlite = new DatabaseSync(":memory:");
 
@@ -71,7 +71,7 @@ export class FakeAnalytics {
     this.#sqlite.prepare(`INSERT INTO ${dataSet} VALUES (${places})`).run(...values);
   }
 
-  /** Returns the response to a GraphQL query for the sums of some data sets, by alias. */
+  /** Returns the response to a GraphQL query, with the sums of each data set under its alias. */
   #sumUp(sent: string): object {
     const { query, variables } = JSON.parse(sent) as {
       query: string;

@@ -23,7 +23,7 @@ export class LostConnection extends Error {
 /** If `interfere` throws this, the answer reports success with an empty result. */
 export class Lie extends Error {}
 
-/** Makes the commands of a test file or `describe` use a fake account with these databases. */
+/** Makes commands in a test file or `describe` use a fake account that has these environments. */
 export function useFakeCloudflare(...environments: readonly RemoteEnvironment[]): FakeCloudflare {
   const cloudflare = new FakeCloudflare();
   beforeAll(async () => {
@@ -93,7 +93,7 @@ export class FakeCloudflare {
   }
 
   /**
-   * Creates a deployed service, whose databases lack the last `without` migrations.
+   * Creates a deployed service. `without` is the number of newest migrations its databases lack.
    *
    * @returns the versions of the Worker, and the id of the deployed one.
    */

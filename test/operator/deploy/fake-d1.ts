@@ -35,7 +35,7 @@ export class FakeD1 {
     return readMigrations(this.name.endsWith("-keys") ? "keys" : "orders");
   }
 
-  /** Applies the project's migrations as wrangler would, except for the last `missing`. */
+  /** Applies migrations as wrangler would. `missing` is the number of newest ones to leave out. */
   migrate(missing = 0): void {
     const applied = this.migrations.slice(0, this.migrations.length - missing);
     const label = applied.map(({ name }) => name).join();
@@ -157,7 +157,7 @@ export class FakeD1Api {
     return database;
   }
 
-  /** Creates the databases of an environment, without the last `missing` migrations. */
+  /** Creates an environment's databases. `missing` is the number of newest migrations they lack. */
   createStore(environment: RemoteEnvironment, missing = 0): void {
     for (const name of DATABASE_NAMES) {
       this.create(`store-orders-${environment}-${name}`).migrate(missing);

@@ -44,7 +44,7 @@ export class FakeVersions {
     return shares?.find(({ percentage }) => percentage === 100)?.version_id;
   }
 
-  /** Returns the id of the version that handles a request which selects the version `asked`. */
+  /** Returns the id of the version that handles a request: `asked` if deployed, else `current`. */
   answering(asked: string | undefined): string | undefined {
     const shares = this.deployments[0]?.versions ?? [];
     return shares.some(({ version_id }) => version_id === asked) ? asked : this.current;
@@ -103,7 +103,7 @@ export class FakeWorkers {
   readonly domains = new Map<string, string>();
   /** The DNS records of the account's only zone. */
   readonly records: Readonly<Record<"name" | "type" | "content", string>>[] = [];
-  /** The static files, by path. */
+  /** The static files of the last upload, by path. */
   files: Readonly<Record<string, { readonly size: number }>> = {};
   /** If true, ignores version overrides, as Cloudflare does for a short time after an upload. */
   ignoresOverrides = false;

@@ -28,8 +28,8 @@ const FAULTS: Readonly<Record<string, () => void | (() => void)>> = {
 };
 
 /**
- * Runs a command once without a fault, and then once for each fault at each of its API calls. If
- * a connection is lost for good, all later calls fail too.
+ * Runs a command once without a fault, and then once for each fault at each of its API calls. Skips
+ * faults after reads. If a connection is lost for good, all later calls fail too.
  *
  * @param check receives the outcome of each run with a fault, and a label for messages.
  */

@@ -127,7 +127,7 @@ beforeAll(() => {
 });
 beforeEach(() => {
   analytics.nowSeconds = NOW;
-  // Two groups of these sums cost $12.03: requests $3, CPU $2, calls $0.03, duration $1, rows $6.
+  // Reported twice, these sums cost $12.03: requests $3, CPU $2, calls $0.03, duration $1, rows $6.
   analytics.metered = {
     workersInvocationsAdaptive: { requests: 5e6, cpuTimeUs: 50e9 },
     durableObjectsInvocationsAdaptiveGroups: { requests: 0.1e6 },

@@ -13,7 +13,7 @@ export class ApiError extends Error {
 export interface ApiCall {
   readonly origin: string;
   readonly method: string;
-  /** The path of the API call below the account. */
+  /** The path of the API call, without `/client/v4` and `/accounts/ID`. */
   readonly path: string;
   readonly query: URLSearchParams;
   readonly body: Buffer;
@@ -23,8 +23,8 @@ export interface ApiCall {
 }
 
 /**
- * The answers to API calls, by method and path, such as `GET /workers/scripts/:/settings`: functions
- * that receive each part of the path at a `:`, and return a `result` or a `Response`.
+ * The handlers of API calls, by method and path, such as `GET /workers/scripts/:/settings`. They
+ * receive the part of the path at each `:`, and return a `result` or a whole `Response`.
  */
 export type Routes = Readonly<Record<string, (call: ApiCall, ...parts: string[]) => unknown>>;
 

@@ -192,7 +192,7 @@ it("whatever happens at any call, ends done, or says what stands and how to go o
       expect(revoked, label).toEqual({ revoked_at: 5 });
     }
   });
-  // Four calls precede the restore. After a signal at the other three, the command still finishes.
+  // A signal at the first four API calls prevents the restore. At the last three, it is too late.
   expect([ended, finished]).toEqual([4, 3]);
   vi.unstubAllGlobals();
 });

@@ -16,7 +16,7 @@ const PHONE = { viewport: { width: 360, height: 740 }, hasTouch: true, isMobile:
 
 type Box = Record<"x" | "y" | "width" | "height", number>;
 
-/** Adds a key, with a row of usage for each day up to today. */
+/** Adds a key, and a row of usage for each count in `admitted`. The last row is for today. */
 async function addKey(
   store: OpenStore,
   [id, name, plan]: readonly [id: string, name: string, plan: Plan],

@@ -42,7 +42,7 @@ const few: fc.Arbitrary<File> = fc
   )
   .map((lines) => () => lines);
 
-/** Many orders, in many parts and segments. */
+/** Up to 200 orders with consecutive ids, usually enough for many parts and segments. */
 const many: fc.Arbitrary<File> = fc
   .record({
     first: fc.integer({ min: -300, max: 300 }),
@@ -65,7 +65,7 @@ const again: fc.Arbitrary<File> = fc
     });
   });
 
-/** All orders as pending, by descending id. So an error names the greatest id that has shipped. */
+/** All orders as pending, the greatest id first. An error names the first that has shipped. */
 const pendingAgain: fc.Arbitrary<File> = fc.constant((stored) =>
   stored.toReversed().map((line) => ({ ...line, status: "pending" })),
 );
@@ -73,7 +73,7 @@ const pendingAgain: fc.Arbitrary<File> = fc.constant((stored) =>
 const step = fc.record({
   file: fc.oneof(few, many, again, pendingAgain),
   kind: fc.constantFrom<"line" | "element">("line", "element"),
-  /** The fault happens just before the orders are placed; `the same import` happens just after. */
+  /** Happens just before orders are placed; `the same import` stores its parts again just after. */
   fault: fc.constantFrom(
     null,
     null,
@@ -150,7 +150,7 @@ it("after any imports, the orders, their segments and the list's version follow 
         const hasShipped = fault === "an order ships" && ships?.status === "pending";
         if (expected.refusal !== null || isPartGone) {
           expect(imported).toContain(expected.refusal ?? "parts of this import are gone");
-          // The failed import leaves its other parts to housekeeping, so the test deletes them.
+          // The failed import leaves its remaining parts to housekeeping, so the test deletes them.
           if (expected.refusal === null) {
             store.sqlite.exec(DELETE_PARTS);
           }

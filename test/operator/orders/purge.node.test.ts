@@ -10,7 +10,7 @@ import { openMemoryStore } from "./memory-store.ts";
 const BEFORE = new Date("2026-06-30T12:00:00Z");
 
 // Returns SQL that inserts cancelled orders with the ids -1, -2, ..., and again -1. The first one
-// was cancelled at `BEFORE`, each other one 1 ms before its predecessor.
+// was cancelled at `BEFORE`, and each further one 1 ms earlier.
 function cancelledOrders(count: number): string {
   return `
     WITH RECURSIVE n (back) AS (SELECT 0 UNION ALL SELECT back + 1 FROM n WHERE back + 1 < ${count})

@@ -44,7 +44,7 @@ beforeAll(() => {
   const zipped = gzipSync(lines.join(""), { level: 1 });
   writeFileSync(file("two-parts.ndjson.gz"), zipped);
   writeFileSync(file("cut.gz"), zipped.subarray(0, -100));
-  // Parts are in ascending id, and line 0 has the greatest id. So only the last part differs.
+  // Imports sort orders by id. Line 0 has the greatest id, so the edit changes only the last part.
   writeFileSync(file("edited.ndjson"), lines.with(0, `{"id":${BIG},"quantity":7}\n`).join(""));
   writeFileSync(file("many.ndjson"), linesOf(MANY).join(""));
 });

@@ -21,7 +21,7 @@ const ORDER = /^\/v1\/store\/orders\/-?\d+$/;
 const OWN_ORDER = /^\/v1\/store\/orders\/-[6-9]\d{18}$/;
 const UNKNOWN = /^\/v1\/verify$/;
 
-/** Sabotages responses by status and path. `before` has all earlier responses, unchanged. */
+/** Sabotages responses with a status and path. `before` has all earlier responses, unchanged. */
 function answer(
   status: number | RegExp,
   path: RegExp,
@@ -65,7 +65,7 @@ function body(status: number, path: RegExp, change: (body: string) => string) {
   return answer(status, path, (found) => void (found.body = change(found.body)));
 }
 
-/** Replaces a part of a header; `by` may be a function of the part. */
+/** Replaces each match of `part` in a header. `by` is the new text, or a function of the match. */
 function edit(
   { headers }: ReceivedAnswer,
   name: string,

@@ -297,7 +297,7 @@ it("exits with status 1 and names what remains if it cannot revoke its key or re
   await database.all(
     sql`CREATE TRIGGER keep BEFORE DELETE ON cancelled_orders BEGIN SELECT RAISE(ABORT, 'kept'); END`,
   );
-  // All promises are kept, but the order cannot be removed.
+  // All promises are kept, but the key cannot be revoked and the order cannot be removed.
   await expect(verifyService({ isWriting: true })).rejects.toThrow(
     new RegExp(
       `^${key}the order -\\d+ of this verification may still be in the store; cancel it: `,

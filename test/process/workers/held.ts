@@ -4,7 +4,7 @@ import { observedBindings } from "../../bench/observed/bindings.ts";
 
 export { RateLimiter };
 
-/** Counts since the test sent `/hold`, which makes queries for the list wait. */
+/** The counts since the test sent `/hold`, which makes queries for the list wait. */
 export interface Held {
   /** The number of API requests. */
   readonly requests: number;
