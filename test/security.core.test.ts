@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { base32nopad } from "@scure/base";
-import { describe, expect, it } from "vitest";
+import { expect, test } from "vitest";
 import { generateSecret } from "../src/operator/key-store/secret.ts";
 
 const page = readFileSync("SECURITY.md", "utf8");
@@ -14,16 +14,14 @@ function hasChecksum(match: string): boolean {
   return bytes.length === 25 && hash.subarray(0, 5).equals(bytes.subarray(20));
 }
 
-describe("the pattern for secret scanners", () => {
-  it("finds a key in code, with the checksum that the page describes", () => {
-    const secrets = Array.from({ length: 100 }, generateSecret);
-    const code = secrets.map((secret) => `const key = "${secret}";`).join("\n");
-    expect(code.match(pattern)).toEqual(secrets);
-    expect(secrets.every(hasChecksum)).toBe(true);
-  });
+test("the pattern for secret scanners finds a key in code, with the checksum that the page describes", () => {
+  const secrets = Array.from({ length: 100 }, generateSecret);
+  const code = secrets.map((secret) => `const key = "${secret}";`).join("\n");
+  expect(code.match(pattern)).toEqual(secrets);
+  expect(secrets.every(hasChecksum)).toBe(true);
+});
 
-  it("does not match key ids or the bare prefix, and the checksum of an invented key is wrong", () => {
-    expect("sord_ SECRET_PREFIX sord_… key_v4hynivbh72jw5th".match(pattern)).toBeNull();
-    expect(hasChecksum(`sord_${"a".repeat(40)}`)).toBe(false);
-  });
+test("the pattern does not match key ids or the bare prefix, and the checksum of an invented key is wrong", () => {
+  expect("sord_ SECRET_PREFIX sord_… key_v4hynivbh72jw5th".match(pattern)).toBeNull();
+  expect(hasChecksum(`sord_${"a".repeat(40)}`)).toBe(false);
 });

@@ -39,8 +39,7 @@ describe.each(["SIGINT", "SIGTERM"] as const)("%s", (name) => {
 it("returns the result or the error of work without a signal, and stops listening", async () => {
   const failure = abortError();
   expect(await withInterruption("all was done", async () => "done")).toBe("done");
-  await expect(withInterruption("all was done", () => Promise.reject(failure))).rejects.toBe(
-    failure,
-  );
+  const failing = withInterruption("all was done", () => Promise.reject(failure));
+  await expect(failing).rejects.toBe(failure);
   expect([own("SIGINT"), own("SIGTERM")]).toEqual([[], []]);
 });

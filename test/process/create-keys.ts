@@ -18,8 +18,6 @@ export async function createKeys<Name extends string>(
   await using store = await openLocalStore(folder);
   const records = created.map(({ record }) => record);
   await addKeys(store.keys, records);
-  return Object.fromEntries(created.map(({ key, record }) => [record.name, key])) as Record<
-    Name,
-    string
-  >;
+  const secrets = created.map(({ key, record }) => [record.name, key] as const);
+  return Object.fromEntries(secrets) as Record<Name, string>;
 }

@@ -1,6 +1,6 @@
 import { hostname, userInfo } from "node:os";
 import sql, { raw } from "sql-template-tag";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import type { StoreDatabase } from "../../../src/operator/database/database.ts";
 import { changeKey } from "../../../src/operator/key-store/change-key.ts";
 import { findApiKey, type KeyDetails } from "../../../src/operator/key-store/key-details.ts";
@@ -16,7 +16,6 @@ beforeAll(async () => {
 });
 beforeEach(() => void vi.stubEnv("STORE_ORDERS_ACTOR", "Ada"));
 afterEach(() => void vi.unstubAllEnvs());
-afterAll(() => keys.close());
 
 const newKey = async () => (await keys.add({ name: "0" })).record.id;
 

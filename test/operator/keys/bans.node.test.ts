@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { listApiKeys } from "../../../src/operator/key-store/key-details.ts";
 import { insertInto } from "../../../src/operator/database/row.ts";
 import { KeysCommand, tableCells } from "./keys-command.ts";
@@ -28,7 +28,6 @@ beforeAll(async () => {
 });
 beforeEach(() => void vi.useFakeTimers({ toFake: ["Date"], now: NOW }));
 afterEach(() => void vi.useRealTimers());
-afterAll(() => keys.close());
 
 const inForce = () =>
   keys.json("bans", "--in-force").then((bans) => bans.map(({ keyId }: any) => keyId));

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import sql from "sql-template-tag";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
 import { hashSecret, isSecret } from "../../../src/worker/api-keys/secret.ts";
 import { KeysCommand } from "./keys-command.ts";
 
@@ -15,7 +15,6 @@ beforeAll(async () => {
   free = await keys.json("create", "--plan", "free", "--name", "Łódź 'n' \"co\"");
   enterprise = await keys.json("create", "--name", "Chain", ...OWN);
 });
-afterAll(() => keys.close());
 
 async function stored(id: string) {
   const database = await keys.database();

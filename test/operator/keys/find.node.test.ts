@@ -1,6 +1,6 @@
 import { Readable } from "node:stream";
 import sql from "sql-template-tag";
-import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
+import { afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 import type { CreatedKey } from "../../../src/operator/key-store/administration.ts";
 import { generateSecret } from "../../../src/operator/key-store/secret.ts";
 import { KeysCommand } from "./keys-command.ts";
@@ -15,7 +15,6 @@ beforeAll(async () => {
   older = await keys.add({ name: "Older" }, { lastFour: null });
 });
 afterEach(() => void vi.restoreAllMocks());
-afterAll(() => keys.close());
 
 /** Runs `keys find`. Sends each item of `input`, or each character of a string, as one chunk. */
 function findByInput(input: Iterable<string>, ...args: string[]) {

@@ -1,4 +1,4 @@
-import { expect } from "vitest";
+import { afterAll, expect } from "vitest";
 import {
   createApiKey,
   type CreatedKey,
@@ -19,7 +19,10 @@ export class KeysCommand {
   readonly #store = new OpenStore();
   readonly path = this.#store.path;
 
-  readonly close = () => this.#store.close();
+  constructor() {
+    afterAll(() => this.#store.close());
+  }
+
   readonly database = () => this.#store.database("keys");
   readonly run = (...args: string[]) => this.#store.keys(...args);
   /** Runs a `keys` command with `--json`, expects it to succeed, and returns the parsed JSON. */

@@ -19,10 +19,7 @@ beforeAll(async () => {
   await keys.add(revoked, { createdAt: inDays(-5), revokedAt: NOW });
   await keys.add({ name: "Both", expiresAt: inDays(-2) }, { createdAt: NOW, revokedAt: NOW });
 });
-afterAll(() => {
-  vi.useRealTimers();
-  return keys.close();
-});
+afterAll(() => void vi.useRealTimers());
 
 const names = (list: readonly { name: string }[]) => list.map(({ name }) => name);
 

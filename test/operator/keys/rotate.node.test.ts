@@ -1,5 +1,5 @@
 import sql from "sql-template-tag";
-import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
+import { afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 import { hashSecret, isSecret } from "../../../src/worker/api-keys/secret.ts";
 import * as keyDetails from "../../../src/operator/key-store/key-details.ts";
 import { formatTime } from "../../../src/operator/terminal-text.ts";
@@ -14,7 +14,6 @@ const keys = new KeysCommand();
 
 beforeAll(() => void vi.stubEnv("COLUMNS", "200"));
 afterEach(() => void vi.useRealTimers());
-afterAll(() => keys.close());
 
 function stopClock(): void {
   vi.useFakeTimers({ toFake: ["Date"], now: NOW });

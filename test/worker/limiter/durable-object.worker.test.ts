@@ -23,11 +23,7 @@ import { eventLines, events } from "../../support/written-lines.ts";
 // limiter.simulation.test.ts tests limits, group commit, counts, reports and log, but simulates the
 // storage, alarms and SQL. The tests in this file use the real storage, alarms and SQL.
 
-const POLICY: QuotaPolicy = {
-  limits: { perMinute: 3, perDay: 1_000 },
-  revision: 0,
-  resets: 0,
-};
+const POLICY: QuotaPolicy = { limits: { perMinute: 3, perDay: 1_000 }, revision: 0, resets: 0 };
 
 let keyId: string;
 let name: string;

@@ -30,10 +30,7 @@ const change: fc.Arbitrary<Change> = fc.oneof(
       .tuple(fc.nat(1), fc.nat(3))
       .map(([replica, changes]): Change => ({ do: "follow", replica, changes })),
   },
-  {
-    weight: 2,
-    arbitrary: fc.constantFrom<Change>({ do: "restore" }, { do: "keep house" }),
-  },
+  { weight: 2, arbitrary: fc.constantFrom<Change>({ do: "restore" }, { do: "keep house" }) },
   fc.constantFrom(400, 3_000, 7_200_000).map((ms): Change => ({ do: "wait", ms })),
 );
 
