@@ -30,9 +30,9 @@ interface PartRange {
 }
 
 /**
- * An import at least this large, as a share of the stored orders, turns off the triggers and
- * rebuilds all segments. Rebuilding takes 0.1 µs per stored order, and every isolate then reads all
- * orders again, in 0.3 µs each. The triggers take 1 µs and write three rows per imported order.
+ * The share of the stored orders from which an import is large: it turns off the triggers and
+ * rebuilds all segments. A rebuild takes 0.1 µs per stored order, and every isolate then reads all
+ * orders again. The triggers take 1 µs and write three rows per imported order.
  */
 const BULK_SHARE = 1 / 8;
 

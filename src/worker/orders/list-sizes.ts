@@ -1,10 +1,10 @@
 /** Limits on the memory and queries for the lists that an isolate sends. Tests use smaller values. */
 export const LIST_SIZES = {
-  /** The most concurrent queries of `readSnapshot`. Further requests share the next query. */
+  /** How many `readSnapshot` queries may run at the same time. Further requests share the next. */
   concurrency: 2,
-  /** The most segments to read with the manifest. If memory lacks more, only one is read. */
+  /** How many segments may be read with the manifest. If memory lacks more, only one is read. */
   missingWithManifest: 16,
-  /** The most segments in a group. A query reads at most one group. */
+  /** How many segments a group may have. A query reads at most one group. */
   groupSegments: 4,
   /** The most groups that one list reads ahead: Cloudflare allows a request six connections. */
   groupsAhead: 6,

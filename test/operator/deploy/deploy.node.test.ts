@@ -310,8 +310,8 @@ describe("whatever happens at any step", () => {
         ends.add(end);
         disturbTrials();
         const once = await deploy(...lineToGoOn(stderr));
-        // If the Worker was created before the connection was lost, this command fails and
-        // recommends another one.
+        // If a first roll-out has created the Worker, the recommended command fails, and its error
+        // recommends a second command.
         const again =
           once.status === 0 || !isFirst ? once : await deploy(...lineToGoOn(once.stderr));
         expect(again, `${label}\n${again.stderr}`).toMatchObject({ status: 0 });

@@ -8,7 +8,7 @@ const TIMEOUT_MS = 100;
 beforeEach(() => void vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] }));
 afterEach(() => void vi.useRealTimers());
 
-/** The outcome of a query. `hang`: the platform ends the request that runs the query. */
+/** The outcome of a query. `hang`: the query never settles, as if its request had been ended. */
 type End = "answer" | "fail" | "hang";
 
 /** The number in the database when the query began, and the keys of the query. */
