@@ -1,6 +1,6 @@
 import { type LogEvent, logEvent } from "./log.ts";
 
-/** The shortest time without failures that ends an outage, so an intermittent one is logged once. */
+/** An outage ends after this long without failures. So an intermittent outage is logged once. */
 const QUIET_MS = 10_000;
 
 /** Logs one line when a part of the service begins to fail, and one when it works again. */

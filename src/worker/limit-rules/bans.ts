@@ -4,7 +4,7 @@ export const BAN_MODES = ["on", "log", "off"] as const;
 /** The rules that turn repeated refusals into a ban (docs/limits.md, Bans). */
 export interface BanPolicy {
   readonly mode: (typeof BAN_MODES)[number];
-  /** Refusals this soon after the first are no strikes: the client may not know the first yet. */
+  /** Refusals this soon after the first are no strikes: the first 429 may not have arrived yet. */
   readonly graceMs: number;
   /** Strikes lead to a ban only if all of them fall within this time after the first strike. */
   readonly strikeWindowMs: number;
@@ -49,9 +49,8 @@ export function isStrike(wait: Wait, policy: BanPolicy, nowMs: number): boolean 
 }
 
 /**
- * Adds new strikes to a wait. If the strike window has ended since the oldest new strike, all new
- * strikes are ignored, because it is unknown how many came before that end. So a ban may begin
- * too late, but never too early.
+ * Adds new strikes to a wait. If the strike window has ended since the oldest of them, ignores all
+ * of them, because some may have come after that end. So a ban may begin late, but never early.
  *
  * @param oldestMs the time of the oldest of these strikes, at most `nowMs`.
  */

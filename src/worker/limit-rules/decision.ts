@@ -37,7 +37,7 @@ export interface WindowQuota {
 /** The requests left in every window at `nowMs`. */
 export interface Quota extends PerWindow<WindowQuota> {
   readonly nowMs: number;
-  /** Unix time in milliseconds of the next admission if nobody else uses the key; `null`: now. */
+  /** The earliest Unix time in milliseconds of the next admission; `null` if it is possible now. */
   readonly retryAtMs: number | null;
   readonly banned: boolean;
 }
@@ -47,7 +47,7 @@ export interface Decision extends Quota {
   readonly admitted: boolean;
   /** Unix time in milliseconds until which requests are certainly refused; `null` if admitted. */
   readonly standsUntilMs: number | null;
-  /** `null` if further refusals cannot lead to a ban. */
+  /** `null` if the request is admitted, or while refusals cannot lead to a ban. */
   readonly strikes: StrikeForecast | null;
   /**
    * The sequence number of the key's last cancellation. Only the key's Durable Object sets it, if
@@ -56,7 +56,7 @@ export interface Decision extends Quota {
   readonly lastCancellation?: number;
 }
 
-/** A decision, and what it changes. */
+/** A decision on one request, and its effect on the limiter's state. */
 export interface Decided {
   readonly decision: Decision;
   /** The state after the decision. Unchanged windows and bans are the same objects as before. */
@@ -69,7 +69,7 @@ export interface Decided {
 
 /**
  * An isolate's report of refusals from its memory to the key's Durable Object. Contains ages instead
- * of times, because the two clocks may differ.
+ * of times, because the clocks of the two may differ.
  */
 export interface WaitReport {
   /** The age of the wait in milliseconds. A restarted Durable Object restores the wait from it. */
@@ -243,7 +243,7 @@ function refuse(
 
 /**
  * Returns the Unix time in milliseconds at which the earliest full window opened; `Infinity` if none
- * is full. A wait begins only while a window is full, so a reported wait from before is outdated.
+ * is full. A wait begins only while a window is full, so a report of an earlier wait is outdated.
  */
 function fullSinceMs(state: LimiterState, nowMs: number): number {
   const openedMs = WINDOW_NAMES.map((name) => {
@@ -261,7 +261,6 @@ function collectsStrikes(state: LimiterState, banPolicy: BanPolicy, nowMs: numbe
 /** Strikes to add to a wait. The wait may have begun with the refusal that is being counted. */
 interface Strikes {
   readonly wait: Wait;
-  /** The number of strikes: 0 if no refusal was a strike. */
   readonly count: number;
   /** Unix time in milliseconds of the oldest strike, or of the decision if there are no strikes. */
   readonly oldestMs: number;

@@ -55,7 +55,7 @@ function quotaItem(name: WindowName, quota: Quota): string {
   return `"${name}";r=${remaining};t=${secondsUntil(endsMs, quota.nowMs)}`;
 }
 
-/** Returns the quota that the headers show: during a ban, nothing is left until its end. */
+/** Returns the quota that the headers show: during a ban, nothing is left until `retryAtMs`. */
 function announcedWindow(name: WindowName, quota: Quota): WindowQuota {
   if (!quota.banned || quota.retryAtMs === null) return quota[name];
   return { limit: quota[name].limit, remaining: 0, endsMs: quota.retryAtMs };

@@ -75,7 +75,7 @@ export class RateLimiter extends DurableObject {
   /**
    * Decides on the requests of one call, and counts their admissions and refusals.
    *
-   * @param _ages unused; calls between two versions of the service must include it.
+   * @param _ages unused, but kept: the caller may run another version of the service.
    * @param refusals the number of requests that the isolate refused from memory since its last call.
    * @param nonce the same in every attempt of a call, so that its requests are counted only once.
    * @returns one decision for each request.
@@ -203,8 +203,8 @@ export class RateLimiter extends DurableObject {
 }
 
 /**
- * Returns whether a change must be stored. A restart may lose the wait. A restart must not lose the
- * revision, because the limiter could then accept outdated limits.
+ * Returns whether a change must be stored. The wait need not survive a restart. The revision must
+ * survive, because the limiter could otherwise accept outdated limits.
  */
 function mustStore(before: LimiterState | null, after: LimiterState | null): boolean {
   const hasChanged = (name: "ban" | "revision" | WindowName) =>

@@ -33,7 +33,7 @@ export class GroupCommit {
   #begin(): Promise<void> {
     this.#next = null;
     this.#underWay = this.#store().finally(() => {
-      // If `#next` waits, keep `#underWay` set. Otherwise `commit` would begin another write first.
+      // While `#next` waits, keep `#underWay` set, so that `commit` does not begin another write.
       if (this.#next === null) this.#underWay = null;
     });
     return this.#underWay;

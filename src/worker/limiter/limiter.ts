@@ -11,7 +11,7 @@ import { callObject, isOverloaded, type LimitedKey, type LimiterObjects } from "
 import { RefusalMemory } from "./refusal-memory.ts";
 
 /**
- * The most calls to one key's Durable Object that an isolate has under way. Further requests share
+ * How many calls to one key's Durable Object an isolate may have under way. Further requests share
  * the next call, so a slow Durable Object gets fewer and larger calls.
  */
 const MAX_CALLS_UNDER_WAY = 8;
@@ -19,7 +19,7 @@ const MAX_CALLS_UNDER_WAY = 8;
 /** The number of keys for which an isolate groups requests into shared calls. */
 const MAX_GROUPS = 1_000;
 
-/** The most retries of `recordCancellation`. Cloudflare ends them 30 s after the response. */
+/** How often `recordCancellation` is retried. Cloudflare stops retries 30 s after the response. */
 const RECORD_RETRIES = 5;
 const RETRY_RECORD_MS = 5_000;
 
@@ -80,7 +80,7 @@ export class Limiter {
     return this.#refusals.get(key.keyId)?.decisionAt(Date.now(), key) != null;
   }
 
-  /** Decides on one request, and counts the request if every window has room. */
+  /** Decides on one request. Only an admitted request counts against the limits. */
   async admit(key: LimitedKey, request: LimitedRequest): Promise<Verdict> {
     const refusal = this.#refusals.get(key.keyId)?.repeat(Date.now(), key);
     if (refusal != null) return { decision: refusal, decidedBy: "memory" };

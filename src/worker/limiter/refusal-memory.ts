@@ -6,10 +6,10 @@ import {
 } from "../limit-rules/decision.ts";
 import { isSameLimits } from "../limit-rules/plans.ts";
 
-/** The most strikes that an isolate collects before it reports them to the Durable Object. */
+/** An isolate reports its strikes to the Durable Object at the latest when there are this many. */
 const MAX_UNREPORTED = 50;
 
-/** The most milliseconds that strikes stay unreported while the key sends requests. */
+/** The key's first request this long after the oldest unreported strike causes a report. */
 const MAX_UNREPORTED_MS = 3_000;
 
 interface Refusal {
@@ -92,7 +92,7 @@ export class RefusalMemory {
 
   /**
    * Returns the refusal if the Durable Object would certainly refuse a request at `nowMs`. Compares
-   * durations, because the two clocks differ by an unknown amount. The Durable Object decided after
+   * durations, because its clock and the isolate's may differ. The Durable Object decided after
    * `askedMs`, so the age of the refusal is at most `nowMs - askedMs`.
    */
   #standing(nowMs: number, { revision, limits }: QuotaPolicy): Refusal | null {

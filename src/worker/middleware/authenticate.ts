@@ -28,7 +28,7 @@ const MESSAGES = {
     "This API key was replaced by a newer one. Use that one, or ask the operator of the service for it.",
 } as const;
 
-/** Reasons without a bearer token: `WWW-Authenticate` has no `error` (RFC 6750, section 3.1). */
+/** If no token was sent, `WWW-Authenticate` contains no `error` (RFC 6750, section 3.1). */
 const WITHOUT_TOKEN: ReadonlySet<FailureReason> = new Set(["missing", "other_scheme", "no_token"]);
 
 /**

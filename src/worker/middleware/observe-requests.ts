@@ -15,7 +15,7 @@ import { type Degradation, type RequestRecord, toDataPoint } from "../telemetry/
  */
 export function observeRequests({ requestLog }: Config) {
   const telemetry = new Outage({ began: "telemetry_failing", ended: "telemetry_recovered" });
-  // A record also represents skipped requests, which must have had the same HTTP status.
+  // Each HTTP status has its own sample, because a record also represents skipped requests.
   const samples = new Map<number, AnonymousSample>();
   const sampleOf = (status: number): AnonymousSample => {
     const sample = samples.get(status) ?? new AnonymousSample();

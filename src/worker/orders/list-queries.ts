@@ -1,7 +1,7 @@
 import { INT64_MAX, INT64_MIN } from "./int64.ts";
 import { orderShorthand, SEPARATOR } from "./order-json.ts";
 
-/** A D1 database or a D1 session, reduced to the method that reads need. */
+/** The method of a D1 database or a D1 session that the queries use. */
 export type StatementSource = Pick<D1DatabaseSession, "prepare">;
 
 /** A range of ids and its orders. Segments of the same version always contain the same orders. */
@@ -26,7 +26,7 @@ export interface Manifest extends ListVersion {
   readonly segments: readonly Segment[];
 }
 
-/** The orders of segments in shorthand (see `orderShorthand`), by the segment's version. */
+/** The orders of each segment in shorthand (see `orderShorthand`), by the segment's version. */
 export type SegmentTexts = ReadonlyMap<string, string>;
 
 export interface Snapshot extends ListVersion {
@@ -82,7 +82,7 @@ const SNAPSHOT = `
 
 /**
  * Reads the orders of the segments in `?1`, as they were after the change with the sequence number
- * `?2` and the list version `?3`. Reads nothing if the database does not know this change. On an
+ * `?2` and the list version `?3`. Reads nothing if the database does not know this change: on an
  * older replica or after a restore, a segment of the same version can have a smaller range.
  *
  * - A segment that still has its version is read from `orders` alone.

@@ -6,13 +6,13 @@ export const LIST_SIZES = {
   missingWithManifest: 16,
   /** How many segments a group may have. A query reads at most one group. */
   groupSegments: 4,
-  /** The most groups that one list reads ahead: Cloudflare allows a request six connections. */
+  /** How many groups a list may read ahead: Cloudflare allows a request six connections. */
   groupsAhead: 6,
-  /** The least memory in bytes that a list reserves for one query. */
+  /** A list reserves at least this many bytes of memory for one query. */
   queryBytes: 768 * 1_024,
   /** The bytes of shorthand in a piece of a list. Larger pieces are faster, but need more memory. */
   sliceBytes: 256 * 1_024,
-  /** The most segments of a list, 900 groups: Cloudflare allows a request 1,000 queries. */
+  /** How many segments a list may have: 900 groups. Cloudflare allows a request 1,000 queries. */
   maxSegments: 3_600,
   /** The memory in bytes for all lists being sent. If too little is left, a request gets a 503. */
   underWayBytes: 40 * 2 ** 20,

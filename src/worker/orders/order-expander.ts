@@ -13,7 +13,7 @@ interface ArrayEnds {
 }
 
 // The layout of the WebAssembly memory, in bytes. It begins with a table by ASCII code. Each entry
-// has the JSON of a letter, and the length to write before a value and before another letter.
+// has the JSON of a letter, the length to write before a value, and the length before a letter.
 const PIECES_AT = 0;
 const PIECE_BYTES = 32;
 const LENGTH_BEFORE_VALUE_AT = 24;

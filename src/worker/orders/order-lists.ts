@@ -274,7 +274,7 @@ export class OrderLists {
   }
 }
 
-/** Returns the list versions that the client of every one of these requests has. */
+/** Returns the list versions that the clients of all these requests already have. */
 function commonVersions(requests: readonly (readonly string[])[]): string[] {
   const [first = [], ...others] = requests.map((known) => new Set(known));
   return [...first].filter((version) => others.every((known) => known.has(version)));

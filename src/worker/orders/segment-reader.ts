@@ -17,7 +17,7 @@ export function bytesOf(texts: SegmentTexts): number {
   return texts.values().reduce((sum, { length }) => sum + length, 0);
 }
 
-/** Returns the most memory in bytes that the orders of these segments can need. */
+/** Returns an upper bound of the memory in bytes that the orders of these segments need. */
 export function maxBytesOf(segments: readonly Segment[]): number {
   return segments.reduce((sum, { count }) => sum + count * MAX_SHORTHAND_BYTES, 0);
 }

@@ -21,8 +21,8 @@ const UNKNOWN: Health = { orders: "unavailable", keys: "unavailable", limiter: "
  * reasons for a failure are only in the log. The requests of an isolate share probes.
  */
 export function healthRoute() {
-  // Other requests do not share these instances. `/healthz` queries a database even while other
-  // requests pause after a timeout, and its queries do not end that pause.
+  // Other routes do not use these instances. So probes run even while the queries of other routes
+  // are paused after a timeout, and they do not end that pause.
   const orders = new DatabaseQueries("orders", PROBE_TIMEOUT_MS);
   const keys = new DatabaseQueries("keys", PROBE_TIMEOUT_MS);
   const probes = new BatchedQuery<null, Health>({ concurrency: 1, timeoutMs: PROBE_TIMEOUT_MS });

@@ -24,7 +24,7 @@ export interface RequestRecord {
   readonly region: string | null;
   /** The client's country according to Cloudflare (ISO 3166-1 alpha-2). */
   readonly country: string | null;
-  /** The number of requests that this record represents: more than 1 if sampled. */
+  /** The number of requests that this record represents: its own and any that sampling skipped. */
   readonly represents: number;
   /** The parts of the service that failed during this request; `null` if no part failed. */
   readonly degraded: Degradation | null;
@@ -42,7 +42,7 @@ type Names<Value> = {
   [Name in keyof RequestRecord]: RequestRecord[Name] extends Value | null ? Name : never;
 }[keyof RequestRecord];
 
-/** The fields in the blobs of a data point. Add fields at the end: stored rows have no names. */
+/** The blobs of a data point. Add fields only at the end: stored rows contain no field names. */
 export const BLOBS = [
   "route",
   "method",
@@ -55,7 +55,7 @@ export const BLOBS = [
   "servedBy",
 ] as const satisfies readonly Names<string>[];
 
-/** The fields in the doubles of a data point. Add fields at the end. */
+/** The doubles of a data point. Add fields only at the end, as in `BLOBS`. */
 export const DOUBLES = [
   "status",
   "durationMs",
