@@ -22,7 +22,7 @@ export const QUIET_WRANGLER: NodeJS.ProcessEnv = {
 /** The folder in which Node caches the compiled wrangler, which then starts a quarter faster. */
 export const COMPILE_CACHE = join(PROJECT_ROOT, "node_modules", ".cache", "wrangler-compiled");
 
-/** Gives new objects 64 MB: wrangler starts a seventh faster with fewer garbage collections. */
+/** With 64 MB for new objects, V8 collects garbage less often: wrangler starts a seventh faster. */
 const FEW_COLLECTIONS = "--min-semi-space-size=64";
 
 export type WranglerOutput = Readonly<Record<"stdout" | "stderr", string>>;

@@ -4,7 +4,7 @@ import { logEvent } from "./log.ts";
 
 const DAY_MS = 86_400_000;
 
-/** The most statements per chore in a run. Cloudflare's free plan allows 50 for all chores. */
+/** How many statements each chore may use per run. Cloudflare's free plan allows 50 in total. */
 const MAX_STEPS = 10;
 
 /** Deletes parts of abandoned imports. An import is abandoned if even its newest part is old. */
@@ -49,10 +49,10 @@ interface Chore {
 const CHORES: Readonly<Record<string, Chore>> = {
   // A part can have 2 MB, so a step deletes only a few.
   importParts: { database: "orders", sql: DELETE_IMPORT_PARTS, keptDays: 1, rowsPerStep: 10 },
-  // Kept for a day, because no client takes longer to read a list of a million orders. A store
+  // Changes are kept for a day: no client takes longer to read a list of a million orders. A store
   // with 50 changes a second adds 180,000 rows an hour; an hourly run deletes up to 200,000.
   orderChanges: { database: "orders", sql: DELETE_ORDER_CHANGES, keptDays: 1, rowsPerStep: 20_000 },
-  // A leap year, so usage is kept for at least one year.
+  // Usage is kept for at least a year, even if it is a leap year.
   usageRows: { database: "keys", sql: DELETE_USAGE, keptDays: 366, rowsPerStep: 5_000 },
   cancelledOrders: { database: "orders", sql: DELETE_CANCELLED_ORDERS, rowsPerStep: 5_000 },
 };

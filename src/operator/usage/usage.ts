@@ -26,7 +26,7 @@ import {
 
 const MAX_DAYS = 366;
 const DEFAULT_DAYS = 14;
-/** The default of `--days` with `--near`. Yesterday's last hour may be reported only today. */
+/** The default of `--days` with `--near`. A key may report yesterday's last hour only today. */
 const NEAR_DAYS = 2;
 /** The exit status if `--near` finds a key near a limit. */
 const NEAR_STATUS = 3;
@@ -63,12 +63,12 @@ reached the share, 0 if no key reached it, and 1 for a failure.`;
 
 interface UsageOptions extends StoreCommandOptions {
   readonly days?: number;
-  /** The share of a limit from which a key is shown, in percent. */
+  /** Shows only keys that reached this percentage of a limit. */
   readonly near?: number;
   readonly html?: string;
 }
 
-/** Adds the options and the action of `keys usage`, which prints usage up to an hour old. */
+/** Adds the options and the action of `keys usage`. The usage may be up to an hour out of date. */
 export function defineUsage(command: Command): void {
   command
     .description("show the usage of all keys, or of one, day by day")

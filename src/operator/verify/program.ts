@@ -136,7 +136,7 @@ async function run(options: Options, { clock, send }: Surroundings): Promise<voi
   if (!isKept) throw new EndWithStatus(1);
 }
 
-/** Returns the address of a deployed service, or the last address of a local store's service. */
+/** Returns the address of the service in `env`, or of the last local service with this store. */
 async function addressOf({ env, persistTo = DEFAULT_STORE }: Options): Promise<string> {
   if (env === undefined) {
     const { readHolder } = await import("../start/store-lock.ts");
@@ -164,7 +164,6 @@ async function requireAnswer(url: string, send: Surroundings["send"]): Promise<v
   }
 }
 
-/** Returns a clock that also announces each wait of more than a second on stderr. */
 function announceWaits(clock: Clock): Clock {
   const wait: Clock["wait"] = (milliseconds, signal) => {
     const seconds = Math.ceil(milliseconds / 1_000);

@@ -335,7 +335,7 @@ async function expectEachCounts(trial: Trial): Promise<void> {
   for (const each of [UNCHANGED, unknown, { withKey, method: "POST" }, unknown]) {
     const answer = await call(trial, each);
     const left = answer.windows[1]?.remaining ?? NaN;
-    // Another client may use a key that the operator passed in.
+    // Without `revoke`, the operator passed in the key, so another client may use it meanwhile.
     const isAsExpected = trial.revoke ? [Infinity, left + 1].includes(before) : left < before;
     expectThat(answer, isAsExpected, `${left} requests are left in the day after ${before}`);
     before = left;

@@ -90,7 +90,7 @@ export type Trial = VerifyOptions &
     readonly seen: { list?: Answer; crowd: readonly Answer[] };
   };
 
-/** The preconditions of promises. Each returns `false` if it is met, else why it is not met. */
+/** The preconditions of promises. Each returns `false` if it is met, otherwise the reason. */
 export const OBSTACLES = {
   key: ({ key }: Trial) => key === undefined && "needs a key",
   limit: ({ isReadOnly, revoke }: Trial) =>

@@ -14,7 +14,7 @@ const FIRST_HEADERS = [
   "WWW-Authenticate",
 ];
 
-/** Explains a status. The text for 429 names no seconds, because the page shows a countdown. */
+/** Explains each status. The text for 429 names no seconds, because the page shows a countdown. */
 const MEANINGS: Readonly<Record<number, string>> = {
   200: "Here are the orders.",
   204: "The order is cancelled. The next list lacks it.",

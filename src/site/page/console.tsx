@@ -126,7 +126,7 @@ export function ConsoleSection({ fields }: { readonly fields: readonly Field[] }
   );
 }
 
-/** A dialog that asks before a step. The value of its buttons is `keep` or `go`. */
+/** A dialog that asks for confirmation. Its buttons have the values `keep` and `go`. */
 function Confirmation(props: { id: string; title: Child; text: string; keep: string; go: string }) {
   const { id, title, text, keep, go } = props;
   return (

@@ -12,7 +12,7 @@ interface SectionProps {
   readonly children: Child;
 }
 
-/** A section of the page, with content above its title, and content beside its text. */
+/** A section of the page. `above` is shown above the title, and `aside` beside the text. */
 export function Section({ id, title, above, aside, children }: SectionProps) {
   const text = (
     <>
@@ -108,7 +108,7 @@ export function Samples({ name, label, samples }: SamplesProps) {
 
 interface HttpAnswersProps {
   readonly answer: Answer | undefined;
-  /** True shows all required headers; false shows the headers that not every response has. */
+  /** True shows the required headers. False shows the headers that some responses lack. */
   readonly isComplete?: boolean;
   /** If set, shows only the example of the error with this code. */
   readonly code?: string;

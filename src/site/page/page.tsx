@@ -38,7 +38,7 @@ interface PageProps {
   readonly listing: readonly Sample[];
 }
 
-/** Renders the reference page. @throws an Error if the page cannot show the operations. */
+/** Renders the reference page. @throws an Error unless its operations are list and cancel. */
 export async function renderPage(facts: PageFacts): Promise<string> {
   const reference = readReference(facts.document);
   const { operations, basePath, origin } = reference;

@@ -74,7 +74,7 @@ export function readReference(text: string) {
     orderFields: fieldsOf(components.schemas.Order),
     errorFields: fieldsOf(components.schemas.Error),
     headers,
-    /** The error responses, the first one for each status. */
+    /** The first documented error response for each status. */
     errors: [...errors.values()]
       .flatMap(([first]) => first ?? [])
       .toSorted((one, other) => one.status - other.status),

@@ -9,7 +9,7 @@ export const ORIGIN = "SERVICE_ORIGIN";
 
 export const CLIENT = "store-orders-client";
 
-/** The highlighter's names of languages. Languages without a name, such as C#, use Java's. */
+/** The highlighter's names of languages. Languages not listed, such as C#, use the name `java`. */
 export const SYNTAX: Readonly<Record<string, ShjLanguage>> = {
   curl: "bash",
   TypeScript: "ts",

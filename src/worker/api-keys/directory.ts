@@ -8,12 +8,12 @@ import { keysByHash } from "./key-by-hash.ts";
 /** The shortest time between two attempts to refresh a remembered key, in milliseconds. */
 const RETRY_MS = 1_000;
 
-/** The most queries at the same time. With only one, a slow query would delay all requests. */
+/** How many queries may run at once. With only one, a slow query would delay all requests. */
 const CONCURRENCY = 4;
 
 /**
- * The pause before each query for suspects: clients that failed to authenticate too often. Allows
- * 40 queries a second. A longer pause would collect more requests, which all resume at once.
+ * The pause before each query for suspects: clients that failed to authenticate too often. Limits
+ * an isolate to 40 of these queries a second. With a longer pause, more requests resume at once.
  */
 const SUSPECTS_PAUSE_MS = 25;
 

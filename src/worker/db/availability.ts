@@ -28,8 +28,8 @@ const PROBE_MS = 1_000;
 const LONGEST_PAUSE_MS = 500;
 
 /**
- * Matches the errors of a local D1 while a command locks its file. `Failed to get session commit
- * token`: the file was locked between a statement and its commit. No statement has had an effect.
+ * Matches the errors of a local D1 while a command locks its file. A statement that fails with such
+ * an error has had no effect, so it can be repeated.
  */
 const LOCKED = /SQLITE_BUSY|SQLITE_LOCKED|database is locked|Failed to get session commit token/;
 
