@@ -8,7 +8,6 @@ import { PROJECT_ROOT, QUIET_WRANGLER, wranglerCommand } from "../../src/operato
 /** The name of a Worker: the service, or a path in `test/bench` without the extension `.ts`. */
 export type Worker = "service" | `observed/${string}` | `peers/${string}`;
 
-/** The paths of a bundled Worker and of its WebAssembly modules. */
 export interface Bundle {
   readonly script: string;
   readonly wasm: readonly string[];

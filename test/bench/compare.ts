@@ -6,12 +6,12 @@ import type { Server } from "./server.ts";
 /** The number of requests in one measurement. */
 const REQUESTS = 5_000;
 
-/** The number of starts per server: the speed of equal processes differs by a few percent. */
+/** Each server starts this often, because equal processes differ in speed by a few percent. */
 const STARTS = 3;
 
 /**
  * Warms up each contestant, then measures all of them in every round, so that other work on the
- * machine affects them alike. Every second round has the reverse sequence.
+ * machine affects them alike. Every second round has the reverse order.
  */
 export async function takeTurns<Name extends string, Figure>(
   rounds: number,

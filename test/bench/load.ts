@@ -117,7 +117,6 @@ export async function sendEvery(
   if (others.length > 0) throw new Error(`${others.length} answers had ${others[0]?.status}.`);
 }
 
-/** Sends requests with a key until the service bans the key. */
 export async function provokeBan(banned: Request): Promise<void> {
   const deadline = Date.now() + BAN_TIMEOUT_MS;
   while (Date.now() < deadline) {

@@ -2,7 +2,7 @@ import { open, readFile } from "node:fs/promises";
 import { INT64_MAX, INT64_MIN } from "../../src/worker/orders/int64.ts";
 
 const LINES_AT_ONCE = 10_000;
-/** Added to half of the ids, so that code that rounds ids confuses neighbouring orders. */
+/** Added to half of the ids. Rounding such large ids would confuse neighbouring orders. */
 const LARGE_IDS = 2n ** 60n;
 const FIRST_SHIP_DATE_MS = Date.UTC(2026, 0, 1);
 
@@ -17,7 +17,6 @@ export async function writeOrderFile(path: string, count: number): Promise<void>
   await file.close();
 }
 
-/** Returns the JSON list that the API must return for an order file. */
 export async function expectedList(path: string): Promise<Buffer> {
   const lines = await readFile(path, "utf8");
   return Buffer.from(`[${lines.trimEnd().replaceAll("\n", ",")}]`);

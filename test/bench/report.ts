@@ -1,6 +1,6 @@
 export type Spread = Readonly<Record<"median" | "min" | "max", number>>;
 
-/** A row of the results: the measurements of the service and of its peer, if any, with units. */
+/** A row of the table of results. `service` and `peer` are measurements with units. */
 export interface Result {
   readonly what: string;
   readonly service: string;

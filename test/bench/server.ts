@@ -8,7 +8,6 @@ import type { Bundle } from "./bundle.ts";
 import { childProcesses, WorkerProcess } from "./worker-process.ts";
 
 interface ServerOptions {
-  /** The folder of the store. */
   readonly store: string;
   readonly vars?: Readonly<Record<string, string>>;
   /** Whether the disposal of the server removes the store. */
@@ -34,7 +33,7 @@ export class Server implements AsyncDisposable {
     this.process = process;
   }
 
-  /** Starts Miniflare in the version that wrangler depends on, which `npm start` uses too. */
+  /** Starts the version of Miniflare that wrangler depends on. `npm start` uses it too. */
   static async start(bundle: Bundle, options: ServerOptions): Promise<Server> {
     const before = new Set(childProcesses());
     const { resolve } = createRequire(import.meta.url);

@@ -20,12 +20,10 @@ export class WorkerProcess {
     this.#pid = pid;
   }
 
-  /** Kills the process with SIGKILL, as a crash would. */
   kill(): void {
     process.kill(this.#pid, "SIGKILL");
   }
 
-  /** Returns the peak memory of the process so far, in bytes. */
   peakBytes(): number {
     const status = readFileSync(`/proc/${this.#pid}/status`, "utf8");
     const kilobytes = /^VmHWM:\s+(?<kilobytes>\d+) kB$/m.exec(status)?.groups?.["kilobytes"];

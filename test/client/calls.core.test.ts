@@ -54,7 +54,6 @@ describe("cancelOrder", () => {
     expect(service.requests).toMatchObject([{ method: "DELETE", url }]);
   });
 
-  // `same-as-service.core.test.ts` tests which texts are ids.
   test.each([2n ** 63n, 2 ** 53, 1.5, NaN, "1/../2"])(
     "refuses the id %s, and sends no request",
     async (id) => {

@@ -48,8 +48,8 @@ test.each([
     expect(service.counts.mostUnderWay).toBeLessThanOrEqual(16);
     expect(outcome).toMatchObject({ status: "fulfilled", value: { length: count } });
 
-    // The batch waits for the end of each window except the last. Each window may add 1.8 seconds:
-    // up to a second of rounding, and a round trip.
+    // The batch waits for the end of each window except the last. Rounding and a round trip may add
+    // up to 1.8 seconds to each window.
     const least = (windows - 1) * lengthSeconds;
     const lastWindowSeconds = lengthSeconds === 60 ? 60 : 10 * 60;
     expect(seconds).toBeGreaterThanOrEqual(least);
@@ -85,7 +85,7 @@ test("etaSeconds expects no more requests at once than there are orders", async 
   const etas: number[] = [];
   const onProgress = ({ etaSeconds }: BatchProgress) => etas.push(etaSeconds);
   await settled(client.cancelOrders(ids(5), { concurrency: 100, onProgress }));
-  // Four orders are left for five connections. Each order takes 10 s, 5 each way: 4 * 10 / 5 = 8.
+  // Four orders of 10 seconds each are left for five connections: 4 * 10 / 5 = 8.
   expect(etas[0]).toBe(8);
 });
 

@@ -39,7 +39,6 @@ export class ScriptedService {
     return answer(request);
   };
 
-  /** The times between consecutive requests in milliseconds. */
   get gapsMs(): number[] {
     return this.requests.slice(1).map(({ atMs }, index) => atMs - this.requests[index]!.atMs);
   }

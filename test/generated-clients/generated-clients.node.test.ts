@@ -49,7 +49,7 @@ beforeAll(async () => {
   [server] = await Promise.all([store.serve(SERVICE), generate()]);
 });
 
-/** Writes the client files in docs/api.md, and runs the command there with the OpenAPI document. */
+/** Extracts the client files from docs/api.md, and runs the command that generates the client. */
 async function generate(): Promise<void> {
   await rm(FOLDER, { recursive: true, force: true });
   await mkdir(FOLDER, { recursive: true });

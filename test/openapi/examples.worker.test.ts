@@ -37,7 +37,7 @@ const EXAMPLES = operations
 
 type Example = (typeof EXAMPLES)[number];
 
-/** Headers that only the first example checks: their documented values fit no other example. */
+/** Only the first example checks these headers, because their values fit no other example. */
 const QUOTA = /^(?:X-RateLimit-.*|RateLimit.*|Link)$/;
 
 const VARS = {
@@ -88,7 +88,7 @@ async function provoke({ method, path, status, code, body }: Example): Promise<R
       for (let sent = 0; sent < 200; sent++) {
         const response = await send();
         if ((await response.clone().text()).includes(code)) return response;
-        // Refusals count towards a ban only after ten seconds: 40 of these steps.
+        // Refusals count towards a ban only after ten seconds, so the clock must advance.
         if (response.status === 429) advanceClock(250);
       }
       throw new Error(`The service never answers ${code}.`);

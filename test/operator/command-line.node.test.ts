@@ -33,7 +33,7 @@ const enterprise = (...args: string[]) => create("--plan=enterprise", ...args);
 describe("wrong usage", () => {
   it.each([
     [["keys"], "Usage: npm run keys --"],
-    // A name may begin with `sord_`, as secrets do: only the plan is wrong here.
+    // The name is valid, although it begins like a secret. Only the plan is wrong.
     [
       ["keys", "create", "--plan", "gold", "--name", "sord_shop"],
       "free, pro, business, enterprise",

@@ -7,7 +7,6 @@ export interface Observer {
   afterStatement(meta: D1Meta): void;
 }
 
-/** Wraps the bindings of the service so that each use of a binding calls `observer`. */
 export function observedBindings(env: Cloudflare.Env, observer: Observer): Cloudflare.Env {
   return {
     ...env,

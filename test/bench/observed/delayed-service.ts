@@ -8,7 +8,7 @@ export interface Delays {
   readonly object: number;
   readonly orders: number;
   readonly keys: number;
-  /** The delay of the replica of the orders database that is nearest to the Worker. */
+  /** The delay of the nearest replica of the orders database. */
   readonly replica: number;
 }
 

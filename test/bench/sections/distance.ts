@@ -27,13 +27,13 @@ const PLACES: Readonly<Record<string, { delays: Delays; vars?: Record<string, st
   },
 };
 
-/** The number of orders in the store. The first round cancels order 1, the second order 2. */
+/** The number of orders in the store. Each round cancels one of them. */
 const ORDERS = 100;
 
 interface Kind {
   readonly request: string;
   readonly status: number;
-  /** Sends the requests that must precede the measured request, then returns that request. */
+  /** Returns the request to measure, after sending the requests that must precede it. */
   readonly make: (unused: Unused, url: string) => Promise<Request> | Request;
 }
 

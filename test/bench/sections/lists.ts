@@ -12,7 +12,7 @@ const STRIDE = 7_919;
 /** Changes update the orders 2, 102, 202 and so on, which all have the field `complete`. */
 const ORDERS_BETWEEN_CHANGES = 100;
 const CANCEL_EVERY_MS = 100;
-/** Lists that end this soon after the joint start of all readers are not counted in the rate. */
+/** Lists that end within this time after the start of the readers do not count. */
 const WARM_UP_MS = 2_000;
 const MEBIBYTE = 2 ** 20;
 const FAR: Delays = { ...NEAR, orders: FAR_MS };

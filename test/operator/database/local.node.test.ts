@@ -22,7 +22,7 @@ afterEach(() => {
   store = new StoreFolder();
 });
 
-/** The names of the files in which wrangler 4.155 keeps the databases, by binding. */
+/** The names of the files in which wrangler 4.155 keeps the databases. */
 const WRANGLER_FILES = {
   DB: "e7352547963de7050bd7d94658afc4fe78b61811b7815da12d90be8e863abf4d",
   orders: "8b597f72425999db712922162cee3af8be219fa654f951e5fd0326804a54642b",
@@ -196,7 +196,7 @@ describe("in a folder without a store", () => {
     expect(stderr).toMatch(new RegExp(`^Making a new store in ${missing()}\\.$`, "m"));
     expect((await run("keys list --json")).status).toBe(0);
     expect((await run("orders export")).status).toBe(0);
-    // SQLite deletes a `-wal` file when its database is closed, so the commands closed theirs.
+    // A `-wal` file would remain if a command had not closed its database.
     expect(globSync(`${missing()}/**/*-wal`)).toEqual([]);
   });
 });

@@ -20,7 +20,7 @@ let keyDatabase: StoreDatabase;
 
 beforeAll(async () => {
   shortenPauses();
-  // Cloudflare's search also finds longer names, so a wrong database is first in the list here.
+  // Cloudflare's search also finds longer names. Here, its first result is a wrong database.
   cloudflare.d1.create("old-store-orders-staging-orders");
   cloudflare.d1.databases.reverse();
   orderDatabase = await openRemoteDatabase({ env: "staging", name: "orders" });

@@ -86,7 +86,6 @@ describe("the edits of wrangler.toml in the documents", () => {
     expect(WRANGLER_TOML.split(from)).toHaveLength(2);
     const before = configOf(WRANGLER_TOML, "production");
     const after = configOf(WRANGLER_TOML.replace(from, to), "production");
-    // No other setting may change. Below an added table header, vars would belong to that table.
     expect(after).toEqual({ ...before, ...Object.fromEntries(added) });
     expect(after).not.toEqual(before);
   });

@@ -87,7 +87,7 @@ function changeSettings(changes: Partial<settings.Settings>): void {
   }));
 }
 
-/** The expected changes of migrations. The `write` creates the table of applied migrations. */
+/** Returns the changes that migrations cause. The `write` creates the table of migrations. */
 const migrate = (database: string, count = Number.POSITIVE_INFINITY) => [
   `write to ${database}`,
   ...cloudflare.d1
@@ -186,7 +186,6 @@ it("a deployment tries the new version before and after it gets traffic", async 
     expect(stdout).toContain(`${way} -- restore --env staging --database ${name} --bookmark `);
   }
   expect(stdout).toContain(`Deployed staging: https://${HOST}\n`);
-  // documents.node.test.ts runs a rollback with the real wrangler.
   expect(stdout).toContain(`npx wrangler rollback ${before} --env staging`);
 });
 
@@ -205,7 +204,7 @@ describe("whatever happens at any step", () => {
   /** The number of trials that began although the account already recorded a passed trial. */
   let earlyRecords = 0;
 
-  /** Makes the faults of the fake account fail trials too, as if a trial were an API call. */
+  /** Makes faults affect trials too, as if a trial were an API call. */
   function disturbTrials(): void {
     const ask = (path: string) =>
       cloudflare.interfere({ method: "try", path, body: Buffer.from("") } as ApiCall);
@@ -236,7 +235,6 @@ describe("whatever happens at any step", () => {
 
   const current = () => cloudflare.workers.scripts.get(WORKER)?.versions.current;
 
-  /** Returns whether the account shows that the deployment is complete. */
   function isFinished(before: string | undefined): boolean {
     const isMigrated = [ORDERS, KEYS].every((database) => {
       const { sqlite, migrations } = cloudflare.d1.find(database);
@@ -272,7 +270,6 @@ describe("whatever happens at any step", () => {
       let before: string | undefined;
       const ends = new Set<string>();
       const run = () => {
-        // Each run starts with an account without the Workers and databases of earlier runs.
         cloudflare.clear();
         earlyRecords = 0;
         disturbTrials();
@@ -301,7 +298,7 @@ describe("whatever happens at any step", () => {
         });
         expect(claims, label).not.toEqual([]);
         for (const { claim, isTrue } of claims) expect(isTrue, `${claim} ${label}`).toBe(true);
-        // Of several runs that end alike, only the first goes on with the recommended command.
+        // Runs the recommended command only after the first of several runs that end alike.
         const end = `${stderr} ${cloudflare.changes.join()}`.replaceAll(
           /[\da-f]{8}-[\da-f-]+/g,
           "",
@@ -381,7 +378,7 @@ describe("a trial", () => {
     expect(await deployToStaging("--patience", "60")).toMatchObject({ status: 0 });
     clock.mockRestore();
     expect(verify).toHaveBeenCalledTimes(3);
-    // Each of five attempts sends five parallel health requests. In two attempts, one fails.
+    // Each of five attempts sends five parallel health requests.
     expect(cloudflare.workers.requests).toHaveLength(25);
   });
 

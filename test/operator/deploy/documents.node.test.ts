@@ -179,7 +179,6 @@ const CASES: Readonly<
     cloudflare.workers.answer = ({ version }) =>
       version === before ? HEALTHY : { status: 500, body: "" };
     const said = await followCase({ VERSION: before });
-    // The fake would add `, objects later` if Durable Objects kept the old code for a while.
     expect(cloudflare.changes.at(-1)).toBe(`deploy ${NAME}: ${before} 100 %`);
     for (const part of ["v1.4.0", "errors since v1.4.0", HEALTHY.body])
       expect(said).toContain(part);

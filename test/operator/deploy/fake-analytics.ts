@@ -29,7 +29,7 @@ export const REQUEST: RequestRecord = {
 export class FakeAnalytics {
   /** The current time for every query. */
   nowSeconds = Math.floor(Date.now() / 1_000);
-  /** The sums by data set and field. A GraphQL response has them twice, in two equal groups. */
+  /** The usage by data set and field. A GraphQL response has it twice, in two equal groups. */
   metered: Readonly<Record<string, Readonly<Record<string, number>>>> = {};
   readonly #sqlite = new DatabaseSync(":memory:");
 

@@ -30,7 +30,6 @@ export class FakeD1 {
     this.jurisdiction = jurisdiction;
   }
 
-  /** The project's migrations for this database. */
   get migrations() {
     return readMigrations(this.name.endsWith("-keys") ? "keys" : "orders");
   }

@@ -171,7 +171,6 @@ export class FakeWorkers {
     throw new ApiError(404, 10007, "This Worker does not exist on your account.");
   }
 
-  /** Records a request to a deployed Worker and returns the response. */
   serve(hostname: string, path: string, headers: Headers): WorkerAnswer & { version?: string } {
     const worker = this.domains.get(hostname) ?? hostname.split(".")[0] ?? "";
     const overrides = headers.get("Cloudflare-Workers-Version-Overrides") ?? "";

@@ -6,7 +6,6 @@ import type { Outcome } from "./run-command.ts";
 /** The listeners for Ctrl+C that do not belong to the command under test. */
 const others = process.listeners("SIGINT");
 
-/** Calls only the command's own listeners for Ctrl+C. */
 export function interrupt(): void {
   const own = process.listeners("SIGINT").filter((listener) => !others.includes(listener));
   for (const listener of own) listener("SIGINT");
@@ -29,7 +28,7 @@ const FAULTS: Readonly<Record<string, () => void | (() => void)>> = {
 
 /**
  * Runs a command once without a fault, and then once for each fault at each of its API calls. Skips
- * faults after reads. If a connection is lost for good, all later calls fail too.
+ * faults after calls that only read. If a connection is lost for good, all later calls fail too.
  *
  * @param check receives the outcome of each run with a fault, and a label for messages.
  */
@@ -63,7 +62,6 @@ export async function atEveryCall(
   }
 }
 
-/** Makes all pauses short, such as those between retries. */
 export function shortenPauses(): void {
   const realSetTimeout = setTimeout;
   const shortened = (work: () => void, milliseconds?: number, ...args: []) =>

@@ -127,7 +127,7 @@ beforeAll(() => {
 });
 beforeEach(() => {
   analytics.nowSeconds = NOW;
-  // Reported twice, these sums cost $12.03: requests $3, CPU $2, calls $0.03, duration $1, rows $6.
+  // The fake reports this usage twice, which costs $12.03 in total.
   analytics.metered = {
     workersInvocationsAdaptive: { requests: 5e6, cpuTimeUs: 50e9 },
     durableObjectsInvocationsAdaptiveGroups: { requests: 0.1e6 },

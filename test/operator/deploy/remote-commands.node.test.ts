@@ -25,7 +25,6 @@ afterEach(() => {
 
 const database = () => cloudflare.d1.find("store-orders-staging-keys");
 
-/** Returns the stdout of a `keys` command with `--env staging`, which must succeed. */
 async function run(args: readonly string[]): Promise<string> {
   const { status, stdout, stderr } = await runInProcess(keysProgram(), [...args, ...STAGING]);
   expect({ status, stderr }).toEqual({ status: 0, stderr: "" });

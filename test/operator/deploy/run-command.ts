@@ -21,7 +21,6 @@ export async function runCommand(
   return { status: await closed, stdout, stderr };
 }
 
-/** Returns the stderr of a command without its progress lines. */
 export function withoutProgress({ stderr }: Outcome): string {
   return stderr.replace(/^[A-Z][a-z ]+:(?: [\d.,]+(?: of [\d.,]+)? \w+,)? \d+ s\n/gm, "");
 }

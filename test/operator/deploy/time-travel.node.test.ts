@@ -107,8 +107,8 @@ it("restores keys, lists those that have changed, and says how to undo it", asyn
     ["restore", "key_e", expect.objectContaining({ plan: { from: null, to: "pro" } })],
   ]);
 
-  // Simulates an earlier restore on a machine whose clock was ahead: the restore set a revision (a
-  // timestamp) in the future.
+  // A restore sets the revision to the current time. Simulates an earlier restore on a machine
+  // whose clock was ahead.
   const future = Date.now() + 1e9;
   database().sqlite.exec(`UPDATE api_keys SET revision = ${future} WHERE id = 'key_c'`);
   const back = ["--bookmark", previousBookmark, "--yes", "--json"];
