@@ -12,13 +12,13 @@ test("after a failure, a circuit breaker allows one probe a second until a call 
   breaker.failed("a", NOW_MS + 500); // A call from before the failure does not lengthen the pause.
   expect(breaker.allows("b", NOW_MS)).toBe(true);
   expect(allowed(500, 999, 1_000, 1_000, 2_999)).toStrictEqual([1_000]);
-  // The outcome of the first probe is never reported. The next probe fails after 700 ms.
+  // The probe at 1,000 ms reports no outcome. The probe at 3,000 ms fails 700 ms later.
   expect(allowed(3_000)).toStrictEqual([3_000]);
   breaker.failed("a", NOW_MS + 3_700);
   expect(allowed(4_699, 4_700, 4_701)).toStrictEqual([4_700]);
   breaker.succeeded("a");
   expect(allowed(4_701, 4_702)).toStrictEqual([4_701, 4_702]);
-  // The clock is set back, so the end of the pause is unknown.
+  // If the clock is set back to before the start of the pause, the pause is over.
   breaker.failed("a", NOW_MS);
   expect(allowed(-1)).toStrictEqual([-1]);
 });

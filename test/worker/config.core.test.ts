@@ -17,7 +17,6 @@ const NUMBERS = [
   ["CANCELLED_ORDER_DAYS", "never", 36_500],
 ] as const;
 
-/** Reads the documented default of each var from the table in docs/operating.md. */
 function documentedDefaults(): Record<string, string> {
   const text = readFileSync("docs/operating.md", "utf8");
   const rows = [...text.matchAll(/^\| *((?:`[A-Z][A-Z0-9_]*`(?:, )?)+) *\| *([^|]+?) *\|/gm)];

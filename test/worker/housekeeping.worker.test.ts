@@ -63,7 +63,7 @@ describe("housekeeping", () => {
     await keep();
     const hours = (sequence: unknown) => (NOW.getTime() - Number(sequence) / 1_000) / HOUR_MS;
     const left = await read(env.ORDERS, "SELECT sequence FROM order_changes ORDER BY sequence");
-    // A list that began 24 hours ago may need the last earlier change, which is 30 hours old.
+    // The change of 30 hours ago stays, because a list that began 24 hours ago may need it.
     expect(left.map(hours)).toEqual([30, 20, 1]);
   });
 

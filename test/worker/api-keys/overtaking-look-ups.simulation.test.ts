@@ -9,7 +9,7 @@ const TIMEOUT_MS = 5_000;
 /** The age in milliseconds up to which a remembered key is used. */
 const STALE_MS = 25_000;
 
-/** Two hashes of one key, from before and after its rotation, and two that no key has. */
+/** One key's hashes before and after its rotation, and two hashes that no key has. */
 const HASHES = ["first", "second", "invented", "also invented"] as const;
 type Hash = (typeof HASHES)[number];
 
@@ -173,7 +173,7 @@ const anyChange = fc.constantFrom<Rows>(
   { first: { revokedAt: 1 } },
   { first: null },
   { first: {} },
-  // The first of these two changes is a rotation. The second one reverts the rotation.
+  // These two changes rotate the key and revert the rotation.
   { first: { hashEndsAt: 1 }, second: {} },
   { first: {}, second: null },
 );

@@ -18,7 +18,6 @@ const CACHED = {
 
 const headersOf = ({ headers }: Response) => Object.fromEntries(headers);
 
-/** The headers of every response. An error also links to the documentation of its error code. */
 function commonHeaders(code?: ErrorCode): Record<string, string> {
   if (code === undefined) return { link: REFERENCE, "x-request-id": "test-1" };
   const link = `${REFERENCE}, </#${code}>; rel="help"`;

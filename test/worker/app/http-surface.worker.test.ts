@@ -98,7 +98,7 @@ const anyRequest = fc.record({
   address: anyAddress,
 });
 
-/** Returns whether the path is under `/v1`. Does not percent-decode the path. */
+/** Does not decode the path: `/%76%31` is not under `/v1`. */
 function isUnderV1(path: string): boolean {
   return /^\/v1(?:\/|$)/.test(new URL(`https://store.example${path}`).pathname);
 }

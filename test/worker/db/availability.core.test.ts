@@ -26,7 +26,7 @@ test("after a query has timed out, even a repeatable read fails without being se
   expect(await queries.run(query, repeatable)).toBe("answer");
 });
 
-/** Runs a query in a request that the platform ends, so the query's timer never fires. */
+/** Runs a query whose timeout never fires, as if the platform had ended its request. */
 function runInEndedRequest(query: () => Promise<unknown>): void {
   const timer = vi.spyOn(globalThis, "setTimeout").mockReturnValueOnce(0 as never);
   void queries.run(query).catch(() => undefined);

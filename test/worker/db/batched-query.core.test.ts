@@ -8,7 +8,7 @@ const TIMEOUT_MS = 100;
 beforeEach(() => void vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] }));
 afterEach(() => void vi.useRealTimers());
 
-/** The outcome of a query. `hang`: the query never settles, as if its request had been ended. */
+/** How a query ends. With `hang`, it never settles, as if the platform had ended its request. */
 type End = "answer" | "fail" | "hang";
 
 /** The number in the database when the query began, and the keys of the query. */
@@ -17,7 +17,6 @@ interface Answer {
   readonly keys: readonly number[];
 }
 
-/** The error of a simulated request that the platform has ended. */
 class RequestEndedError extends Error {}
 
 class LateError extends Error {}
@@ -135,8 +134,7 @@ test("each request receives a result for its key that was read after the request
         expect(await finish(scheduler, work)).toBe(true);
         await work;
         if (!hangs) expect(world.mostRunning).toBeLessThanOrEqual(CONCURRENCY);
-        // Fails if a promise that was passed to waitUntil rejects. With a query that hangs, one of
-        // the promises never settles.
+        // No promise passed to waitUntil may reject. If a query hangs, some never settle.
         if (!hangs) await Promise.all(world.kept);
       },
     ),
@@ -144,7 +142,7 @@ test("each request receives a result for its key that was read after the request
   );
 }, 30_000);
 
-/** Returns a world whose oldest query the test ends. `endQuery` also lets its requests go on. */
+/** Returns a world in which `endQuery` ends the oldest query and lets its requests continue. */
 function steppedWorld(ends: readonly End[] = []) {
   const waiting: (() => void)[] = [];
   const world = new World(() => new Promise((resolve) => void waiting.push(resolve)), ends);
@@ -253,7 +251,7 @@ test("if the platform ends a waiting request, another one is woken after the nex
   const withResolvers = Promise.withResolvers.bind(Promise);
   const spy = vi
     .spyOn(Promise, "withResolvers")
-    // In order: the promises of `World.read`, of the answer, and of a wake-up that never arrives.
+    // `world.read(2)` creates three promises. The third one, its wake-up, never settles.
     .mockImplementationOnce(withResolvers)
     .mockImplementationOnce(withResolvers)
     .mockImplementationOnce(() => ({ ...withResolvers(), promise: new Promise(() => undefined) }));

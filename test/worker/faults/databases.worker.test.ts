@@ -221,7 +221,7 @@ describe("a list of several queries", () => {
   });
 
   test("needs no memory for requests with HEAD", async () => {
-    // With GET, the memory for lists would be enough for only 31 lists that no client reads.
+    // With GET, the memory would not be enough for 40 lists that no client reads.
     const many = await createEnterpriseKey(1_000, 1_000);
     const lists = Array.from({ length: 40 }, () => service(LIST, { ...many, method: "HEAD" }));
     for (const { status } of await Promise.all(lists)) expect(status).toBe(200);

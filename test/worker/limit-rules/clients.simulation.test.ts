@@ -35,7 +35,6 @@ function fleet(size: number, client: (random: Draw) => ReturnType<typeof loops>,
   return Array.from({ length: size }, () => client(random));
 }
 
-/** A client that adds a jitter of up to 10 seconds to `Retry-After`. */
 const jitters = (random: Draw) =>
   waitsForRetryAfter({
     latencyMs: between([10, 510], random),
@@ -101,8 +100,6 @@ describe("a client that doubles its wait is never banned (docs/limits.md, Bans)"
     [100, 5_000, true],
     [1_000, 60_000, true],
   ] as const)("from %d ms to %d ms, full jitter: %s", ([firstMs, capMs, jitter]) => {
-    // In these four cases, the limit per day is reached after at least 16 minutes, within seconds,
-    // after an hour, and never.
     const slow = [60, ANY_DAY].map((perDay) => ({ perMinute: 1, perDay }));
     for (const limits of [free, { ...free, perDay: 60 }, ...slow]) {
       const client = backsOff({ firstMs, capMs, jitter, paceMs: 20 }, seededRandom(1));

@@ -8,7 +8,6 @@ const START_SECONDS = START_MS / 1_000;
 
 type WindowNumbers = readonly [limit: number, remaining: number, endsInMs: number];
 
-/** Returns a quota whose windows end `endsInMs` after the start of simulated time. */
 function quota(minute: WindowNumbers, day: WindowNumbers, over: Partial<Quota> = {}): Quota {
   const window = ([limit, remaining, endsInMs]: WindowNumbers) => ({
     limit,

@@ -4,7 +4,6 @@ import type { Limits } from "../../../src/worker/limit-rules/plans.ts";
 import type { SimulatedLimiter } from "./simulated-limiter.ts";
 import { DAY_MS, HOUR_MS } from "../../support/clock.ts";
 
-/** One event in a simulated history. */
 export interface Step<World> {
   /** `name` and `value` describe the step in the message of a failed test. */
   readonly name: string;
@@ -20,7 +19,6 @@ export function step<World, T>(
   return values.map((value) => ({ name, value, play: (world) => run(world, value) }));
 }
 
-/** A step without a value. */
 export function event<World>(name: string, run: (world: World) => Promise<unknown> | void) {
   return step<World, null>(name, fc.constant(null), run);
 }
@@ -92,7 +90,7 @@ const borders = oneOf<SimulatedLimiter>(
   ],
   [
     1,
-    // Goes to the next time at which refusals become strikes, or strikes or bans are forgotten.
+    // At a border, the grace ends, the strikes are forgotten, or the last ban is forgotten.
     step("go to the next border of strikes", anyOffsetMs, (limiter, offsetMs) => {
       const { state, bans, nowMs } = limiter;
       const bordersMs = [

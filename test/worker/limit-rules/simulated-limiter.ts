@@ -33,7 +33,6 @@ export function keyPolicy(perMinute: number, perDay: number): QuotaPolicy {
 /** The limiter of one key, with a clock that the test moves. */
 export class SimulatedLimiter {
   policy: QuotaPolicy;
-  /** The policy before its last change. */
   earlierPolicy: QuotaPolicy;
   bans: BanPolicy;
   nowMs = START_MS;
@@ -50,7 +49,6 @@ export class SimulatedLimiter {
     this.policy = { ...this.policy, ...changes };
   }
 
-  /** Sets the clock to this many milliseconds after `START_MS`. */
   at(offsetMs: number): this {
     this.nowMs = START_MS + offsetMs;
     return this;

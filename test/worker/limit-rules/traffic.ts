@@ -28,7 +28,6 @@ interface Waiting {
   readonly startMs?: number;
 }
 
-/** A client that waits for `Retry-After` after a refusal. */
 export function* waitsForRetryAfter({
   latencyMs,
   workMs = () => 0,
@@ -76,7 +75,6 @@ export function* backsOff({ firstMs, capMs, jitter, paceMs }: Backoff, random: D
   }
 }
 
-/** A client that sends requests at this rate, whether they are admitted or refused. */
 export function* loops(perSecond: number): Client {
   for (;;) yield 1_000 / perSecond;
 }

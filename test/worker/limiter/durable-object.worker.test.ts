@@ -20,8 +20,7 @@ import {
 } from "../../support/limiter.ts";
 import { eventLines, events } from "../../support/written-lines.ts";
 
-// limiter.simulation.test.ts tests limits, group commit, counts, reports and log, but simulates the
-// storage, alarms and SQL. The tests in this file use the real storage, alarms and SQL.
+// limiter.simulation.test.ts simulates storage, alarms and SQL. This file tests the real ones.
 
 const POLICY: QuotaPolicy = { limits: { perMinute: 3, perDay: 1_000 }, revision: 0, resets: 0 };
 
@@ -39,7 +38,6 @@ beforeEach(async () => {
 
 const limiter = () => limiterNamed(name);
 const request = async (policy = POLICY) => (await admit(limiter(), policy)).admitted;
-/** Sends several requests in one call of the limiter. */
 const requests = (count: number, policy = POLICY) =>
   limiter().admit(policy, [], 0, crypto.randomUUID(), { requests: count, wait: null });
 const database = d1Store(env.KEYS);
@@ -55,7 +53,7 @@ const bans = () =>
 const storage = () => limiterStorage(name);
 const comeToAlarm = () => runAlarmWhenDue(name);
 
-/** Plays an isolate that, 20 seconds after a wait began, reports enough strikes for a ban. */
+/** Causes a ban: an isolate reports 59 strikes with a request that is the 60th strike. */
 async function ban(policy = POLICY): Promise<void> {
   await requests(4, policy);
   advanceClock(20_000);

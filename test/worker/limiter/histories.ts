@@ -6,7 +6,7 @@ import { DAY_MS, HOUR_MS } from "../../support/clock.ts";
 
 export const ISOLATES = 3;
 
-/** Generates limits. Either window may fill first. A limit may exceed the requests of one call. */
+/** Generates limits with which either window may fill first. */
 export const anyLimits: fc.Arbitrary<Limits> = fc.record({
   perMinute: fc.oneof(fc.integer({ min: 1, max: 8 }), fc.integer({ min: 20, max: 60 })),
   perDay: fc.oneof(fc.integer({ min: 1, max: 25 }), fc.integer({ min: 40, max: 90 })),
@@ -89,7 +89,7 @@ const losses = oneOf<World>(
       "move the object's clock",
       fc.oneof(
         fc.integer({ min: -5_000, max: 5_000 }),
-        // Some of these values can set the clock back to before the start of only one window.
+        // Some values can set the clock back to before one window began, but not the other.
         fc.constantFrom(-30_000, -90_000, -2 * HOUR_MS, HOUR_MS),
       ),
       (world, ms) => world.moveObjectClock(ms),

@@ -114,8 +114,7 @@ function checkCounts(world: World): void {
 }
 
 /**
- * Lets all parts recover. Then checks that each isolate calls the Durable Object again. Also checks
- * the logged ends of outages, the deleted storage, and the usage in the database.
+ * Lets all parts recover, then checks every isolate, the log, the storage and the usage.
  *
  * @returns whether a client waited for a `Retry-After`.
  */
@@ -160,8 +159,8 @@ async function checkEnd(world: World, end: { told: number; asked: number }): Pro
   const counted = [admitted, refused, strikes, bans, bans];
   const reported = [0, 0, 0, 0, world.reportedBans.size];
   for (const day of world.reported.values()) day.forEach((total, n) => (reported[n]! += total));
-  // A Durable Object that dies may lose refusals, and may count a retry twice. If the clock is set
-  // back to a day whose usage was reported and forgotten, the day's usage begins at 0 again.
+  // A Durable Object that dies may lose refusals, and may count a retry twice. If its clock is set
+  // back, the usage of an earlier day may begin at 0 again.
   if (world.kills === 0) expect(admitted + refused).toBeLessThanOrEqual(world.exchanges.length);
   if (world.kills === 0 && !world.wasClockSet) expect(reported).toEqual(counted);
   else expect(reported[0]).toBeLessThanOrEqual(admitted);

@@ -4,7 +4,7 @@ import { keyPolicy } from "../limit-rules/simulated-limiter.ts";
 
 const POLICY = keyPolicy(60, 1_000);
 
-/** Returns a memory with a refusal until 60,000 ms. `left` repeats, all strikes, lead to a ban. */
+/** Returns a memory with a refusal that lasts 60 seconds. `left` more strikes lead to a ban. */
 function refusedFor(left: number): RefusalMemory {
   const memory = new RefusalMemory();
   const window = { limit: 60, remaining: 0, endsMs: 60_000 };
@@ -15,7 +15,6 @@ function refusedFor(left: number): RefusalMemory {
   return memory;
 }
 
-// limiter.simulation.test.ts cannot test these numbers, because six strikes suffice for its bans.
 test.each([
   [1_000, 50],
   [60, 30],

@@ -2,8 +2,6 @@ import { beforeEach, expect, test, vi } from "vitest";
 import { readState } from "../../../src/worker/limiter/stored-state.ts";
 import { eventLines, startListening } from "../../support/written-lines.ts";
 
-// decision.simulation.test.ts tests that a restart loses only the wait (docs/limits.md, Bans).
-
 const stored = {
   limits: { perMinute: 60, perDay: 1_000 },
   revision: 1,

@@ -75,7 +75,6 @@ interface Ruling extends Pick<rules.Decided, "decision" | "strikes" | "newBan"> 
   readonly isReset: boolean;
 }
 
-/** The attempts of one call so far. */
 interface Attempts {
   readonly startedMs: number;
   count: number;
@@ -101,13 +100,12 @@ interface Life {
   readonly limiter: RateLimiter;
   isOver: boolean;
   readonly end: PromiseWithResolvers<never>;
-  /** The nonces of all calls that have arrived. */
   readonly nonces: Set<string>;
 }
 
 /**
- * The limiter of one key as deployed: the real Durable Object on a simulated disk, and several
- * isolates with the real limiter and a clock each. Time passes only in `advance` and `drain`.
+ * Runs the real limiter of one key in several isolates, and the real Durable Object on a simulated
+ * disk. Each of them has its own clock. Time passes only in `advance` and `drain`.
  */
 export class World {
   readonly isolates: Isolate[];
@@ -123,7 +121,7 @@ export class World {
   /** True if a broken disk fails in `put`; false if it fails in `sync`. */
   isPutBroken = false;
   diskMs = 3;
-  /** True if the Durable Object's clock was set. Isolates notice this only at their next call. */
+  /** Whether the Durable Object's clock was set. */
   wasClockSet = false;
   calls = 0;
   calledMs = 0;
@@ -146,7 +144,6 @@ export class World {
   /** By nonce: the attempts of a call, and when one of them first reached the Durable Object. */
   readonly #attempts = new Map<string, Attempts>();
   readonly #decidedMs = new Map<string, number>();
-  /** The policy with which each decision was made. */
   readonly #policies = new Map<Decision, QuotaPolicy>();
   readonly #pending = new Set<Promise<unknown>>();
   #disk: unknown = undefined;
@@ -182,7 +179,6 @@ export class World {
     return readState(this.#disk);
   }
 
-  /** Replaces an isolate by a new one with an empty memory. */
   restart(index: number): void {
     const { life, part, policy } = this.isolates[index]!;
     this.isolates[index] = this.#newIsolate(index, life + 1, part.skewMs, policy);
@@ -379,7 +375,7 @@ export class World {
     return structuredClone(decided);
   }
 
-  /** Checks that a call is sent again only after a temporary failure, soon, and at most twice. */
+  /** Records an attempt of a call. Allows two retries, each soon after a temporary failure. */
   #attempt(nonce: string): Attempts {
     const { nowMs } = this;
     const none = { startedMs: nowMs, count: 0, retryFromMs: nowMs };

@@ -23,8 +23,8 @@ export const OPERATIONS = {
   /** A list request that is answered with 304, or from the isolate's memory. */
   unchangedList: { ...ADMISSION, queries: 1, rowsRead: 1 },
   /**
-   * One of 32 simultaneous requests with one key for an unchanged list. A write of the key's object
-   * records several requests: at least two, and more on a slow disk.
+   * One of 32 simultaneous requests with one key for an unchanged list. On average, a write
+   * of the key's Durable Object records at least two of these requests.
    */
   groupedList: { ...ADMISSION, objectRowsWritten: 0.5, queries: 1, rowsRead: 1 },
   cancellation: { ...ADMISSION, queries: 1, rowsRead: 12, rowsWritten: 5 },
@@ -96,7 +96,6 @@ export function listReads(reads: {
   };
 }
 
-/** Adds up operations, each multiplied by a number. */
 export function sumOperations(
   parts: readonly (readonly [operations: Operations, times: number])[],
 ): Operations {

@@ -111,8 +111,7 @@ test("a Durable Object that reports its usage and later deletes its storage", as
 
   advanceClock(HOUR_MS);
   const report = await service.operationsOfAlarm(name);
-  // The report sets an alarm at the end of the last window. The next request sets an earlier alarm.
-  // The row of that earlier alarm is counted in `usageReport`, but not in `report`.
+  // `usageReport` also counts the alarm that the next request sets.
   expect(sum(report, { objectRowsWritten: 1 })).toEqual(OPERATIONS.usageReport);
   advanceClock(MINUTE_MS);
   expect(await service.operationsOf(cancel("/none"))).toMatchObject({ objectRowsWritten: 2 });
@@ -148,7 +147,6 @@ test.for([16, 40])("lists with %d segments", async (segments) => {
   const all = { segments, segmentsRead: segments, ordersPerSegment };
   expectList(await service.operationsOf({}), all);
 
-  // Choose an order outside the first segment, because the service treats that segment specially.
   await env.ORDERS.exec("UPDATE orders SET quantity = 77 WHERE id = 3107");
   expectList(await service.operationsOf({}), { ...all, segmentsRead: 1 });
 

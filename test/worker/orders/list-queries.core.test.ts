@@ -176,7 +176,7 @@ test.each([0, 1])(
       expect(groups.filter((group) => group.deref() !== undefined).length).toBeLessThan(3);
     }
     expect(held.size).toBe(0);
-    // From the second segment until all are queried, more than two groups of four are read ahead.
+    // From the second segment until all are queried, more than 8 segments are read ahead.
     expect(ahead[0]).toBe(1);
     expect(Math.max(...ahead)).toBe(3 * 4);
     expect(Math.min(...ahead.slice(1, 28))).toBeGreaterThan(2 * 4);

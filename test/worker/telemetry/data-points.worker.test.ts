@@ -53,7 +53,7 @@ test("each request writes one data point whose columns contain the fields of its
       const column = COLUMNS[name as keyof typeof fields];
       expect(row[column], name).toBe(value ?? (column.startsWith("blob") ? "" : -1));
     }
-    // Analytics Engine accepts at most 96 bytes for the index, and 16 KB for all blobs.
+    // Analytics Engine accepts at most 96 bytes for the index.
     expect(String(row["index1"]).length).toBeLessThanOrEqual(96);
     expect(JSON.stringify(points[position]?.blobs).length).toBeLessThan(1_000);
   }
@@ -80,7 +80,6 @@ test("a data set that cannot be written to does not fail requests, and is logged
   ]);
 });
 
-/** Returns how many requests each log line with this HTTP status represents. */
 const represented = (status: number) =>
   requestLines()
     .filter((line) => line.status === status)

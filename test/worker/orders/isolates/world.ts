@@ -56,7 +56,6 @@ const STATEMENTS = {
   place: `INSERT INTO orders (id, pet_id, ship_date, complete)
     SELECT ?1, -?1, strftime('%Y-%m-%dT%H:%M:%fZ', ?1 * 1e8, 'unixepoch'), ?1 % 2
     WHERE ?1 NOT IN (SELECT id FROM orders)`,
-  // Changes nothing if there is already an order with the id.
   insert: "INSERT INTO orders (id, status) VALUES (?1, 'shipped') ON CONFLICT DO NOTHING",
   cancel: "DELETE FROM orders WHERE id = ?1 AND status = 'pending'",
   ship: "UPDATE orders SET status = 'shipped' WHERE id = ?1",
@@ -146,7 +145,6 @@ interface Isolate {
   readonly memory: ObservedMemory;
   readonly lists: OrderLists;
   readonly underWay: ObservedUnderWay;
-  /** The lists that this isolate is sending. */
   readonly sending: Set<Sending>;
 }
 
@@ -166,7 +164,6 @@ interface Sending {
 
 /** Isolates, their clients and a real SQLite database. The scheduler determines the order of steps. */
 export class World {
-  /** The list after each change so far. */
   readonly moments: Moment[] = [];
   /** Descriptions of wrong behaviour, which fail the test. */
   readonly faults: string[] = [];
@@ -195,7 +192,7 @@ export class World {
   /** The number of waits that are longer than a client may stall. */
   #stalls = 0;
   #barriers = 0;
-  /** The number of moments that each replica has received. */
+  /** The index of the last moment that each replica has received. */
   readonly #followed = [0, 0];
   /** By key, the sequence number of the last cancellation that the key's Durable Object knows. */
   readonly #cancellations = new Map<number, number>();
@@ -263,7 +260,7 @@ export class World {
         this.#followed[change.replica]! += change.changes;
         return;
       case "import":
-        // Like a small import: a single INSERT, with segment triggers on (`bulk` turns them off).
+        // A small import leaves the triggers on; `bulk` turns them off.
         run(
           "INSERT INTO orders (id) SELECT value FROM json_each(?) WHERE value NOT IN (SELECT id FROM orders) GROUP BY value",
           JSON.stringify(change.ids),
@@ -409,7 +406,7 @@ export class World {
             await stream.cancel();
             return this.#end(sending, "left");
           }
-          // A stalled client reads nothing, so the stream ends only when the service's timer fires.
+          // Do not wait for the end, because it may come only after `STALL_MS`.
           void stream.closed.then(whole, () => this.#expectCutOff(sending, ["order_list_stalled"]));
           return;
         }
@@ -549,7 +546,7 @@ export class World {
     if (!this.#isNearest) return now;
     const late = this.moments.findLastIndex(({ atMs }) => atMs <= Date.now() - MAX_LAG_MS);
     const seen = [this.#cancelled, received].map((moments) => moments.get(key) ?? 0);
-    // A restore lets a list predate the key's last list, but not a cancellation after the restore.
+    // After a restore, a list may predate the key's last list, but not a cancellation since then.
     const known = seen.map((moment) => (moment < this.#restored ? 0 : moment));
     const moment = Math.max(0, late, ...(this.#restored > 0 ? known.slice(0, 1) : known));
     return { ...now, moment, barriers: this.moments[moment]!.barriers };
