@@ -61,7 +61,7 @@ export interface ClientOptions {
 /** The validated options with defaults. `baseUrl` has neither `/v1` nor a slash at its end. */
 export type Settings = Required<Omit<ClientOptions, "baseUrl">> & { readonly baseUrl: string };
 
-/** The headers that the client sets itself, each with the option that sets its value. */
+/** The headers that the client sets itself, each with the option for its value, if any. */
 const OWN_HEADERS = {
   Accept: "no option",
   Authorization: "apiKey",

@@ -68,7 +68,7 @@ export class Pacer {
     for (const window of windows) this.#learn(window, nowMs);
   }
 
-  /** Forecasts how long the last of `requests` more requests waits for the rate limits. */
+  /** Forecasts how long the rate limits delay the last of several new requests. */
   forecast(requests: number, nowMs: number): Forecast {
     const heldMs = Math.max(0, this.#heldUntilMs - nowMs);
     let slowest: Forecast = { waitMs: heldMs, lastRequests: requests };
@@ -109,10 +109,9 @@ export class Gate {
   readonly pacer = new Pacer();
   /** See `StoreOrdersClient.limits`. */
   limits: Limits | null = null;
-  /** The average response time in milliseconds, mostly of the last 20 responses. */
+  /** A moving average of the response times in milliseconds, over about 20 responses. */
   responseMs = 0;
   #responses = 0;
-  /** Functions that wake the requests that wait for the next response. */
   #wakers: (() => void)[] = [];
 
   /** Counts a request as in flight. If `isPaced`, first waits until the limits admit it. */

@@ -99,8 +99,9 @@ export class Answer implements AnswerDetails {
 }
 
 /**
- * Sends a request once. The caller must call `abort` on the returned response. Throws an error if
- * the status is not `expectedStatus`, and passes on errors of `onResponse`.
+ * Sends a request once. The caller must call `abort` on the returned response.
+ *
+ * @throws an Error if the status is not `expectedStatus`; errors of `onResponse` unchanged.
  */
 export async function send(
   call: Call,

@@ -60,8 +60,8 @@ export class CloudflareApi {
   /**
    * Logs in with `CLOUDFLARE_API_TOKEN`, or else with wrangler's login.
    *
-   * @throws {NotLoggedInError} if there is no login; an Error for the operator if the login has
-   *   several accounts and `CLOUDFLARE_ACCOUNT_ID` is not set.
+   * @throws {NotLoggedInError} if there is no login; an Error for the operator if the login has no
+   *   account or several, and `CLOUDFLARE_ACCOUNT_ID` is not set.
    */
   static async open(): Promise<CloudflareApi> {
     const {

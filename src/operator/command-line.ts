@@ -145,13 +145,13 @@ function refuseSecrets(args: readonly string[]): void {
 }
 
 /**
- * Refuses options that npm has kept for itself, because the operator typed them before `--`. npm
- * turns each option into an environment variable. A value after a space becomes an argument. Cannot
+ * Refuses options that the operator typed before `--`, because npm keeps them for itself. npm turns
+ * each of them into an environment variable, and a value after a space into an argument. Cannot
  * detect `--expires`, `--location` and `--key`, because npm has options with these names.
  */
 function refuseKeptByNpm(program: Command, args: readonly string[]): void {
   if (args.includes("-h") || args.includes("--help")) return;
-  // The words before the first option that npm has not removed.
+  // The values of the kept options precede the first option that is left in `args`.
   const end = args.findIndex((word) => word.startsWith("-"));
   const typed = end === -1 ? args : args.slice(0, end);
   const { commands } = program;
@@ -258,8 +258,8 @@ export function errorMessage(error: unknown): string {
 }
 
 function reportWriteError(error: NodeJS.ErrnoException): void {
-  // The command goes on if nobody reads its output, as in `npm run deploy | head -1`. If `pipeline`
-  // fails to read its source, stdout emits the error too, but the command already reports it.
+  // The command goes on if nobody reads its output, as in `npm run deploy | head -1`. `pipeline`
+  // also passes read errors of its source to stdout, but the command already reports them.
   if (error.code === "EPIPE" || error.syscall !== "write") return;
   process.stderr.write(`error: the output could not be written: ${error.message}\n`);
   process.on("exit", () => (process.exitCode = FAILURE_STATUS));

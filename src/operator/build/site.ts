@@ -70,7 +70,7 @@ async function bundle(options: BuildOptions): Promise<Uint8Array> {
 /**
  * Returns the address in `PUBLIC_URL`, or "" if there is none (docs/operating.md, Deploying).
  *
- * @throws an Error for the operator if the value is no origin, such as `https://orders.example`.
+ * @throws an Error for the operator unless the value is an origin like `https://orders.example`.
  */
 export function publicOrigin(url = process.env["PUBLIC_URL"] ?? ""): string {
   if (url === "") return "";

@@ -33,7 +33,7 @@ const TRANSIENT =
 const NOT_BEGUN = /D1 DB is overloaded|while starting up D1 DB storage|\[code: 971\]|\(HTTP 429\)/;
 
 const RETRIES = 4;
-/** Retries for half a minute to a minute, so that a short failure does not abort a long import. */
+/** Enough retries for at least 30 seconds, so that a short failure does not abort an import. */
 const PATIENT_RETRIES = 8;
 const LONGEST_PAUSE_MS = 8_000;
 

@@ -8,7 +8,7 @@ const QUOTED_OR_PARAMETER = /'[^']*'|"[^"]*"|`[^`]*`|\[[^\]]*\]|--[^\n]*|\/\*[^]
  * Replaces the parameters of a statement by SQL literals, for interfaces that accept no parameters.
  *
  * @throws {TypeError} if parameters are numbered, missing or left over, or if a value has no exact
- *   literal: a number that is not finite, a text with NUL or half a surrogate pair, another type.
+ *   literal, such as `NaN`, or a text with NUL or half a surrogate pair.
  */
 export function inlineParameters({ sql, values }: Pick<Sql, "sql" | "values">): string {
   let next = 0;

@@ -138,7 +138,7 @@ export async function checkLiveWorker(
   }
 }
 
-/** Throws if the orders database exists unreplicated. Returns advice on ending the replication. */
+/** Returns how to end replication. @throws an Error if the database exists without replication. */
 export async function checkReplication(
   api: CloudflareApi,
   { databases: { orders } }: Settings,
