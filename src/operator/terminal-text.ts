@@ -161,9 +161,9 @@ function paint({ isAlarm }: Marked, text: string): string {
 }
 
 /**
- * Wraps a text to the width of the terminal. Joins adjacent lines without an indentation first.
- * Wraps each indented line alone; in a table, aligns the new lines with the last column. Adds a
- * backslash before each line break in a shell command.
+ * Wraps a text to the width of the terminal. Before that, joins adjacent lines that are not
+ * indented. In an indented table, aligns new lines with the last column. Adds a backslash before
+ * each new line break in a shell command.
  */
 export function wrapText(text: string): string {
   const width = terminalWidth();

@@ -24,9 +24,9 @@ export interface RollOut extends DeployOptions {
   readonly settings: Settings;
   readonly api: CloudflareApi;
   readonly label: VersionLabel;
-  /** The check that the orders database is replicated; empty unless `LIST_READS` is `nearest`. */
+  /** Checks that the orders database is replicated. Empty unless `LIST_READS` is `nearest`. */
   readonly replicationChecks: readonly Step[];
-  /** Aborted by SIGINT and SIGTERM. An aborted trial still revokes its key. */
+  /** Aborted by SIGINT and SIGTERM. */
   readonly signal: AbortSignal;
 }
 
@@ -38,7 +38,7 @@ export interface Step<T = void> {
    * function may roll back the deployment before it returns the text.
    */
   readonly ifItFails?: string | (() => string | Promise<string>);
-  /** The command line that continues after a failure; by default the typed line. */
+  /** The command that continues after a failure; by default the one that the operator typed. */
   readonly again?: string | (() => Promise<string>);
 }
 

@@ -5,7 +5,7 @@ import { print, type RollOut } from "./steps.ts";
 
 const PAUSE_MS = 2_000;
 const REQUEST_TIMEOUT_MS = 10_000;
-/** A version is ready once it answers this many parallel requests: servers adopt it one by one. */
+/** The number of requests that must reach a version: Cloudflare's servers adopt it one by one. */
 const CONFIRMATIONS = 5;
 
 /**

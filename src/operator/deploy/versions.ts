@@ -92,7 +92,7 @@ export async function findLiveVersion(
 }
 
 /**
- * Divides the traffic of a Worker between versions, in up to three attempts. Each attempt then
+ * Divides the traffic of a Worker between versions, in up to three attempts. After each attempt,
  * reads what is deployed, because Cloudflare's response can be lost.
  *
  * @param shares percentages by version id. A version with 0 gets only requests that select it.

@@ -18,7 +18,7 @@ export interface NewKeySettings {
   readonly locationHint?: LocationHint | null;
 }
 
-/** A key's record and, as `key`, its new secret, never stored (docs/api.md, Authentication). */
+/** A key's record and, as `key`, its secret, which is not stored (docs/api.md, Authentication). */
 export interface CreatedKey {
   readonly key: string;
   readonly record: KeyDetails;
@@ -56,7 +56,7 @@ export function rotateApiKey(current: KeyDetails, formerEndsAt: Date, now: Date)
 
 function newSecret() {
   const key = generateSecret();
-  // The last four characters belong to the checksum, not to the random part.
+  // The last four characters may be stored: they belong to the checksum, not to the random part.
   return { key, hash: hashSecret(key), lastFour: key.slice(-4) };
 }
 

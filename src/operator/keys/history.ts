@@ -36,7 +36,7 @@ interface HistoryOptions extends StoreCommandOptions {
   readonly limit: number;
 }
 
-/** A row of `key_bans`, which a limiter inserts when a ban begins. */
+/** A ban, which a limiter records in `key_bans` as soon as it begins. */
 interface Ban {
   readonly keyId: string;
   /** `null` if the key no longer exists. */

@@ -26,7 +26,7 @@ export function printKey(key: KeyDetails, options: { json: boolean; title?: stri
 
 /**
  * Prints a new secret on stdout, and the key's details on stderr; with `json`, both on stdout. If
- * nobody reads the secret, the command fails with a message that says what to do.
+ * writing the secret fails, the command fails with a message that says what to do.
  */
 export function printSecret(secret: string, key: KeyDetails, options: { json: boolean }): void {
   const now = new Date();

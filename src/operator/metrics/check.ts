@@ -64,7 +64,7 @@ const thresholdsSchema = z.strictObject({
 /** The threshold of each measure. A larger measured value needs the operator's attention. */
 type Thresholds = z.output<typeof thresholdsSchema>;
 
-/** A measured value, or `null` if there were no requests to measure, and a sentence about it. */
+/** A measured value and a sentence about it. The value is `null` if there were no requests. */
 type Measured = readonly [value: number | null, says: string];
 type Measures = Readonly<Record<keyof Thresholds | keyof typeof FIXED, Measured>>;
 

@@ -49,7 +49,7 @@ export const PRICES = {
   logGbMonths: gigabyte("Workers Logs stored", 0.1, 12),
 };
 
-/** The use of each item in a month, in the item's unit. */
+/** The use of each item, in the unit of its price. */
 export type Use = Readonly<Record<keyof typeof PRICES, number>>;
 
 function million(title: string, dollars: number, included: number) {
@@ -61,7 +61,7 @@ function gigabyte(title: string, dollars: number, included: number) {
 }
 
 /**
- * Calculates the cost of the account's use in the last 24 whole hours, and the costliest item.
+ * Calculates the cost of the account's use in the last 24 whole hours. Finds the costliest item.
  * Does not subtract the use that the plan includes. Leaves out logs, data points and storage.
  */
 export async function costOfLastDay(api: CloudflareApi, now: Date) {

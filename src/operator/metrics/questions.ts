@@ -40,7 +40,7 @@ const { status, durationMs, limit, remaining, represents } = COLUMNS;
 
 /**
  * The number of requests that a row represents. Cloudflare keeps 1 of `_sample_interval` rows. Each
- * row is written for `represents` requests. Rows from before that column have 0 in it.
+ * row is written for `represents` requests, or for one request if `represents` is 0.
  */
 const WEIGHT = `_sample_interval * if(${represents} > 1, ${represents}, 1)`;
 

@@ -39,14 +39,13 @@ interface Exported {
   readonly isOneMoment: boolean;
 }
 
-/** Thrown if an order changed during an export with `oneMoment`. */
 class OrdersChangedError extends Error {}
 
 /**
  * Exports the store's orders to a file, or to standard output. Replaces an existing file only when
  * the export is complete.
  *
- * @param oneMoment true starts over if an order changes, and fails after several attempts.
+ * @param oneMoment if true, starts over when an order changes, and fails after several attempts.
  */
 export async function exportOrders(
   database: StoreDatabase,
@@ -55,7 +54,7 @@ export async function exportOrders(
 ): Promise<Exported> {
   const existing = file === undefined ? undefined : await stat(file).catch(() => undefined);
   const isPipeOrDevice = existing !== undefined && !existing.isFile() && !existing.isDirectory();
-  // `replaceFile` renames a temporary file, which would replace a pipe or device with that file.
+  // Not for a pipe or device, because `replaceFile` would put a regular file in its place.
   if (file !== undefined && !isPipeOrDevice) {
     return replaceFile(file, (temporary) => writeFile(database, temporary, oneMoment));
   }

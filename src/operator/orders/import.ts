@@ -15,7 +15,7 @@ import {
 } from "./staging.ts";
 
 interface ImportOptions {
-  /** True fails if the store has no part of this import. Stored parts are always reused. */
+  /** If true, fails unless the store has a part of this import. Stored parts are always reused. */
   readonly resume?: boolean;
   /** Ends the import, unless the database has begun to write to the table `orders`. */
   readonly signal?: AbortSignal;

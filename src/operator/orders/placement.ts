@@ -14,7 +14,7 @@ export interface Comparison {
   readonly unchanged: number;
 }
 
-/** The comparison of parts. `line` is the first that makes a shipped order pending, or `null`. */
+/** A row for `compare`. `line` is the first that makes a shipped order pending, or `null`. */
 interface ComparedPart extends Omit<Comparison, "replaced"> {
   readonly line: number | null;
   /** The id of the order in `line`, in decimal; meaningless if `line` is `null`. */
@@ -30,9 +30,9 @@ interface PartRange {
 }
 
 /**
- * The share of the stored orders from which an import is large: it turns off the triggers and
- * rebuilds all segments. A rebuild takes 0.1 µs per stored order, and every isolate then reads all
- * orders again. The triggers take 1 µs and write three rows per imported order.
+ * An import of at least this share of the stored orders is large. It turns off the triggers and
+ * rebuilds all segments, which is faster. A smaller import keeps the triggers, because every
+ * isolate must read all orders again after a rebuild.
  */
 const BULK_SHARE = 1 / 8;
 
@@ -116,7 +116,7 @@ export async function place(
       WHERE changed = 0 AND EXISTS (
         SELECT 1 FROM ${stagedOrders(range)} LEFT JOIN orders ON orders.id = staged.id
         WHERE ${DIFFERS})`,
-    // An upsert would also fire the trigger that records orders replaced by INSERT OR REPLACE.
+    // Not an upsert, which would also fire the trigger that is meant for INSERT OR REPLACE.
     sql`
       UPDATE orders SET
         pet_id = staged.pet_id, quantity = staged.quantity, ship_date = staged.ship_date,
@@ -177,8 +177,8 @@ function requireParts({ importId, partCount }: StagedImport): Sql {
 
 /**
  * Statements that replace all segments and the version of the list, if an order has changed. One of
- * them reads all orders, in about a second for 10 million. A full database of 10 GB holds 100
- * million, so this statement stays below D1's limit of 30 seconds.
+ * them reads all orders. A full database of 10 GB holds 100 million orders, which take about 10
+ * seconds to read. D1 allows a statement 30 seconds.
  */
 function rebuildSegments(): Sql[] {
   const { segmentOrders } = IMPORT_SIZES;

@@ -2,7 +2,7 @@ import sql from "sql-template-tag";
 import type { StoreDatabase } from "../database/database.ts";
 import { startProgress } from "./progress.ts";
 
-/** The most records per DELETE statement. A statement delays requests by hundredths of a second. */
+/** A statement deletes up to this many records, so that requests wait less than 0.1 seconds. */
 const STEP_ORDERS = 10_000;
 
 export async function countCancelled(database: StoreDatabase, before: Date): Promise<number> {

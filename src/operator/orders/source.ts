@@ -21,7 +21,7 @@ export class ElementError extends Error {
   }
 }
 
-/** The longest line or array element. Without a limit, a file of one line could fill the memory. */
+/** Limits a line or array element, because a file with a single line could fill the memory. */
 const MAX_ELEMENT_CHARACTERS = 65_536;
 
 /** Matches a character that is not JSON white space (RFC 8259, section 2). */
@@ -77,7 +77,7 @@ export async function* readElements(
 /** Splits chunks of text into lines or array elements. These may be invalid JSON. */
 class Splitter {
   #kind: SourceElement["kind"] | undefined;
-  /** The number of the current line or array element. Counts blank lines. */
+  /** The number of the current line or array element. Blank lines are counted too. */
   #number = 1;
   /** The text after the last complete element. */
   #rest = "";

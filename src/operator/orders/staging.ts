@@ -8,7 +8,7 @@ import type { SourceElement } from "./source.ts";
 
 /** How an import divides its orders. Tests set smaller sizes. */
 export const IMPORT_SIZES = {
-  /** The largest part in ASCII characters. Each part is one row, and D1 limits a row to 2 MB. */
+  /** The size limit of a part in ASCII characters. A part is one row; D1 limits a row to 2 MB. */
   partCharacters: 1_900_000,
   /** The number of parts per statement: about 40,000 orders. D1 allows a statement 30 seconds. */
   partsPerStatement: 2,

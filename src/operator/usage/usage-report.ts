@@ -62,7 +62,7 @@ export interface DayFigures extends UsageTotals {
   /** True if every key has had time to report this day, so that the counts are final. */
   readonly isComplete: boolean;
   readonly reports: readonly (ReportedDay & Pick<ApiKey, "plan">)[];
-  /** A key's count without a report: 0, or `null` while the day's first report may still come. */
+  /** A count that was not reported: `null` while the day's first report may still come, else 0. */
   readonly unreported: 0 | null;
 }
 
@@ -128,7 +128,6 @@ export async function readUsage(
   }
 }
 
-/** Counts the bans that began on `firstDay` or later, by key and by day. */
 function readBanDays(database: Database, id: string | undefined, firstDay: string) {
   return database.all<Pick<ReportedDay, "keyId" | "day" | "bans">>(sql`
     SELECT key_id AS keyId, date(began_at / 1000, 'unixepoch') AS day, count(*) AS bans
@@ -144,7 +143,7 @@ function reportOn(
   now: Date,
 ): KeyReport {
   const { id, name, plan } = key;
-  // Takes the larger count: the table is newer than reports, but a restoration may remove bans.
+  // Takes the larger count. `key_bans` is newer than reports, but a restoration may remove bans.
   const bansByDay = new Map(banDays.map(({ day, bans }) => [day, bans]));
   for (const { day, bans } of days) bansByDay.set(day, Math.max(bans, bansByDay.get(day) ?? 0));
   const bans = [...bansByDay.values()].reduce((sum, ofDay) => sum + ofDay, 0);
@@ -176,8 +175,8 @@ export function totalsOf(counted: readonly UsageTotals[]): UsageTotals {
 }
 
 /**
- * Adds up the usage of keys on each day. If no key has reported a day, unknown counts are `null`
- * until an hour after the day, because reports may still arrive, and then 0.
+ * Adds up the usage of keys on each day. On a day without reports, unknown counts are `null` until
+ * an hour after the day, because reports may still arrive. After that hour, they are 0.
  */
 export function figuresByDay({ days, keys }: UsageReport, now: Date): DayFigures[] {
   const reported = Map.groupBy(
