@@ -35,7 +35,6 @@ const FENCED = /^```(?<language>ts|typescript|js|javascript)\b.*\n(?<code>[^]*?)
  */
 const GENERATED_CLIENT_FILE = /^\/\/ [\w.-]+\.ts\n/;
 
-/** The URL of the service in the samples of the documents. */
 const DOCUMENTED_URL = "http://localhost:8787";
 
 /** PATH without the folders that npm adds, so that `node` is this machine's Node. */

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { withInterruption } from "../../src/operator/interruption.ts";
 
-/** Other code's listeners, in raw form. Only a raw `once` listener removes itself when called. */
+/** The listeners of other code, which the tests must not call. */
 const others = { SIGINT: process.rawListeners("SIGINT"), SIGTERM: process.rawListeners("SIGTERM") };
 
 const own = (name: keyof typeof others) =>

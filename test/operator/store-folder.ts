@@ -10,7 +10,6 @@ import { ordersProgram } from "../../src/operator/orders/program.ts";
 import { type Outcome, withoutProgress } from "./deploy/run-command.ts";
 import { runInProcess } from "./in-process.ts";
 
-/** Creates a local store without orders and keys. */
 export async function makeEmptyStore(folder: string): Promise<void> {
   await (await openLocalStore(folder))[Symbol.asyncDispose]();
 }

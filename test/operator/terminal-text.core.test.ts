@@ -118,7 +118,7 @@ describe("wrapText", () => {
   });
 });
 
-/** Counts columns. A Chinese character or an emoji, even of several parts, takes two. */
+/** Counts the columns of a terminal. A Chinese character or an emoji takes two columns. */
 function widthOf(line: string): number {
   return line.replaceAll(/\p{Script=Han}|\p{RGI_Emoji}/gv, "WW").length;
 }

@@ -124,7 +124,6 @@ describe("clients that disconnect", () => {
     });
     await Promise.all(dropping);
     await load.stop();
-    // A crash of workerd would make requests fail.
     expect(load.failures).toEqual([]);
     expect(Object.keys(load.statuses)).toEqual(["200", "404"]);
     expect((await (await list()).text()) === before).toBe(true);

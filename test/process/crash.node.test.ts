@@ -73,8 +73,7 @@ async function killUnderLoad(banEnd: string | null) {
   const loads = [minute, day, cancels];
   await Promise.all(loads.map((load) => load.stop()));
   await server[Symbol.asyncDispose]();
-  // The kill interrupted at least one request. A single load may have no interrupted request, if
-  // all its clients happened to be between two requests.
+  // The kill interrupted at least one request.
   expect(loads.flatMap(({ failures }) => failures)).not.toHaveLength(0);
   return {
     banEnd,

@@ -30,7 +30,6 @@ export class Load {
     return this.statuses[status] ?? 0;
   }
 
-  /** Stops all clients, and waits for the end of their current requests. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     await this.#clients;

@@ -73,7 +73,6 @@ afterAll(async () => {
   proxy.close().closeAllConnections();
 });
 
-/** Returns a proxy that records every request to the service and its response. */
 function recordingProxy(origin: string): Server {
   const forward = async (incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> => {
     const arrivedMs = performance.now();

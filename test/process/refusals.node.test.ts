@@ -31,7 +31,7 @@ describe("npm start", () => {
     expect(readdirSync(folder)).toEqual([]);
   });
 
-  // These two tests run concurrently, because each of them mostly waits for wrangler.
+  // This test and the next one run concurrently, because each of them mostly waits for wrangler.
   it.concurrent("exits with status 1 if another program takes the port during startup", async () => {
     const other = createServer((_, response) => response.end("other"));
     const own = join(folder, "own");

@@ -13,7 +13,7 @@ const END_MS = 20_000;
 
 interface StartOptions {
   readonly args?: readonly string[];
-  /** True runs `npm start`, as users do. False runs its script with `node`, a second faster. */
+  /** True runs `npm start`, as users do. False runs only its script, which is a second faster. */
   readonly npm?: boolean;
   /** The folder of the project. Default: the current folder. */
   readonly root?: string;
@@ -90,7 +90,7 @@ export class Service {
   processes(): string[] {
     const options = ["-A", "-ww", "-o", "pgid=,stat=,args="];
     const { stdout } = spawnSync("ps", options, { encoding: "utf8", maxBuffer: 2 ** 26 });
-    // A zombie process has ended, but its parent process has not read its exit status.
+    // Leaves out zombies: processes that have ended, but that the parent has not waited for.
     const running = [...stdout.matchAll(/^ *(\d+) +([^Z\s]\S*) +(.*)$/gm)];
     return running.flatMap(([, group, , command = ""]) =>
       Number(group) === this.pid ? [command] : [],
@@ -117,7 +117,7 @@ export class Service {
   }
 
   /**
-   * Sends a signal to the service. SIGKILL also goes to its children. Waits until all have ended.
+   * Sends a signal to the service, and SIGKILL also to its children. Waits until all have ended.
    *
    * @throws an Error that lists the processes that still run after 20 seconds.
    */

@@ -32,7 +32,6 @@ async function ask(headers: Record<string, string> = {}) {
   return { status: response.status, entityTag: response.headers.get("ETag") ?? "" };
 }
 
-/** Sends conditional requests for the list from several clients at the same time. */
 function askAtOnce(clients: number, headers: Record<string, string> = {}) {
   const conditional = { "If-None-Match": entityTag, ...headers };
   return Promise.all(Array.from({ length: clients }, () => ask(conditional)));

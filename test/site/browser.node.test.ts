@@ -126,8 +126,7 @@ describe.skipIf(chromium === undefined)("the reference page", () => {
     await page.locator("#key").fill("");
     expect(await shown()).toStrictEqual(new Set(["YOUR_API_KEY"]));
 
-    // If the key is missing or unknown, the console shows the budget of failed authentications of
-    // the client's IP address.
+    // Without a valid key, the console shows the limits of the client's IP address.
     for (const [wrong, sentence] of [
       ["", /No API key was sent/],
       ["sord_invented", /not an API key of this service/],
@@ -263,7 +262,7 @@ describe.skipIf(chromium === undefined)("the reference page", () => {
     }
     expect(await page.locator("#body-note").innerText()).toContain("first 200,000 characters");
 
-    // A 429 shows a countdown, even of hours. A 503 shows none, and the console forgets the ban.
+    // For a 429, the console shows a countdown. For a 503, it shows none and forgets the ban.
     const headers = {
       "Retry-After": "86399",
       RateLimit: '"minute";r=12;t=60',
@@ -498,7 +497,7 @@ async function atEveryWidth(page: Page, check: () => Promise<void>): Promise<voi
   }
 }
 
-/** Returns whether an element is in the window and nothing covers its ends. */
+/** Returns whether an element is in the window and nothing covers its left or right end. */
 function isClear(element: Locator): Promise<boolean> {
   return element.evaluate((target) => {
     const { left, right, top, height } = target.getBoundingClientRect();

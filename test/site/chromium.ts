@@ -23,13 +23,13 @@ const UNUSED_FEATURES = [
   "NetworkTimeServiceQuerying",
   "OptimizationHints",
   "PreconnectToSearch",
-  // This feature delays the first picture of a page.
+  // This feature delays the first paint of a page.
   "PaintHolding",
 ];
 
 /**
- * Finds Chromium: at `CHROMIUM_PATH` or else in `PATH`, or Chrome at its usual place on macOS. If
- * there is neither, prints that tests are skipped.
+ * Finds Chromium or Chrome: at `CHROMIUM_PATH`, in `PATH`, or at Chrome's usual place on macOS. If
+ * none is found, prints that the tests of pages are skipped.
  *
  * @throws {Error} if there is no file at `CHROMIUM_PATH`.
  */

@@ -33,7 +33,6 @@ function idsIn({ paths, components }: any): string[] {
   ];
 }
 
-/** Returns the texts and the examples in a part of a document. */
 function textsIn(part: any): string[] {
   if (typeof part !== "object" || part === null) return [];
   const { summary = "", description = "", example, value = example, ...others } = part;
@@ -42,7 +41,6 @@ function textsIn(part: any): string[] {
   return [...texts, ...Object.values(others).flatMap(textsIn)];
 }
 
-/** Returns a text with single spaces and without Markdown's backticks. */
 function plain(markdown: string): string {
   return markdown.replaceAll("`", "").replace(/\s+/g, " ");
 }

@@ -1,4 +1,4 @@
-/** Returns the text of HTML without tags. */
+/** Removes the tags from HTML, and decodes the entities. */
 export function textOf(html: string): string {
   return html
     .replace(/<[^>]+>/g, "")

@@ -13,7 +13,6 @@ interface Holder {
 
 export type Play = (world: World, holder: Holder) => Promise<void>;
 
-/** Returns a random request: a list, a cancellation or an invalid request. */
 function anyAsk({ draw }: World, key: string): Ask {
   const chance = draw();
   if (chance < 0.6) return { key };
@@ -32,7 +31,7 @@ async function send(
 ): Promise<void> {
   for (let sent = 0; world.goesOn(sent); sent++) {
     const pauseMs = waitMs(await world.send(subject, anyAsk(world, key)));
-    // Sends no further request, because the soak ends before this wait does.
+    // Sends no further request, because the soak ends before the wait is over.
     if (Date.now() + pauseMs >= world.endMs) return;
     await world.wait(pauseMs);
   }

@@ -35,7 +35,6 @@ async function soak({ minutes, seed }: SoakOptions): Promise<void> {
   }
 }
 
-/** Returns the ids in the list of orders after the soak. */
 async function listedIds(service: Service, cast: Cast): Promise<Set<number>> {
   // No client has used the observer's key, so the rate limits admit this request.
   const observer = cast.find(({ role }) => role.name === "observing")!;
@@ -46,7 +45,7 @@ async function listedIds(service: Service, cast: Cast): Promise<Set<number>> {
   return new Set(listed.map(({ id }) => id));
 }
 
-/** Prints the table in docs/performance.md and all violations. Any violation sets exit status 1. */
+/** Prints a table of figures and all violations. Any violation sets exit status 1. */
 function report(world: World, minutes: number, wrongOrders: readonly string[]): void {
   const keys = world.subjects.filter(({ name }) => !name.startsWith("guessing"));
   const wellBehaved = keys.filter(({ isWellBehaved }) => isWellBehaved).length;

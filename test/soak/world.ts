@@ -48,7 +48,6 @@ export class World {
     return Date.now() < this.endMs && sent < MAX_REQUESTS;
   }
 
-  /** Waits `ms` milliseconds, but not beyond the end of the soak. */
   async wait(ms: number): Promise<void> {
     const boundedMs = Math.max(0, Math.min(ms, this.endMs - Date.now()));
     await new Promise((resolve) => setTimeout(resolve, boundedMs));

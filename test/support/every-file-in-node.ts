@@ -13,10 +13,9 @@ fc.configureGlobal({ seed: Number(process.env["SEED"] ?? 1) });
 delete process.env["NO_COLOR"];
 delete process.env["FORCE_COLOR"];
 
-// One process runs many test files one after another, so each file must remove its spies, and
-// restore the real timers, globals and environment variables. Remove the spies first, because
-// removing a spy on a fake timer reinstalls the fake timer. Then restore the saved timers, in case
-// a test file has reinstalled a fake timer in this way.
+// One process runs many test files one after another, so each file must undo what it replaced.
+// Removing a spy on a fake timer reinstalls the fake timer. Spies are therefore removed first, and
+// the real timers are also restored from the saved copy.
 afterAll(() => {
   vi.restoreAllMocks();
   vi.useRealTimers();

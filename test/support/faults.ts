@@ -24,7 +24,6 @@ export const LOST = fail("D1_ERROR: Network connection lost.");
 /** Determines the outcomes of the calls to bindings, and counts the calls. */
 export class FaultScript {
   calls = 0;
-  /** Called when a call to a binding hangs. */
   onHang = (): void => undefined;
   #upcoming: Outcome[] = [];
   #otherwise: Outcome = PASS;
@@ -73,7 +72,6 @@ export function faultyDatabases(...names: readonly ("ORDERS" | "KEYS")[]) {
   return { bindings, script };
 }
 
-/** Returns a binding to a database whose calls all have the same outcome. */
 export function brokenDatabase(name: "ORDERS" | "KEYS", outcome: Outcome = LOST) {
   const { bindings, script } = faultyDatabases(name);
   script.always(outcome);
@@ -100,7 +98,6 @@ export function faultyLimiters() {
   return { bindings: { RATE_LIMITER }, script, places };
 }
 
-/** Returns a binding to Durable Objects whose calls all fail. */
 export function brokenLimiters() {
   const { bindings, script } = faultyLimiters();
   script.always(fail("Internal error."));

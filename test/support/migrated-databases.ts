@@ -1,7 +1,6 @@
 import { applyD1Migrations } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 
-/** Applies all pending migrations to the two test databases. */
 export async function migrateDatabases(): Promise<void> {
   await applyD1Migrations(env.ORDERS, env.TEST_MIGRATIONS.orders);
   await applyD1Migrations(env.KEYS, env.TEST_MIGRATIONS.keys);

@@ -117,7 +117,7 @@ describe("keys audit", () => {
 });
 
 describe("operators who change one key at the same time", () => {
-  /** Changes a key in transactions that begin only when every change has read the key. */
+  /** Makes several changes to a key. All changes read the key before the first one is written. */
   function changeTogether(id: string, changes: ((key: KeyDetails) => KeyDetails)[]) {
     let waiting = 0;
     const { promise: allDecided, resolve: proceed } = Promise.withResolvers<void>();

@@ -16,7 +16,7 @@ beforeAll(async () => {
 });
 afterEach(() => void vi.restoreAllMocks());
 
-/** Runs `keys find`. Sends each item of `input`, or each character of a string, as one chunk. */
+/** Runs `keys find` with `input` on standard input. Each item of `input` is one chunk. */
 function findByInput(input: Iterable<string>, ...args: string[]) {
   const stdin = Readable.from(Iterator.from(input)) as typeof process.stdin;
   vi.spyOn(process, "stdin", "get").mockReturnValue(stdin);

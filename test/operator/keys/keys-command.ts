@@ -28,7 +28,6 @@ export class KeysCommand {
   /** Runs a `keys` command with `--json`, expects it to succeed, and returns the parsed JSON. */
   readonly json = (...args: string[]) => this.#store.keysJson(...args);
 
-  /** Runs a `keys` command, expects it to succeed, and returns its stdout and then its stderr. */
   async text(...args: string[]): Promise<string> {
     const { status, stdout, stderr } = await this.run(...args);
     expect(status, stderr).toBe(0);

@@ -19,7 +19,6 @@ function stopClock(): void {
   vi.useFakeTimers({ toFake: ["Date"], now: NOW });
 }
 
-/** Returns the current hash of a key, and the former hashes with the times when they expire. */
 async function hashes(id: string) {
   const database = await keys.database();
   const key = await findApiKey(database, id);
@@ -84,7 +83,7 @@ describe("keys rotate", () => {
       return read;
     };
     const reading = vi.spyOn(keyDetails, "findApiKey");
-    // A change after each of three reads makes two attempts fail, as the first attempt reads twice.
+    // A failed attempt reads the key twice, so changes after three reads make two attempts fail.
     for (let reads = 0; reads < 3; reads += 1) reading.mockImplementationOnce(overtaken);
     const { key: secret } = await keys.json("rotate", key.id);
     expect(await hashes(key.id)).toMatchObject({

@@ -14,7 +14,6 @@ const shown = (time: string) => `${time.slice(0, 16).replace("T", " ")} UTC`;
 const daysAgo = (days: number) => new Date(NOW.getTime() - days * DAY_MS);
 const dayText = (days: number) => daysAgo(days).toISOString().slice(0, 10);
 
-/** A store with the keys Idle, Small and Busy, and a store with a new key. */
 const store = new OpenStore();
 const fresh = new OpenStore();
 const page = join(store.path, "usage.html");
@@ -57,7 +56,6 @@ afterAll(async () => {
 
 const usage = (...args: string[]) => store.keys("usage", ...args);
 const usageJson = (...args: string[]) => store.keysJson("usage", ...args);
-/** Returns the rows of the table that the command prints, without its titles. */
 const rowsOf = async (...args: string[]) => tableCells((await usage(...args)).stdout).slice(1);
 /** Returns the first two cells of each row in the tables of a page. */
 const cellsOf = (html: string) =>
@@ -86,8 +84,7 @@ describe("keys usage", () => {
     expect(stdout).toBe(
       `key_idle, Idle (business)\nNo figures from ${dayText(1)} to ${dayText(0)}. A key in use reports by ${shown(inAnHour)}.\n`,
     );
-    // The key reported nothing for yesterday or today. Yesterday ended more than an hour ago, so it
-    // is shown as 0; today's figures may still arrive.
+    // Yesterday ended over an hour ago, so no report means 0. Today's report may still arrive.
     const expected = ["9", "0", "–"];
     const { stdout: text } = await usage("key_small", "--days", "3");
     const [, ...rows] = tableCells(text);
@@ -171,7 +168,7 @@ describe("keys usage", () => {
     const keys: { id: string; admitted: number }[] = await many.keysJson("usage", "--days", "366");
     await many.close();
     expect(keys.map(({ admitted }) => admitted)).toEqual(ids.map(() => 2 * 366));
-    // Of keys with the same number of admitted requests, the one with refused requests is first.
+    // All keys have equally many admitted requests, so the key with refused requests is first.
     expect(keys[0]?.id).toBe("key_7");
   });
 
@@ -238,8 +235,8 @@ describe("a ban that is not in a usage report yet", () => {
     const bans = [
       { ...before(1), keyId: "key_idle" },
       { ...before(2), keyId: "key_small", liftedAt: NOW, beganAt: new Date(dayText(1)) },
-      // The first ban of key_busy is too new for its report of today. The next two are in a usage
-      // report. The last one was before the days that the command reports.
+      // Today's usage report of key_busy lacks the first ban. Yesterday's report counts the next
+      // two. The last ban is older than the days that the command shows.
       { ...before(1), keyId: "key_busy", endsAt: NOW },
       { ...before(DAY_MS), keyId: "key_busy", endsAt: NOW },
       { ...before(DAY_MS - 1), keyId: "key_busy", endsAt: NOW },

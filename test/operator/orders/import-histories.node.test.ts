@@ -65,7 +65,7 @@ const again: fc.Arbitrary<File> = fc
     });
   });
 
-/** All orders as pending, the greatest id first. An error names the first that has shipped. */
+/** All stored orders as pending, in descending id. The import fails if an order has shipped. */
 const pendingAgain: fc.Arbitrary<File> = fc.constant((stored) =>
   stored.toReversed().map((line) => ({ ...line, status: "pending" })),
 );
@@ -73,7 +73,7 @@ const pendingAgain: fc.Arbitrary<File> = fc.constant((stored) =>
 const step = fc.record({
   file: fc.oneof(few, many, again, pendingAgain),
   kind: fc.constantFrom<"line" | "element">("line", "element"),
-  /** Happens just before orders are placed; `the same import` stores its parts again just after. */
+  /** A change by someone else while the import places its orders. */
   fault: fc.constantFrom(
     null,
     null,
@@ -92,7 +92,7 @@ const sizes = fc.record({
   segmentOrders: fc.integer({ min: 2, max: 50 }),
 });
 
-/** The parts of all imports except the import `other`. */
+/** Selects the parts of the tested imports. The part -1 belongs to another import. */
 const PARTS = "SELECT * FROM order_import_parts WHERE part >= 0";
 const DELETE_PARTS = "DELETE FROM order_import_parts WHERE part >= 0";
 
@@ -113,7 +113,7 @@ it("after any imports, the orders, their segments and the list's version follow 
     fc.asyncProperty(sizes, fc.array(step, { maxLength: 8 }), async (small, steps) => {
       Object.assign(IMPORT_SIZES, small);
       if (store.sqlite.isTransaction) store.sqlite.exec("ROLLBACK");
-      // This part belongs to another import, so no import may delete it.
+      // The tested imports must not delete this part, because it belongs to another import.
       store.sqlite.exec("BEGIN; INSERT INTO order_import_parts VALUES ('other', -1, 0, '[]')");
       const model: Model = new Map();
       const named = new Map<string, string>();
@@ -232,7 +232,6 @@ function expectedImport(model: Model, lines: readonly Line[], kind: "line" | "el
   return { counts, changed, refusal };
 }
 
-/** Returns a store that calls `happens` before each transaction, and its result afterwards. */
 function withFault(happens: () => (() => void) | undefined): StoreDatabase {
   return {
     ...store,
@@ -249,7 +248,7 @@ async function* bytesOf(lines: readonly Line[], kind: "line" | "element") {
   yield new TextEncoder().encode(kind === "line" ? text.join("\n") : `[${text.join()}]`);
 }
 
-/** Returns everything that an import without changes must leave as it was. */
+/** Returns the contents of the store, which an import without changes must not alter. */
 function state() {
   const all = (sql: string) => store.sqlite.prepare(sql).all();
   return {
@@ -280,8 +279,8 @@ function cancel(model: Model, position: number): void {
 }
 
 /**
- * Checks that the count of each segment is right, and that each version in `named` still has the
- * same orders. Returns the number of orders in all segments.
+ * Checks the count of each segment, and that one version never has different orders. Records the
+ * orders of each version in `named`. Returns the number of orders in all segments.
  */
 function checkSegments(named: Map<string, string>): number {
   const rows = store.sqlite

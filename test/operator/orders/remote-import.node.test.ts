@@ -67,7 +67,7 @@ const sqlite = () => cloudflare.d1.find(NAME).sqlite;
 const count = (table: string) =>
   sqlite().prepare(`SELECT count(*) AS count FROM ${table}`).get()?.["count"];
 
-/** Calls `fail` before each API call, numbered from 1, that stores a part of the orders. */
+/** Before each API call that stores a part, calls `fail` with the number of the call, from 1. */
 function onPart(fail: (call: number) => void): void {
   cloudflare.interfere = ({ path, body }) => {
     if (!path.endsWith("/query") || !body.includes('{"sql":"INSERT INTO')) return;
@@ -189,7 +189,7 @@ describe("an import into a deployed store", () => {
   });
 });
 
-// Comes last: shipped orders cannot be deleted, and would change the counts in the tests above.
+// These tests come last: their shipped orders cannot be deleted and would change earlier counts.
 describe("an import of orders that a deployed store has", () => {
   /** The smallest order id of the current test. */
   let id = 0;

@@ -21,7 +21,7 @@ const ORDER = /^\/v1\/store\/orders\/-?\d+$/;
 const OWN_ORDER = /^\/v1\/store\/orders\/-[6-9]\d{18}$/;
 const UNKNOWN = /^\/v1\/verify$/;
 
-/** Sabotages responses with a status and path. `before` has all earlier responses, unchanged. */
+/** Changes responses with this status and path. `before` has all earlier responses, unchanged. */
 function answer(
   status: number | RegExp,
   path: RegExp,

@@ -79,7 +79,6 @@ function verifyService(options: Partial<StoreVerifyOptions>) {
   return verifyStore({ ...common, ...options });
 }
 
-/** Runs `npm run verify` as a new client. */
 function runVerify(
   args: readonly string[],
   { input, ...surroundings }: Partial<Surroundings> & { readonly input?: string } = {},
@@ -88,12 +87,10 @@ function runVerify(
   return runInProcess(program, [...args, "--header", `CF-Connecting-IP: ${newClient()}`], input);
 }
 
-/** Runs `npm run verify` on the local service with its store. */
 function verifyLocal(args: readonly string[], surroundings?: Partial<Surroundings>) {
   return runVerify(["--persist-to", folder.path, "--url", url, ...args], surroundings);
 }
 
-/** Returns the state of each key that verifications have created in the local store. */
 async function keyStates(): Promise<string[]> {
   const keys: { state: string }[] = await folder.keysJson("list", "--name", "Verification");
   return keys.map(({ state }) => state);
@@ -157,8 +154,7 @@ describe("npm run verify on a local store", () => {
     async (moment) => {
       const others = process.listeners("SIGINT");
       const interrupt = () => {
-        // Calls only the command's own listeners. A real SIGINT would also reach Miniflare, which runs
-        // in this process and would end the process.
+        // A real SIGINT would also reach Miniflare, which would end this process.
         const own = process.listeners("SIGINT").filter((listener) => !others.includes(listener));
         for (const listener of [...own, ...own]) listener("SIGINT");
       };
@@ -204,7 +200,7 @@ describe("npm run verify on a local store", () => {
 
   it.each([
     ["pro"],
-    // The minute window and the day window have the same number of requests left.
+    // With equal limits, both windows have the same number of requests left.
     ["enterprise", "--per-minute", "100", "--per-day", "100"],
   ])(
     "with a key from standard input neither revokes the key nor places orders: %s",
@@ -405,7 +401,7 @@ it("a list without end is read as far as necessary, and then ended", async () =>
   const { key } = await folder.keysJson("create", "--plan", "free", "--name", "Endless");
   const { promises } = await verify({ url, key, orders, isReadOnly: true, clock, send });
   const broken = promises.filter(({ result }) => result === "broken");
-  // These promises break: the orders 3000 and 4000 are in the list, but not in the database.
+  // These promises break, because the endless list has orders that the database does not have.
   expect(broken.map(({ promise }) => promise)).toEqual([
     "Of simultaneous requests that cancel one order, one returns 204",
     "A list that begins after a cancellation lacks the order",

@@ -6,7 +6,6 @@ export { RateLimiter };
 
 /** The counts since the test sent `/hold`, which makes queries for the list wait. */
 export interface Held {
-  /** The number of API requests. */
   readonly requests: number;
   /** The number of queries for the list that had to wait. */
   readonly queries: number;

@@ -20,7 +20,6 @@ beforeEach(() => {
 
 const queries = () => line.script.calls;
 
-/** Sends concurrent requests, one with each key, and counts the responses by HTTP status. */
 async function sendAll(keys: readonly string[], address: string): Promise<Record<number, number>> {
   const answers = await Promise.all(keys.map((key) => service(PATH, { key, address })));
   const byStatus = Object.groupBy(answers, ({ status }) => status);
