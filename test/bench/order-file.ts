@@ -38,7 +38,7 @@ function orderLine(index: number, count: number): string {
   return `{${members.filter((member) => member !== "").join(",")}}`;
 }
 
-/** Returns `index`, plus 2^60 in the second half. The first and last ids are int64's extremes. */
+/** Returns ascending ids: both extremes of int64, small ids, and ids that a double would round. */
 function orderId(index: number, count: number): bigint {
   if (index === 0) return INT64_MIN;
   if (index === count - 1) return INT64_MAX;

@@ -204,7 +204,7 @@ describe("whatever happens at any step", () => {
   /** The number of trials that began although the account already recorded a passed trial. */
   let earlyRecords = 0;
 
-  /** Makes faults affect trials too, as if a trial were an API call. */
+  /** Injects the faults into trials too: each trial counts as one API call of the fake account. */
   function disturbTrials(): void {
     const ask = (path: string) =>
       cloudflare.interfere({ method: "try", path, body: Buffer.from("") } as ApiCall);
