@@ -18,7 +18,7 @@ const errorSchema = z
   })
   .meta({ id: "Error", description: "The body of every error response." });
 
-/** An order in a response. It always has an `id`, but the API's specification requires no field. */
+/** An order in a response. Marks no field as required, as agreed, although each order has an `id`. */
 const listedOrderSchema = orderSchema.partial().meta({
   ...z.globalRegistry.get(orderSchema),
   description:

@@ -68,7 +68,7 @@ export const MEASURED = {
   objectCallMs: 10,
 } as const;
 
-/** The number of orders in a segment of a large store. */
+/** The assumed number of orders in a segment of a large store. */
 export const SEGMENT_ORDERS = 8_192;
 
 export function segmentCount(orders: number): number {

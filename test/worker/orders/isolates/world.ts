@@ -158,7 +158,7 @@ interface Sending {
   /** By version, the text of each segment that a query returned for this list. */
   readonly texts: Map<string, string>;
   received: string;
-  /** Not empty once the service has cut the list off. The client may not have noticed yet. */
+  /** The logged events of this list. After the first one, the service has cut the list off. */
   readonly events: ListEvent[];
 }
 
