@@ -41,7 +41,7 @@ export async function send(sent: Request, expectedStatus?: number): Promise<Answ
 /** The times from the request to the first and last byte, and the server's processor time. */
 export type ListTimes = Readonly<Record<"firstByteMs" | "totalMs" | "processorMs", number>>;
 
-/** Measures a list of orders without keeping its body. Throws if the last byte is not `]`. */
+/** Requests a list and returns its times. Throws for another status, or if the list is cut off. */
 export async function timeList(server: Server, { url, ...options }: Request): Promise<ListTimes> {
   const spentBefore = server.process.processorMs();
   const startMs = performance.now();

@@ -33,7 +33,7 @@ interface KeyDifferences extends Readonly<
   readonly changed: readonly { readonly id: string; readonly details: KeyChangeDetails }[];
 }
 
-/** Finds the bookmark of a database's state at a time, by default the present. */
+/** Returns the bookmark of a database's state at the point in time `at`, by default now. */
 export async function bookmarkOf(target: RemoteTarget, at?: Date): Promise<string> {
   return findBookmark(await connect(target), at);
 }
