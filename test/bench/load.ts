@@ -95,8 +95,10 @@ export async function sendOne(pool: Pool, { url, ...options }: Request): Promise
 }
 
 /**
- * Sends a request every `everyMs` milliseconds, even while earlier ones are still in flight, until
- * `isOver` returns true. Throws if the status of a response is not in `expected`.
+ * Sends a request every `everyMs` milliseconds, even while others are in flight, until `isOver`
+ * returns true. Then waits for all responses.
+ *
+ * @throws an Error if the status of a response is not in `expected`.
  */
 export async function sendEvery(
   everyMs: number,

@@ -23,7 +23,7 @@ export function createKeys(): Keys {
   return { unlimited: make(64, MAX_LIMIT), scarce: make(16, 1) };
 }
 
-/** Creates a store with this number of orders, which `orders import` reads from `orderFile`. */
+/** Creates a store with the keys and this number of orders, which it also writes to `orderFile`. */
 export async function createStore(
   folder: string,
   orders: number,

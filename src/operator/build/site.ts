@@ -8,7 +8,7 @@ import { machineReadableFiles } from "./machine-readable.ts";
 const PAGE = join(import.meta.dirname, "../../site");
 const API = join(import.meta.dirname, "../../../docs/api.md");
 
-/** Returns the static files of the service by path: the reference page, and files for programs. */
+/** Returns the static files of the service by path: the reference page and machine-readable files. */
 export async function siteFiles(contact?: Contact): Promise<Map<string, string | Uint8Array>> {
   const origin = publicOrigin();
   // `npm run deploy` passes the var `LIST_READS` as an environment variable.

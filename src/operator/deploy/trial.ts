@@ -22,7 +22,7 @@ export async function tryVersion(
   hasTraffic: boolean,
 ): Promise<void> {
   const overrides = { "Cloudflare-Workers-Version-Overrides": `${worker}="${version}"` };
-  // With traffic, omits the header that selects a version: ordinary requests must reach this one.
+  // If the version has traffic, omit this header, to test that ordinary requests reach the version.
   const healthHeaders = { "X-Version": version, ...(!hasTraffic && overrides) };
   const expectHealthy = () => expectHealthyVersion(address, version, healthHeaders);
   const isProduction = env === "production";

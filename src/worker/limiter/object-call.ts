@@ -11,7 +11,7 @@ const NAME_PREFIX = "key:";
 /** The part of an API key that its limiter needs. */
 export interface LimitedKey extends QuotaPolicy {
   readonly keyId: string;
-  /** Where Cloudflare creates the Durable Object; by default, near the Worker that calls it first. */
+  /** The region of a new Durable Object; by default, near the Worker that calls it first. */
   readonly locationHint?: LocationHint | null;
 }
 

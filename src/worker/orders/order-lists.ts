@@ -174,8 +174,8 @@ export class OrderLists {
         ? { ...snapshot, manifest: { ...held, sequence } }
         : snapshot;
     }
-    // Keep the newest manifest: queries can return out of order, and replicas lag. But an older
-    // manifest from the primary database means that the database was restored.
+    // Keep the newest manifest, because queries can return out of order and replicas lag. Exception:
+    // if memory has not changed meanwhile, an older manifest from the primary means a restore.
     const newest = this.#memory.manifest;
     const isRestored = servedBy.isPrimary && newest === held;
     if (isRestored || newest === null || manifest.sequence > newest.sequence) {

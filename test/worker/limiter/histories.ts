@@ -89,7 +89,7 @@ const losses = oneOf<World>(
       "move the object's clock",
       fc.oneof(
         fc.integer({ min: -5_000, max: 5_000 }),
-        // Some values can set the clock back to before one window began, but not the other.
+        // Negative values can set the clock back to before a window began.
         fc.constantFrom(-30_000, -90_000, -2 * HOUR_MS, HOUR_MS),
       ),
       (world, ms) => world.moveObjectClock(ms),

@@ -189,7 +189,7 @@ export class World {
   #faulty = 0;
   /** The number of pieces that clients wait for. */
   #awaitedPieces = 0;
-  /** The number of waits that are longer than a client may stall. */
+  /** The number of times the clock advanced by `STALL_MS` or more, which can cut off lists. */
   #stalls = 0;
   #barriers = 0;
   /** The index of the last moment that each replica has received. */
