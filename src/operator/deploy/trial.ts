@@ -12,7 +12,7 @@ const CONFIRMATIONS = 5;
  * Verifies the promises of one version of the deployed service. On production, skips promises whose
  * verification would use up a rate limit or place orders.
  *
- * @param hasTraffic true if requests without the header that selects a version reach the version.
+ * @param hasTraffic true if ordinary requests reach this version, without an override header.
  * @throws an Error that names the broken promises, or says that the version does not respond.
  */
 export async function tryVersion(

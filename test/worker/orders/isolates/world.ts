@@ -106,8 +106,8 @@ interface Moment {
 
 export interface WorldOptions {
   /**
-   * The databases that serve the reads with `LIST_READS=nearest`, in turn: 0 and 1 are replicas, 2
-   * is the primary. Empty for reads from the primary database only.
+   * With `LIST_READS=nearest`, each read uses the next of these databases, again and again: 0 and 1
+   * are replicas, 2 is the primary. If empty, all reads use the primary.
    */
   readonly nearest: readonly number[];
   readonly isolates: number;
