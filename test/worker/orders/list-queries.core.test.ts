@@ -11,7 +11,7 @@ import { MAX_SHORTHAND_BYTES } from "../../../src/worker/orders/order-json.ts";
 import type { ListSizes } from "../../../src/worker/orders/list-sizes.ts";
 import { type ListRequest, OrderLists } from "../../../src/worker/orders/order-lists.ts";
 import { SegmentMemory } from "../../../src/worker/orders/segment-memory.ts";
-import { readInOrder } from "../../../src/worker/orders/segment-reader.ts";
+import { bytesOf, readInOrder } from "../../../src/worker/orders/segment-reader.ts";
 import { listenTo } from "../../support/written-lines.ts";
 import { listOf, openOrderDatabase, versionOf } from "./isolates/order-database.ts";
 import { expander } from "./isolates/world.ts";
@@ -126,6 +126,27 @@ test("a list keeps its memory while its client reads, and loses it after a minut
   vi.setSystemTime(120_001);
   expect(underWay.reserve(1)).not.toBeNull();
 });
+
+test.each([
+  [1_000_000, 1],
+  [0, 3],
+])(
+  "a list with %i bytes of segment memory reserves %i segments for a query",
+  async (bytes, count) => {
+    for (let id = 1; id <= 20; id += 1) database.exec(`INSERT INTO orders (id) VALUES (${id})`);
+    const underWay = new ListsUnderWay(1_000_000, 60_000);
+    const sizes = { sliceBytes: 1, queryBytes: 1, groupSegments: 3 };
+    const options = { memory: new SegmentMemory(bytes), underWay, sizes };
+    const lists = new OrderLists(new DatabaseQueries("orders", 1_000), expander, options);
+    const request = requestOf(seenThrough(() => undefined));
+    const snapshot = await lists.read(request);
+    lists.answer(snapshot, request);
+    const largest = Math.max(...snapshot.manifest!.segments.map((segment) => segment.count));
+    expect(underWay.bytes - bytesOf(snapshot.texts)).toBe(
+      2 + count * largest * MAX_SHORTHAND_BYTES,
+    );
+  },
+);
 
 test("segments of a former manifest take no memory", () => {
   const memory = new SegmentMemory(300);
