@@ -22,7 +22,7 @@ process.env["TZ"] = "Pacific/Marquesas";
 export default defineConfig({
   test: {
     // Keeps transformed modules in node_modules: for other workers, and for the next run.
-    experimental: { fsModuleCache: true },
+    fsModuleCache: true,
     projects: [
       {
         // Lets tests in Node run the real Durable Object on a simulated storage.

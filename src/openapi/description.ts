@@ -1,6 +1,6 @@
-import { parseConfig } from "../worker/config.ts";
+import { parseConfig } from "../rules/config.ts";
 import { EXACT_READERS, ROUNDING_WARNING } from "./exact-integers.ts";
-import { type Limits, PLAN_LIMITS } from "../worker/limit-rules/plans.ts";
+import { type Limits, PLAN_LIMITS } from "../rules/limits/plans.ts";
 
 const { bans } = parseConfig({});
 

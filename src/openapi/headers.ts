@@ -1,5 +1,5 @@
-import type { QUOTA_HEADERS } from "../worker/limit-rules/headers.ts";
-import { WINDOW_SECONDS } from "../worker/limit-rules/windows.ts";
+import type { QUOTA_HEADERS } from "../rules/limits/headers.ts";
+import { WINDOW_SECONDS } from "../rules/limits/windows.ts";
 
 interface Header {
   readonly description: string;

@@ -1,4 +1,4 @@
-import { ERROR_STATUS, type ErrorCode } from "../worker/errors.ts";
+import { ERROR_STATUS, type ErrorCode } from "../rules/error-codes.ts";
 import { componentHeaders, type HeaderName, headerRefs } from "./headers.ts";
 import { schemaRef } from "./schemas.ts";
 

@@ -1,7 +1,7 @@
 import * as z from "zod";
-import { ERROR_STATUS } from "../worker/errors.ts";
-import { CANONICAL_DECIMAL, INT64_MAX, INT64_MIN } from "../worker/orders/int64.ts";
-import { int64Schema, orderSchema } from "../schema/order.ts";
+import { ERROR_STATUS } from "../rules/error-codes.ts";
+import { CANONICAL_DECIMAL, INT64_MAX, INT64_MIN } from "../rules/int64.ts";
+import { int64Schema, orderSchema } from "../rules/order.ts";
 
 /** A JSON Schema (2020-12), as OpenAPI 3.1 uses it. Integers above 2^53 are bigints. */
 type JsonSchema = Readonly<Record<string, unknown>>;

@@ -1,6 +1,6 @@
 import { InvalidArgumentError, Option } from "commander";
 import { z } from "zod";
-import { MAX_LIMIT, PLANS } from "../worker/limit-rules/plans.ts";
+import { MAX_LIMIT, PLANS } from "../rules/limits/plans.ts";
 
 /** The environments in `wrangler.toml`. Each has its own Worker and databases. */
 const REMOTE_ENVIRONMENTS = ["staging", "production"] as const;

@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { Command, CommanderError, Help } from "commander";
 import packageJson from "../../package.json" with { type: "json" };
-import { SECRET_PREFIX } from "../worker/api-keys/secret.ts";
+import { SECRET_PREFIX } from "../rules/keys/secret.ts";
 import { terminalWidth, wrapText } from "./terminal-text.ts";
 
 const FAILURE_STATUS = 1;

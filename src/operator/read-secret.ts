@@ -1,5 +1,5 @@
 import type { Readable } from "node:stream";
-import { isSecret } from "../worker/api-keys/secret.ts";
+import { isSecret } from "../rules/keys/secret.ts";
 
 /** Reading stops after this many characters. A secret with white space around it is shorter. */
 const MAX_INPUT_CHARACTERS = 1_000;

@@ -1,6 +1,6 @@
-import type { ApiKey } from "./api-keys/api-key.ts";
-import type { ErrorCode } from "./errors.ts";
-import type { Quota } from "./limit-rules/decision.ts";
+import type { ApiKey } from "../rules/keys/api-key.ts";
+import type { ErrorCode } from "../rules/error-codes.ts";
+import type { Quota } from "../rules/limits/decision.ts";
 import type { LimitedKey } from "./limiter/object-call.ts";
 import type { Snapshot } from "./orders/list-queries.ts";
 import type { DecidedBy } from "./limiter/limiter.ts";

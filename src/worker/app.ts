@@ -1,7 +1,7 @@
 import { type Context, Hono } from "hono";
 import { ApiKeyDirectory } from "./api-keys/directory.ts";
 import type { AppEnv } from "./app-env.ts";
-import { type Config, REMEMBERED_KEYS } from "./config.ts";
+import { type Config, REMEMBERED_KEYS } from "../rules/config.ts";
 import { type DatabaseName, DatabaseQueries, DatabaseUnavailableError } from "./db/availability.ts";
 import { ApiError, quote, writeError } from "./errors.ts";
 import { logEvent } from "./log.ts";

@@ -1,8 +1,7 @@
-import type { Config } from "./config.ts";
+import { DAY_MS } from "../rules/days.ts";
+import type { Config } from "../rules/config.ts";
 import { type DatabaseName, DatabaseQueries } from "./db/availability.ts";
 import { logEvent } from "./log.ts";
-
-const DAY_MS = 86_400_000;
 
 /** How many statements each chore may use per run. Cloudflare's free plan allows 50 in total. */
 const MAX_STEPS = 10;

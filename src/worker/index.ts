@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { createApp } from "./app.ts";
-import { parseConfig } from "./config.ts";
+import { parseConfig } from "../rules/config.ts";
 import { keepHouse } from "./housekeeping.ts";
 
 export { RateLimiter } from "./limiter/durable-object.ts";

@@ -1,5 +1,5 @@
 import { open, readFile } from "node:fs/promises";
-import { INT64_MAX, INT64_MIN } from "../../src/worker/orders/int64.ts";
+import { INT64_MAX, INT64_MIN } from "../../src/rules/int64.ts";
 
 const LINES_AT_ONCE = 10_000;
 /** Added to half of the ids. Rounding such large ids would confuse neighbouring orders. */

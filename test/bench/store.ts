@@ -3,7 +3,7 @@ import { type CreatedKey, createApiKey } from "../../src/operator/key-store/admi
 import { addKeys } from "../../src/operator/key-store/change-key.ts";
 import { openLocalStore } from "../../src/operator/database/local.ts";
 import { PROJECT_ROOT } from "../../src/operator/wrangler.ts";
-import { MAX_LIMIT } from "../../src/worker/limit-rules/plans.ts";
+import { MAX_LIMIT } from "../../src/rules/limits/plans.ts";
 import { writeOrderFile } from "./order-file.ts";
 import { runCommand } from "./bundle.ts";
 

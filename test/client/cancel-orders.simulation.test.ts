@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { BatchProgress } from "../../src/client/cancel-orders.ts";
 import type { BatchInterruptedError } from "../../src/client/errors.ts";
-import { seededRandom } from "../worker/limit-rules/traffic.ts";
+import { seededRandom } from "../rules/limits/traffic.ts";
 import { LimitedService } from "./limited-service.ts";
 import {
   cancelled,

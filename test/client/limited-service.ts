@@ -1,6 +1,6 @@
-import { quotaHeaders, retryAfterSeconds } from "../../src/worker/limit-rules/headers.ts";
-import { keyPolicy, SimulatedLimiter } from "../worker/limit-rules/simulated-limiter.ts";
-import type { Draw } from "../worker/limit-rules/traffic.ts";
+import { quotaHeaders, retryAfterSeconds } from "../../src/rules/limits/headers.ts";
+import { keyPolicy, SimulatedLimiter } from "../rules/limits/simulated-limiter.ts";
+import type { Draw } from "../rules/limits/traffic.ts";
 
 /** Simulates the service behind a slow network, with the real limiter's decisions and headers. */
 export class LimitedService {

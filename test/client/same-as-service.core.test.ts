@@ -1,9 +1,9 @@
 import { expect, expectTypeOf, test } from "vitest";
 import type { ApiErrorCode } from "../../src/client/errors.ts";
 import { isOrder, type Order, toOrderId } from "../../src/client/order.ts";
-import { INT64_MAX, INT64_MIN, parseInt64 } from "../../src/worker/orders/int64.ts";
-import { type OrderRecord, orderSchema } from "../../src/schema/order.ts";
-import type { ErrorCode } from "../../src/worker/errors.ts";
+import { INT64_MAX, INT64_MIN, parseInt64 } from "../../src/rules/int64.ts";
+import { type OrderRecord, orderSchema } from "../../src/rules/order.ts";
+import type { ErrorCode } from "../../src/rules/error-codes.ts";
 
 const DATE = "2026-11-20T08:30:00.000Z";
 const VALUES = [1n, DATE, true, 1, 0.5, null, [], {}];

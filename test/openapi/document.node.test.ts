@@ -3,7 +3,7 @@ import { createConfig, lintFromString } from "@redocly/openapi-core";
 import { parse } from "lossless-json";
 import { describe, expect, test } from "vitest";
 import { openApiDocument } from "../../src/openapi/document.ts";
-import { INT64_MAX, INT64_MIN } from "../../src/worker/orders/int64.ts";
+import { INT64_MAX, INT64_MIN } from "../../src/rules/int64.ts";
 
 const text = openApiDocument();
 const document = JSON.parse(text);

@@ -3,7 +3,7 @@ import { stripTypeScriptTypes } from "node:module";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { EXACT_READERS } from "../../src/openapi/exact-integers.ts";
-import { INT64_MAX, INT64_MIN } from "../../src/worker/orders/int64.ts";
+import { INT64_MAX, INT64_MIN } from "../../src/rules/int64.ts";
 
 const run = promisify(execFile);
 const [python] = await Promise.allSettled([run("python3", ["--version"])]);

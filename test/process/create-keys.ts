@@ -1,7 +1,7 @@
 import { openLocalStore } from "../../src/operator/database/local.ts";
 import { createApiKey } from "../../src/operator/key-store/administration.ts";
 import { addKeys } from "../../src/operator/key-store/change-key.ts";
-import type { Limits, Plan } from "../../src/worker/limit-rules/plans.ts";
+import type { Limits, Plan } from "../../src/rules/limits/plans.ts";
 
 /** Rate limits that no test reaches. */
 export const AMPLE: Limits = { perMinute: 1_000_000, perDay: 1_000_000 };

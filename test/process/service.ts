@@ -6,7 +6,7 @@ import { basename, join, resolve } from "node:path";
 import pRetry from "p-retry";
 import { vi } from "vitest";
 import { requireFreePort } from "../../src/operator/start/port.ts";
-import type { Plan } from "../../src/worker/limit-rules/plans.ts";
+import type { Plan } from "../../src/rules/limits/plans.ts";
 
 const START_MS = 90_000;
 const END_MS = 20_000;

@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "v
 import { openLocalStore } from "../../src/operator/database/local.ts";
 import { insertInto } from "../../src/operator/database/row.ts";
 import { startProgram } from "../../src/operator/start/program.ts";
-import { isSecret } from "../../src/worker/api-keys/secret.ts";
+import { isSecret } from "../../src/rules/keys/secret.ts";
 import { runInProcess } from "../operator/in-process.ts";
 import { StoreFolder } from "../operator/store-folder.ts";
 import { Service } from "./service.ts";

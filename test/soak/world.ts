@@ -1,5 +1,5 @@
 import { connect } from "node:net";
-import { type Draw, seededRandom } from "../worker/limit-rules/traffic.ts";
+import { type Draw, seededRandom } from "../rules/limits/traffic.ts";
 import { type Answer, readAnswer } from "./answer.ts";
 import { Subject } from "./referee.ts";
 import type { Service } from "./service.ts";

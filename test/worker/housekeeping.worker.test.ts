@@ -1,7 +1,7 @@
 import { createScheduledController } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, test } from "vitest";
-import { parseConfig } from "../../src/worker/config.ts";
+import { parseConfig } from "../../src/rules/config.ts";
 import { keepHouse } from "../../src/worker/housekeeping.ts";
 import service from "../../src/worker/index.ts";
 import { brokenDatabase } from "../support/faults.ts";

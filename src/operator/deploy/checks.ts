@@ -3,7 +3,7 @@ import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { z } from "zod";
-import { parseConfig } from "../../worker/config.ts";
+import { parseConfig } from "../../rules/config.ts";
 import type { CloudflareApi } from "../cloudflare-api.ts";
 import { findDatabase } from "../database/d1-api.ts";
 import { BINDINGS, DATABASE_NAMES } from "../database/database.ts";

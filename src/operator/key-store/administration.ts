@@ -1,6 +1,6 @@
-import type { LocationHint } from "../../schema/location-hints.ts";
-import type { Limits, Plan } from "../../worker/limit-rules/plans.ts";
-import { hashSecret } from "../../worker/api-keys/secret.ts";
+import type { LocationHint } from "../../rules/keys/location-hints.ts";
+import type { Limits, Plan } from "../../rules/limits/plans.ts";
+import { hashSecret } from "../../rules/keys/secret.ts";
 import type { KeyDetails } from "./key-details.ts";
 import { generateKeyId, generateSecret } from "./secret.ts";
 

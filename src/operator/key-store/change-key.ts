@@ -4,7 +4,7 @@ import pRetry from "p-retry";
 import type { Sql } from "sql-template-tag";
 import { change, creation, isOvertaken, type Operation } from "./key-changes.ts";
 import { type Database, findApiKey, type KeyDetails } from "./key-details.ts";
-import { SECRET_PREFIX } from "../../worker/api-keys/secret.ts";
+import { SECRET_PREFIX } from "../../rules/keys/secret.ts";
 import { isName } from "../arguments.ts";
 import { onSameStore, UsageError } from "../command-line.ts";
 import type { StoreDatabase } from "../database/database.ts";

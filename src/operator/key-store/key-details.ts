@@ -1,5 +1,5 @@
 import sql, { empty, raw, type Sql } from "sql-template-tag";
-import type { Plan } from "../../worker/limit-rules/plans.ts";
+import type { Plan } from "../../rules/limits/plans.ts";
 import {
   type ApiKey,
   KEY_COLUMNS,
@@ -9,7 +9,7 @@ import {
   type Stored,
   toApiKey,
   toDate,
-} from "../../worker/api-keys/api-key.ts";
+} from "../../rules/keys/api-key.ts";
 import type { StoreDatabase } from "../database/database.ts";
 
 export type Database = Pick<StoreDatabase, "all">;

@@ -1,6 +1,6 @@
 import { concatBytes, randomBytes } from "@noble/hashes/utils.js";
 import { base32nopad } from "@scure/base";
-import { checksum, RANDOM_BYTES, SECRET_PREFIX } from "../../worker/api-keys/secret.ts";
+import { checksum, RANDOM_BYTES, SECRET_PREFIX } from "../../rules/keys/secret.ts";
 
 /**
  * Generates a secret, which a client sends as its API key (docs/api.md, Authentication). A secret

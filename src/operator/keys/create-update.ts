@@ -1,7 +1,7 @@
 import { type Command, Option } from "commander";
-import { LOCATION_HINTS, type LocationHint } from "../../schema/location-hints.ts";
-import type { ApiKey } from "../../worker/api-keys/api-key.ts";
-import { type Limits, type Plan, PLAN_LIMITS } from "../../worker/limit-rules/plans.ts";
+import { LOCATION_HINTS, type LocationHint } from "../../rules/keys/location-hints.ts";
+import type { ApiKey } from "../../rules/keys/api-key.ts";
+import { type Limits, type Plan, PLAN_LIMITS } from "../../rules/limits/plans.ts";
 import { limitOptions, parseName, parseTime, parseTimeOrNever, planOption } from "../arguments.ts";
 import { UsageError } from "../command-line.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";

@@ -1,5 +1,5 @@
 import { type Command, Option } from "commander";
-import { hashSecret } from "../../worker/api-keys/secret.ts";
+import { hashSecret } from "../../rules/keys/secret.ts";
 import { durationParser, planOption } from "../arguments.ts";
 import { printJson, UsageError } from "../command-line.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";

@@ -1,6 +1,6 @@
 import { type Command, Option } from "commander";
 import sql, { empty } from "sql-template-tag";
-import { type Stored, toDate } from "../../worker/api-keys/api-key.ts";
+import { type Stored, toDate } from "../../rules/keys/api-key.ts";
 import { parseCount, parseTime } from "../arguments.ts";
 import { printData, printJson } from "../command-line.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";

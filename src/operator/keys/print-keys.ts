@@ -1,4 +1,4 @@
-import { keyState, limitsOf } from "../../worker/api-keys/api-key.ts";
+import { keyState, limitsOf } from "../../rules/keys/api-key.ts";
 import { onSameStore, printData, printJson } from "../command-line.ts";
 import { type KeyDetails, keyStateOrBan, toKeyJson } from "../key-store/key-details.ts";
 import { formatTable, formatTime, formatUpright, type Row } from "../terminal-text.ts";

@@ -1,5 +1,5 @@
 import { type Command, Option } from "commander";
-import { keyState } from "../../worker/api-keys/api-key.ts";
+import { keyState } from "../../rules/keys/api-key.ts";
 import { durationParser } from "../arguments.ts";
 import { onSameStore } from "../command-line.ts";
 import { requireConfirmation, yesOption } from "../confirmation.ts";

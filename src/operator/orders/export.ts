@@ -6,7 +6,7 @@ import type { Writable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import pRetry from "p-retry";
 import sql, { raw } from "sql-template-tag";
-import { INT64_MAX, INT64_MIN } from "../../worker/orders/int64.ts";
+import { INT64_MAX, INT64_MIN } from "../../rules/int64.ts";
 import { JSON_MEMBERS } from "../../worker/orders/order-json.ts";
 import type { StoreDatabase } from "../database/database.ts";
 import { toSql } from "../database/row.ts";

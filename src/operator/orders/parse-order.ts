@@ -1,7 +1,7 @@
 import { isLosslessNumber, LosslessNumber, parse } from "lossless-json";
 import type { z } from "zod";
-import { type OrderRecord, orderRecordSchema } from "../../schema/order.ts";
-import { CANONICAL_DECIMAL } from "../../worker/orders/int64.ts";
+import { type OrderRecord, orderRecordSchema } from "../../rules/order.ts";
+import { CANONICAL_DECIMAL } from "../../rules/int64.ts";
 
 /**
  * Parses an order from JSON with exact integers (docs/api.md, section Orders). Refuses the integers

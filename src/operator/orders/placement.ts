@@ -1,5 +1,5 @@
 import sql, { raw, type Sql } from "sql-template-tag";
-import { INT64_MIN } from "../../worker/orders/int64.ts";
+import { INT64_MIN } from "../../rules/int64.ts";
 import type { StoreDatabase } from "../database/database.ts";
 import type { SortedOrders } from "./sorted-orders.ts";
 import { ElementError, type SourceElement } from "./source.ts";

@@ -1,5 +1,5 @@
 import { DatabaseSync, type StatementSync } from "node:sqlite";
-import type { OrderRecord } from "../../schema/order.ts";
+import type { OrderRecord } from "../../rules/order.ts";
 import type { SourceElement } from "./source.ts";
 
 const CACHE_KILOBYTES = 32_000;

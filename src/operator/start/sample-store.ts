@@ -8,8 +8,8 @@ import { isStore } from "../database/local-store.ts";
 import { insertInto } from "../database/row.ts";
 import { addKeys } from "../key-store/change-key.ts";
 import { createApiKey } from "../key-store/administration.ts";
-import { INT64_MAX, INT64_MIN } from "../../worker/orders/int64.ts";
-import { type Plan, PLANS } from "../../worker/limit-rules/plans.ts";
+import { INT64_MAX, INT64_MIN } from "../../rules/int64.ts";
+import { type Plan, PLANS } from "../../rules/limits/plans.ts";
 
 const ENTERPRISE_LIMITS = { perMinute: 5_000, perDay: 500_000 };
 

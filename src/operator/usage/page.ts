@@ -1,7 +1,7 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { html, raw } from "hono/html";
-import { PLANS } from "../../worker/limit-rules/plans.ts";
+import { PLANS } from "../../rules/limits/plans.ts";
 import { replaceFile } from "../replace-file.ts";
 import { formatCount, formatTime } from "../terminal-text.ts";
 import { type Column, dataTable, dayPlot, figure, type Html, percent } from "./plots.ts";

@@ -1,7 +1,8 @@
 import sql, { empty } from "sql-template-tag";
-import { type ApiKey, limitsOf, type Stored } from "../../worker/api-keys/api-key.ts";
-import type { Limits } from "../../worker/limit-rules/plans.ts";
-import { dayOf, dayText, REPORT_EVERY_MS } from "../../worker/usage/day-usage.ts";
+import { type ApiKey, limitsOf, type Stored } from "../../rules/keys/api-key.ts";
+import type { Limits } from "../../rules/limits/plans.ts";
+import { DAY_MS, dayOf, dayText } from "../../rules/days.ts";
+import { REPORT_EVERY_MS } from "../../worker/usage/day-usage.ts";
 import { requireApiKey } from "../key-store/change-key.ts";
 import { banEnd, type Database, type KeyDetails, listApiKeys } from "../key-store/key-details.ts";
 
@@ -9,7 +10,6 @@ import { banEnd, type Database, type KeyDetails, listApiKeys } from "../key-stor
 export const NEAR_LIMIT = 0.8;
 /** The number of rows that one query reads: about 1.5 MB from a remote database. */
 const PAGE_ROWS = 10_000;
-const DAY_MS = 86_400_000;
 export const COUNTS = ["admitted", "refused", "strikes", "bans"] as const;
 
 /** The usage of a key on one day in UTC, as its limiter last reported it. */

@@ -1,6 +1,6 @@
 import { readWindows, type WindowQuota } from "../../client/rate-limit-headers.ts";
 import { differencesFromDocument, INTERNALS } from "../../openapi/documented-answer.ts";
-import { INT64_MIN } from "../../worker/orders/int64.ts";
+import { INT64_MIN } from "../../rules/int64.ts";
 import {
   BrokenPromise,
   NoAnswerError,

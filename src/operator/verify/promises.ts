@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { componentHeaders } from "../../openapi/headers.ts";
-import { PLAN_LIMITS } from "../../worker/limit-rules/plans.ts";
-import { parseInt64 } from "../../worker/orders/int64.ts";
+import { PLAN_LIMITS } from "../../rules/limits/plans.ts";
+import { parseInt64 } from "../../rules/int64.ts";
 import { generateSecret } from "../key-store/secret.ts";
 import {
   type Answer,

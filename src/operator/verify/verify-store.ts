@@ -1,5 +1,5 @@
 import sql from "sql-template-tag";
-import { INT64_MAX, INT64_MIN } from "../../worker/orders/int64.ts";
+import { INT64_MAX, INT64_MIN } from "../../rules/int64.ts";
 import type { DatabaseName, StoreDatabase } from "../database/database.ts";
 import { insertInto, toSql } from "../database/row.ts";
 import { createVerificationKey, revokeApiKey } from "../key-store/administration.ts";

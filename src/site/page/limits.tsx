@@ -1,8 +1,8 @@
 import { raw } from "hono/html";
 import { HttpAnswers, Section } from "./elements.tsx";
 import { CodeLink } from "./operation.tsx";
-import { parseConfig } from "../../worker/config.ts";
-import { PLAN_LIMITS } from "../../worker/limit-rules/plans.ts";
+import { parseConfig } from "../../rules/config.ts";
+import { PLAN_LIMITS } from "../../rules/limits/plans.ts";
 import type { Reference } from "./reference.ts";
 
 /** The default configuration of bans. All times are in milliseconds. */

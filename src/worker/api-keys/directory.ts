@@ -2,7 +2,7 @@ import QuickLRU from "quick-lru";
 import type { DatabaseQueries } from "../db/availability.ts";
 import { BatchedQuery } from "../db/batched-query.ts";
 import { pause } from "../deadline.ts";
-import type { FoundKey } from "./api-key.ts";
+import type { FoundKey } from "../../rules/keys/api-key.ts";
 import { keysByHash } from "./key-by-hash.ts";
 
 /** The shortest time between two attempts to refresh a remembered key, in milliseconds. */

@@ -1,4 +1,10 @@
-import { type FoundKey, KEY_COLUMNS, type Stored, toApiKey, toDate } from "./api-key.ts";
+import {
+  type FoundKey,
+  KEY_COLUMNS,
+  type Stored,
+  toApiKey,
+  toDate,
+} from "../../rules/keys/api-key.ts";
 
 /**
  * Reads current and former hashes in a single statement, so that no rotation can happen in between.

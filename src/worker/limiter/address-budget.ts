@@ -1,7 +1,7 @@
 import ipaddr from "ipaddr.js";
-import type { BanPolicy } from "../limit-rules/bans.ts";
-import type { Decision, Quota, QuotaPolicy } from "../limit-rules/decision.ts";
-import { PLAN_LIMITS } from "../limit-rules/plans.ts";
+import type { BanPolicy } from "../../rules/limits/bans.ts";
+import type { Decision, Quota, QuotaPolicy } from "../../rules/limits/decision.ts";
+import { PLAN_LIMITS } from "../../rules/limits/plans.ts";
 import { MemoryLimiter } from "./memory-limiter.ts";
 
 /** The number of addresses that an isolate remembers. They take a few megabytes. */

@@ -1,8 +1,8 @@
 import { DurableObject } from "cloudflare:workers";
 import QuickLRU from "quick-lru";
-import { type Config, parseConfig } from "../config.ts";
+import { type Config, parseConfig } from "../../rules/config.ts";
 import { DatabaseQueries } from "../db/availability.ts";
-import type { Ban } from "../limit-rules/bans.ts";
+import type { Ban } from "../../rules/limits/bans.ts";
 import {
   type Decision,
   decide,
@@ -10,8 +10,8 @@ import {
   type QuotaPolicy,
   stateEndMs,
   type WaitReport,
-} from "../limit-rules/decision.ts";
-import { WINDOW_NAMES, type WindowName } from "../limit-rules/windows.ts";
+} from "../../rules/limits/decision.ts";
+import { WINDOW_NAMES, type WindowName } from "../../rules/limits/windows.ts";
 import { logEvent } from "../log.ts";
 import { REPORT_EVERY_MS } from "../usage/day-usage.ts";
 import { KeyReports } from "../usage/key-reports.ts";

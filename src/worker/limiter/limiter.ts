@@ -1,9 +1,9 @@
 import QuickLRU from "quick-lru";
 import { CircuitBreaker } from "../circuit-breaker.ts";
-import { type Config, REMEMBERED_KEYS } from "../config.ts";
+import { type Config, REMEMBERED_KEYS } from "../../rules/config.ts";
 import { BatchedQuery } from "../db/batched-query.ts";
 import { pause } from "../deadline.ts";
-import type { Decision } from "../limit-rules/decision.ts";
+import type { Decision } from "../../rules/limits/decision.ts";
 import { logEvent } from "../log.ts";
 import { Outage } from "../outage.ts";
 import { MemoryLimiter } from "./memory-limiter.ts";

@@ -1,5 +1,5 @@
 import QuickLRU from "quick-lru";
-import type { BanPolicy } from "../limit-rules/bans.ts";
+import type { BanPolicy } from "../../rules/limits/bans.ts";
 import {
   type Decision,
   decide,
@@ -7,7 +7,7 @@ import {
   peek,
   type Quota,
   type QuotaPolicy,
-} from "../limit-rules/decision.ts";
+} from "../../rules/limits/decision.ts";
 
 /** A limiter in an isolate's memory. Several isolates together can admit more than the limit. */
 export class MemoryLimiter {

@@ -1,6 +1,6 @@
-import type { LocationHint } from "../../schema/location-hints.ts";
+import type { LocationHint } from "../../rules/keys/location-hints.ts";
 import { pause, withDeadline } from "../deadline.ts";
-import type { QuotaPolicy, WaitReport } from "../limit-rules/decision.ts";
+import type { QuotaPolicy, WaitReport } from "../../rules/limits/decision.ts";
 
 const ATTEMPTS = 3;
 const FIRST_PAUSE_MS = 50;

@@ -3,8 +3,8 @@ import {
   quotaLater,
   type QuotaPolicy,
   type WaitReport,
-} from "../limit-rules/decision.ts";
-import { isSameLimits } from "../limit-rules/plans.ts";
+} from "../../rules/limits/decision.ts";
+import { isSameLimits } from "../../rules/limits/plans.ts";
 
 /** An isolate reports its strikes to the Durable Object at the latest when there are this many. */
 const MAX_UNREPORTED = 50;

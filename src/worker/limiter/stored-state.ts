@@ -1,5 +1,5 @@
 import * as z from "zod/mini";
-import type { LimiterState } from "../limit-rules/decision.ts";
+import type { LimiterState } from "../../rules/limits/decision.ts";
 import { logEvent } from "../log.ts";
 import { type Usage, usageSchema } from "../usage/day-usage.ts";
 import { type UnreportedBans, unreportedBansSchema } from "../usage/key-reports.ts";

@@ -4,9 +4,9 @@ import type { AppEnv } from "../app-env.ts";
 import { writeError } from "../errors.ts";
 import type { AddressBudget } from "../limiter/address-budget.ts";
 import { rateLimitError } from "./enforce-limits.ts";
-import { type ApiKey, keyState, limitsOf } from "../api-keys/api-key.ts";
+import { type ApiKey, keyState, limitsOf } from "../../rules/keys/api-key.ts";
 import type { ApiKeyDirectory } from "../api-keys/directory.ts";
-import { hashSecret, hasSecretForm, isSecret } from "../api-keys/secret.ts";
+import { hashSecret, hasSecretForm, isSecret } from "../../rules/keys/secret.ts";
 
 type FailureReason = keyof typeof MESSAGES;
 

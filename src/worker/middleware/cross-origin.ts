@@ -1,7 +1,7 @@
 import { cors } from "hono/cors";
 import { createMiddleware } from "hono/factory";
 import type { AppEnv } from "../app-env.ts";
-import { QUOTA_HEADERS } from "../limit-rules/headers.ts";
+import { QUOTA_HEADERS } from "../../rules/limits/headers.ts";
 
 const EXPOSED_HEADERS = [
   ...QUOTA_HEADERS,

@@ -2,8 +2,8 @@ import type { Context } from "hono";
 import { createMiddleware } from "hono/factory";
 import type { AppEnv } from "../app-env.ts";
 import { type ApiFailure, writeError } from "../errors.ts";
-import { closedQuota, type Decision, type Quota } from "../limit-rules/decision.ts";
-import { describedWindow, retryAfterSeconds } from "../limit-rules/headers.ts";
+import { closedQuota, type Decision, type Quota } from "../../rules/limits/decision.ts";
+import { describedWindow, retryAfterSeconds } from "../../rules/limits/headers.ts";
 import type { Limiter } from "../limiter/limiter.ts";
 
 const OVERLOAD_PAUSE_MS = 1_000;

@@ -1,7 +1,7 @@
 import { createMiddleware } from "hono/factory";
 import type { AppEnv } from "../app-env.ts";
-import type { Config } from "../config.ts";
-import { quotaHeaders } from "../limit-rules/headers.ts";
+import type { Config } from "../../rules/config.ts";
+import { quotaHeaders } from "../../rules/limits/headers.ts";
 import type { AddressBudget } from "../limiter/address-budget.ts";
 
 /** The request ids to accept from callers: these are safe in log lines and headers. */

@@ -1,4 +1,4 @@
-import { INT64_MAX, INT64_MIN } from "./int64.ts";
+import { INT64_MAX, INT64_MIN } from "../../rules/int64.ts";
 import { orderShorthand, SEPARATOR } from "./order-json.ts";
 
 /** The method of a D1 database or a D1 session that the queries use. */

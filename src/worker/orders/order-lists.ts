@@ -1,5 +1,5 @@
 import QuickLRU from "quick-lru";
-import { type Config, REMEMBERED_KEYS } from "../config.ts";
+import { type Config, REMEMBERED_KEYS } from "../../rules/config.ts";
 import type { DatabaseQueries } from "../db/availability.ts";
 import { BatchedQuery } from "../db/batched-query.ts";
 import { pause } from "../deadline.ts";

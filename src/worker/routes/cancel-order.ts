@@ -5,7 +5,7 @@ import { ApiError, quote } from "../errors.ts";
 import { cancelOrder } from "../orders/cancel-order.ts";
 import type { Limiter } from "../limiter/limiter.ts";
 import type { OrderLists } from "../orders/order-lists.ts";
-import { parseInt64 } from "../orders/int64.ts";
+import { parseInt64 } from "../../rules/int64.ts";
 
 /**
  * Routes `cancelOrder` (docs/api.md, Cancelling), and responds with 405 to other methods on the

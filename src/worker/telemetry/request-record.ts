@@ -1,6 +1,6 @@
-import type { ErrorCode } from "../errors.ts";
-import type { Plan } from "../limit-rules/plans.ts";
-import type { WindowName } from "../limit-rules/windows.ts";
+import type { ErrorCode } from "../../rules/error-codes.ts";
+import type { Plan } from "../../rules/limits/plans.ts";
+import type { WindowName } from "../../rules/limits/windows.ts";
 
 /** The log fields of one request. They omit secrets, the path as sent and the client's address. */
 export interface RequestRecord {

@@ -1,10 +1,9 @@
 import * as z from "zod/mini";
-import type { Decision } from "../limit-rules/decision.ts";
+import { dayOf } from "../../rules/days.ts";
+import type { Decision } from "../../rules/limits/decision.ts";
 
 /** An admission is reported to the database within this time. A refusal alone causes no report. */
 export const REPORT_EVERY_MS = 3_600_000;
-
-export const DAY_MS = 86_400_000;
 
 const count = z.int().check(z.nonnegative());
 
@@ -51,14 +50,4 @@ export function countUsage(usage: Usage, decision: Decision, further: FurtherCou
   };
   if (before === undefined) return [...usage, after];
   return usage.map((counted) => (counted === before ? after : counted));
-}
-
-/** Converts a Unix time in milliseconds to the number of days since 1970-01-01. */
-export function dayOf(nowMs: number): number {
-  return Math.floor(nowMs / DAY_MS);
-}
-
-/** Formats the number of a day as an ISO date such as `2026-11-21`. */
-export function dayText(day: number): string {
-  return new Date(day * DAY_MS).toISOString().slice(0, 10);
 }

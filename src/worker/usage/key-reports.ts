@@ -1,8 +1,9 @@
 import * as z from "zod/mini";
 import { type DatabaseQueries, DatabaseUnavailableError } from "../db/availability.ts";
-import type { Decision } from "../limit-rules/decision.ts";
+import type { Decision } from "../../rules/limits/decision.ts";
 import { logEvent } from "../log.ts";
-import { countUsage, DAY_MS, dayOf, dayText, type FurtherCounts, type Usage } from "./day-usage.ts";
+import { DAY_MS, dayOf, dayText } from "../../rules/days.ts";
+import { countUsage, type FurtherCounts, type Usage } from "./day-usage.ts";
 
 export const unreportedBansSchema = z.array(
   z.object({

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { machineReadableFiles } from "../../../src/operator/build/machine-readable.ts";
 import { publicOrigin } from "../../../src/operator/build/site.ts";
-import { ERROR_STATUS } from "../../../src/worker/errors.ts";
+import { ERROR_STATUS } from "../../../src/rules/error-codes.ts";
 import { openApiDocument } from "../../../src/openapi/document.ts";
 
 const ORIGIN = "https://orders.example";

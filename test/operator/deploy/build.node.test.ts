@@ -8,7 +8,7 @@ import {
   experimental_generateTypes as generateTypes,
   unstable_readConfig as readConfig,
 } from "wrangler";
-import { parseConfig } from "../../../src/worker/config.ts";
+import { parseConfig } from "../../../src/rules/config.ts";
 
 /** Cloudflare's limit on the size of a compressed bundle on the free plan. */
 const MAX_GZIP_BYTES = 3_000_000;

@@ -5,7 +5,7 @@ import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { generateSecret } from "../../../src/operator/key-store/secret.ts";
 import { PROGRAMS } from "../../../src/operator/programs.ts";
 import * as wrangler from "../../../src/operator/wrangler.ts";
-import { hashSecret, SECRET_PREFIX } from "../../../src/worker/api-keys/secret.ts";
+import { hashSecret, SECRET_PREFIX } from "../../../src/rules/keys/secret.ts";
 import { runInProcess } from "../in-process.ts";
 import { parseLine, readCases } from "./documents.ts";
 import { FakeCloudflare } from "./fake-cloudflare.ts";

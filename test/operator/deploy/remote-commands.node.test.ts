@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { hashSecret } from "../../../src/worker/api-keys/secret.ts";
+import { hashSecret } from "../../../src/rules/keys/secret.ts";
 import { keysProgram } from "../../../src/operator/keys/program.ts";
 import * as wrangler from "../../../src/operator/wrangler.ts";
 import { failure, runInProcess } from "../in-process.ts";

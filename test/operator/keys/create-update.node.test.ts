@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import sql from "sql-template-tag";
 import { beforeAll, describe, expect, it } from "vitest";
-import { hashSecret, isSecret } from "../../../src/worker/api-keys/secret.ts";
+import { hashSecret, isSecret } from "../../../src/rules/keys/secret.ts";
 import { KeysCommand } from "./keys-command.ts";
 
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;

@@ -1,6 +1,6 @@
 import sql from "sql-template-tag";
 import { afterEach, beforeAll, describe, expect, it, vi } from "vitest";
-import { hashSecret, isSecret } from "../../../src/worker/api-keys/secret.ts";
+import { hashSecret, isSecret } from "../../../src/rules/keys/secret.ts";
 import * as keyDetails from "../../../src/operator/key-store/key-details.ts";
 import { formatTime } from "../../../src/operator/terminal-text.ts";
 import { KeysCommand } from "./keys-command.ts";

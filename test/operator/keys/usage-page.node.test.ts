@@ -3,7 +3,7 @@ import type { Browser, BrowserContextOptions, Locator, Page } from "playwright-c
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import { insertInto } from "../../../src/operator/database/row.ts";
 import type { ReportedDay } from "../../../src/operator/usage/usage-report.ts";
-import { PLAN_LIMITS, type Plan } from "../../../src/worker/limit-rules/plans.ts";
+import { PLAN_LIMITS, type Plan } from "../../../src/rules/limits/plans.ts";
 import { findChromium, launchChromium } from "../../site/chromium.ts";
 import { violations } from "../../site/violations.ts";
 import { OpenStore } from "../store-folder.ts";

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import sql from "sql-template-tag";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { insertInto } from "../../../src/operator/database/row.ts";
-import type { Plan } from "../../../src/worker/limit-rules/plans.ts";
+import type { Plan } from "../../../src/rules/limits/plans.ts";
 import { OpenStore } from "../store-folder.ts";
 import { tableCells } from "./keys-command.ts";
 

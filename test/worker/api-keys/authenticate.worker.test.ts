@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { generateSecret } from "../../../src/operator/key-store/secret.ts";
-import { SECRET_PREFIX } from "../../../src/worker/api-keys/secret.ts";
+import { SECRET_PREFIX } from "../../../src/rules/keys/secret.ts";
 import { expectError, quotaOf } from "../../support/answer.ts";
 import { createApiKey } from "../../support/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../../support/clock.ts";

@@ -1,9 +1,9 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, expect, test, vi } from "vitest";
-import type { ApiKey } from "../../../src/worker/api-keys/api-key.ts";
+import type { ApiKey } from "../../../src/rules/keys/api-key.ts";
 import { ApiKeyDirectory } from "../../../src/worker/api-keys/directory.ts";
 import { generateSecret } from "../../../src/operator/key-store/secret.ts";
-import { hashSecret } from "../../../src/worker/api-keys/secret.ts";
+import { hashSecret } from "../../../src/rules/keys/secret.ts";
 import { DatabaseQueries, DatabaseUnavailableError } from "../../../src/worker/db/availability.ts";
 import { createApiKey, rotate } from "../../support/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../../support/clock.ts";

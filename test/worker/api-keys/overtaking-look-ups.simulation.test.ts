@@ -1,9 +1,9 @@
 import fc, { type Scheduler } from "fast-check";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import type { FoundKey } from "../../../src/worker/api-keys/api-key.ts";
+import type { FoundKey } from "../../../src/rules/keys/api-key.ts";
 import { ApiKeyDirectory } from "../../../src/worker/api-keys/directory.ts";
 import { DatabaseQueries, DatabaseUnavailableError } from "../../../src/worker/db/availability.ts";
-import { event, oneOf, step, type Step } from "../limit-rules/histories.ts";
+import { event, oneOf, step, type Step } from "../../rules/limits/histories.ts";
 
 const TIMEOUT_MS = 5_000;
 /** The age in milliseconds up to which a remembered key is used. */

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { expect, test } from "vitest";
-import type { ErrorCode } from "../../../src/worker/errors.ts";
+import type { ErrorCode } from "../../../src/rules/error-codes.ts";
 import { expectError } from "../../support/answer.ts";
 import { createApiKey, createEnterpriseKey } from "../../support/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../../support/clock.ts";

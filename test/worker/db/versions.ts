@@ -1,5 +1,5 @@
 import type { DatabaseName } from "../../../src/worker/db/availability.ts";
-import { hashSecret } from "../../../src/worker/api-keys/secret.ts";
+import { hashSecret } from "../../../src/rules/keys/secret.ts";
 
 /** The secrets of three keys in the test data of `VERSIONS`. */
 export const KEYS = {

@@ -1,6 +1,6 @@
 import { expect, test, vi } from "vitest";
 import { AddressBudget } from "../../../src/worker/limiter/address-budget.ts";
-import { DEFAULT_BANS, START_MS } from "../limit-rules/simulated-limiter.ts";
+import { DEFAULT_BANS, START_MS } from "../../rules/limits/simulated-limiter.ts";
 import { DAY_MS, MINUTE_MS } from "../../support/clock.ts";
 
 const from = (address: string) => ({ headers: new Headers({ "CF-Connecting-IP": address }) });

@@ -5,7 +5,7 @@ import { beforeEach, describe, expect, test, vi } from "vitest";
 import { resetApiKey } from "../../../src/operator/key-store/administration.ts";
 import { change } from "../../../src/operator/key-store/key-changes.ts";
 import { findApiKey } from "../../../src/operator/key-store/key-details.ts";
-import type { QuotaPolicy } from "../../../src/worker/limit-rules/decision.ts";
+import type { QuotaPolicy } from "../../../src/rules/limits/decision.ts";
 import { createApiKey } from "../../support/api-key-fixture.ts";
 import { d1Store } from "../../support/d1-store.ts";
 import { advanceClock, DAY_MS, HOUR_MS, stopClock } from "../../support/clock.ts";

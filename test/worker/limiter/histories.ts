@@ -1,6 +1,6 @@
 import fc from "fast-check";
-import type { Limits } from "../../../src/worker/limit-rules/plans.ts";
-import { event, oneOf, step } from "../limit-rules/histories.ts";
+import type { Limits } from "../../../src/rules/limits/plans.ts";
+import { event, oneOf, step } from "../../rules/limits/histories.ts";
 import { FATES, type Wire, type World } from "./world.ts";
 import { DAY_MS, HOUR_MS } from "../../support/clock.ts";
 

@@ -1,10 +1,10 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { parseConfig } from "../../../src/worker/config.ts";
-import { retryAfterSeconds } from "../../../src/worker/limit-rules/headers.ts";
-import { WindowsModel } from "../limit-rules/limits-model.ts";
-import { anyBanPolicy } from "../limit-rules/histories.ts";
-import { keyPolicy } from "../limit-rules/simulated-limiter.ts";
+import { parseConfig } from "../../../src/rules/config.ts";
+import { retryAfterSeconds } from "../../../src/rules/limits/headers.ts";
+import { WindowsModel } from "../../rules/limits/limits-model.ts";
+import { anyBanPolicy } from "../../rules/limits/histories.ts";
+import { keyPolicy } from "../../rules/limits/simulated-limiter.ts";
 import { anyHistory, anyLimits, ISOLATES } from "./histories.ts";
 import { PERFECT, simulateTime, TIMEOUT_MS, World } from "./world.ts";
 import { DAY_MS } from "../../support/clock.ts";

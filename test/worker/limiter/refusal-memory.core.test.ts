@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { RefusalMemory } from "../../../src/worker/limiter/refusal-memory.ts";
-import { keyPolicy } from "../limit-rules/simulated-limiter.ts";
+import { keyPolicy } from "../../rules/limits/simulated-limiter.ts";
 
 const POLICY = keyPolicy(60, 1_000);
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { DEFAULT_BANS, keyPolicy } from "../limit-rules/simulated-limiter.ts";
+import { DEFAULT_BANS, keyPolicy } from "../../rules/limits/simulated-limiter.ts";
 import {
   backsOff,
   type Client,
@@ -7,7 +7,7 @@ import {
   loops,
   seededRandom,
   waitsForRetryAfter,
-} from "../limit-rules/traffic.ts";
+} from "../../rules/limits/traffic.ts";
 import { simulateTime, World } from "./world.ts";
 import { MINUTE_MS } from "../../support/clock.ts";
 

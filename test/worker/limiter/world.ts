@@ -1,15 +1,15 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { afterEach, beforeEach, vi } from "vitest";
-import { parseConfig } from "../../../src/worker/config.ts";
-import type { BanPolicy } from "../../../src/worker/limit-rules/bans.ts";
-import * as rules from "../../../src/worker/limit-rules/decision.ts";
-import type { Decision, QuotaPolicy } from "../../../src/worker/limit-rules/decision.ts";
-import type { Limits } from "../../../src/worker/limit-rules/plans.ts";
-import { WINDOW_NAMES, windowEndMs } from "../../../src/worker/limit-rules/windows.ts";
+import { parseConfig } from "../../../src/rules/config.ts";
+import type { BanPolicy } from "../../../src/rules/limits/bans.ts";
+import * as rules from "../../../src/rules/limits/decision.ts";
+import type { Decision, QuotaPolicy } from "../../../src/rules/limits/decision.ts";
+import type { Limits } from "../../../src/rules/limits/plans.ts";
+import { WINDOW_NAMES, windowEndMs } from "../../../src/rules/limits/windows.ts";
 import { RateLimiter } from "../../../src/worker/limiter/durable-object.ts";
 import { Limiter, type Verdict } from "../../../src/worker/limiter/limiter.ts";
 import { readState, type ReadState } from "../../../src/worker/limiter/stored-state.ts";
-import { START_MS } from "../limit-rules/simulated-limiter.ts";
+import { START_MS } from "../../rules/limits/simulated-limiter.ts";
 
 export const TIMEOUT_MS = 5_000;
 

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { expect, test } from "vitest";
-import { INT64_MAX, INT64_MIN } from "../../../src/worker/orders/int64.ts";
+import { INT64_MAX, INT64_MIN } from "../../../src/rules/int64.ts";
 import { expectError } from "../../support/answer.ts";
 import { createApiKey, createEnterpriseKey } from "../../support/api-key-fixture.ts";
 import { stopClock } from "../../support/clock.ts";

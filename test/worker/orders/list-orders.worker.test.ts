@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { INT64_MAX, INT64_MIN } from "../../../src/worker/orders/int64.ts";
+import { INT64_MAX, INT64_MIN } from "../../../src/rules/int64.ts";
 import { quotaOf } from "../../support/answer.ts";
 import { createApiKey } from "../../support/api-key-fixture.ts";
 import { MAX_SEGMENT_ORDERS, placeManyOrders, placeOrder } from "../../support/order-fixture.ts";

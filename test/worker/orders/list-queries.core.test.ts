@@ -4,7 +4,7 @@ import { runInNewContext } from "node:vm";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { DatabaseQueries } from "../../../src/worker/db/availability.ts";
 import { DELETE_ORDER_CHANGES } from "../../../src/worker/housekeeping.ts";
-import { INT64_MIN } from "../../../src/worker/orders/int64.ts";
+import { INT64_MIN } from "../../../src/rules/int64.ts";
 import { readSegments, readSnapshot } from "../../../src/worker/orders/list-queries.ts";
 import { ListsUnderWay } from "../../../src/worker/orders/lists-under-way.ts";
 import { MAX_SHORTHAND_BYTES } from "../../../src/worker/orders/order-json.ts";

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { afterAll, expect, test } from "vitest";
-import { INT64_MAX, INT64_MIN } from "../../../src/worker/orders/int64.ts";
+import { INT64_MAX, INT64_MIN } from "../../../src/rules/int64.ts";
 import {
   bulkChange,
   MAX_SEGMENT_ORDERS,

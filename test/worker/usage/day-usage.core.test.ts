@@ -1,13 +1,9 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import type { Decision } from "../../../src/worker/limit-rules/decision.ts";
-import {
-  countUsage,
-  dayText,
-  type Usage,
-  usageSchema,
-} from "../../../src/worker/usage/day-usage.ts";
-import { START_MS } from "../limit-rules/simulated-limiter.ts";
+import { dayText } from "../../../src/rules/days.ts";
+import type { Decision } from "../../../src/rules/limits/decision.ts";
+import { countUsage, type Usage, usageSchema } from "../../../src/worker/usage/day-usage.ts";
+import { START_MS } from "../../rules/limits/simulated-limiter.ts";
 import { DAY_MS } from "../../support/clock.ts";
 
 const few = fc.nat(5);

@@ -1,10 +1,9 @@
 import * as z from "zod/mini";
-import { BAN_MODES, type BanPolicy } from "./limit-rules/bans.ts";
+import { DAY_SECONDS } from "./days.ts";
+import { BAN_MODES, type BanPolicy } from "./limits/bans.ts";
 
 /** The number of keys that each cache of an isolate remembers. */
 export const REMEMBERED_KEYS = 10_000;
-
-const DAY_SECONDS = 86_400;
 
 function wholeNumber(min: number, max: number) {
   const message = `must be a whole number from ${min} to ${max}`;

@@ -1,6 +1,6 @@
 import { retryDelayMs } from "../../../src/client/retry.ts";
-import type { Decision } from "../../../src/worker/limit-rules/decision.ts";
-import { retryAfterSeconds } from "../../../src/worker/limit-rules/headers.ts";
+import type { Decision } from "../../../src/rules/limits/decision.ts";
+import { retryAfterSeconds } from "../../../src/rules/limits/headers.ts";
 import { type SimulatedLimiter, START_MS } from "./simulated-limiter.ts";
 
 /** A client that yields the milliseconds until its next request, and receives the decision. */

@@ -1,5 +1,5 @@
-import type { LocationHint } from "../../schema/location-hints.ts";
-import { type Limits, type Plan, PLAN_LIMITS } from "../limit-rules/plans.ts";
+import type { LocationHint } from "./location-hints.ts";
+import { type Limits, type Plan, PLAN_LIMITS } from "../limits/plans.ts";
 
 /** An API key: the columns of `api_keys` that requests need. */
 export interface ApiKey {

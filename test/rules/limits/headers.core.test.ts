@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import type { Quota } from "../../../src/worker/limit-rules/decision.ts";
-import { quotaHeaders, retryAfterSeconds } from "../../../src/worker/limit-rules/headers.ts";
-import { PLAN_LIMITS } from "../../../src/worker/limit-rules/plans.ts";
+import type { Quota } from "../../../src/rules/limits/decision.ts";
+import { quotaHeaders, retryAfterSeconds } from "../../../src/rules/limits/headers.ts";
+import { PLAN_LIMITS } from "../../../src/rules/limits/plans.ts";
 import { START_MS } from "./simulated-limiter.ts";
 
 const START_SECONDS = START_MS / 1_000;

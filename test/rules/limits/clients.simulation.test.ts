@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test, vi } from "vitest";
-import { strikesToBan } from "../../../src/worker/limit-rules/bans.ts";
-import { PLAN_LIMITS } from "../../../src/worker/limit-rules/plans.ts";
+import { strikesToBan } from "../../../src/rules/limits/bans.ts";
+import { PLAN_LIMITS } from "../../../src/rules/limits/plans.ts";
 import { DEFAULT_BANS, keyPolicy, SimulatedLimiter } from "./simulated-limiter.ts";
 import {
   backsOff,

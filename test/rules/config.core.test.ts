@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import { parseConfig } from "../../src/worker/config.ts";
-import { DEFAULT_BANS } from "./limit-rules/simulated-limiter.ts";
+import { parseConfig } from "../../src/rules/config.ts";
+import { DEFAULT_BANS } from "./limits/simulated-limiter.ts";
 
 /** The vars that are whole numbers, with their defaults and maximums in the unit of each var. */
 const NUMBERS = [

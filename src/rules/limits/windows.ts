@@ -1,5 +1,7 @@
+import { DAY_SECONDS } from "../days.ts";
+
 /** The length of each window in seconds (docs/limits.md, Windows). */
-export const WINDOW_SECONDS = { minute: 60, day: 86_400 } as const;
+export const WINDOW_SECONDS = { minute: 60, day: DAY_SECONDS } as const;
 
 export type WindowName = keyof typeof WINDOW_SECONDS;
 

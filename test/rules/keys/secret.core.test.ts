@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { generateSecret, generateKeyId } from "../../../src/operator/key-store/secret.ts";
-import { hashSecret, isSecret, SECRET_PREFIX } from "../../../src/worker/api-keys/secret.ts";
+import { hashSecret, isSecret, SECRET_PREFIX } from "../../../src/rules/keys/secret.ts";
 
 const ALPHABET = "abcdefghijklmnopqrstuvwxyz234567";
 const anySecret = fc.constant(null).map(generateSecret);

@@ -1,4 +1,4 @@
-import type { BanPolicy } from "../../../src/worker/limit-rules/bans.ts";
+import type { BanPolicy } from "../../../src/rules/limits/bans.ts";
 import {
   type Decision,
   decide,
@@ -7,7 +7,7 @@ import {
   type Quota,
   type QuotaPolicy,
   type WaitReport,
-} from "../../../src/worker/limit-rules/decision.ts";
+} from "../../../src/rules/limits/decision.ts";
 import { readState, toStored } from "../../../src/worker/limiter/stored-state.ts";
 import { DAY_MS } from "../../support/clock.ts";
 

@@ -1,4 +1,4 @@
-import type { BanPolicy } from "../../../src/worker/limit-rules/bans.ts";
+import type { BanPolicy } from "../../../src/rules/limits/bans.ts";
 import type {
   Decision,
   LimiterState,
@@ -6,8 +6,8 @@ import type {
   QuotaPolicy,
   WaitReport,
   WindowQuota,
-} from "../../../src/worker/limit-rules/decision.ts";
-import type { Limits } from "../../../src/worker/limit-rules/plans.ts";
+} from "../../../src/rules/limits/decision.ts";
+import type { Limits } from "../../../src/rules/limits/plans.ts";
 import { DAY_MS, MINUTE_MS } from "../../support/clock.ts";
 
 interface OpenWindow {

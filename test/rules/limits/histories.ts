@@ -1,6 +1,6 @@
 import fc from "fast-check";
-import { BAN_MODES, type BanPolicy } from "../../../src/worker/limit-rules/bans.ts";
-import type { Limits } from "../../../src/worker/limit-rules/plans.ts";
+import { BAN_MODES, type BanPolicy } from "../../../src/rules/limits/bans.ts";
+import type { Limits } from "../../../src/rules/limits/plans.ts";
 import type { SimulatedLimiter } from "./simulated-limiter.ts";
 import { DAY_MS, HOUR_MS } from "../../support/clock.ts";
 

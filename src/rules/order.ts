@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { INT64_MAX, INT64_MIN } from "../worker/orders/int64.ts";
+import { INT64_MAX, INT64_MIN } from "./int64.ts";
 
 const INT64_EXPECTED = `expected an integer from ${INT64_MIN} to ${INT64_MAX}`;
 

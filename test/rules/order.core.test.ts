@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { INT64_MAX, INT64_MIN, parseInt64 } from "../../src/worker/orders/int64.ts";
-import { shipDateSchema } from "../../src/schema/order.ts";
+import { INT64_MAX, INT64_MIN, parseInt64 } from "../../src/rules/int64.ts";
+import { shipDateSchema } from "../../src/rules/order.ts";
 
 test("an int64 is parsed only in canonical decimal", () => {
   const anyText = fc.oneof(

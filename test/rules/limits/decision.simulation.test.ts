@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { banAt } from "../../../src/worker/limit-rules/bans.ts";
+import { banAt } from "../../../src/rules/limits/bans.ts";
 import {
   type Decision,
   decide,
@@ -10,8 +10,8 @@ import {
   quotaLater,
   stateEndMs,
   type WaitReport,
-} from "../../../src/worker/limit-rules/decision.ts";
-import { retryAfterSeconds } from "../../../src/worker/limit-rules/headers.ts";
+} from "../../../src/rules/limits/decision.ts";
+import { retryAfterSeconds } from "../../../src/rules/limits/headers.ts";
 import { anyBanPolicy, anyHistory, anyLimits, type Step } from "./histories.ts";
 import { LimitsModel } from "./limits-model.ts";
 import { DEFAULT_BANS, keyPolicy, SimulatedLimiter } from "./simulated-limiter.ts";
