@@ -1,133 +1,155 @@
--- The cancelled orders. An id can occur several times: a cancelled order can be imported again.
-CREATE TABLE `cancelled_orders` (
-	`cancelled_at` integer NOT NULL,
-	`id` integer NOT NULL,
-	`pet_id` integer,
-	`quantity` integer,
-	`ship_date` text,
-	`complete` integer,
-	PRIMARY KEY(`cancelled_at`, `id`)
+-- The database of orders. src/schema/orders.ts describes the same tables in TypeScript.
+-- All times are Unix milliseconds, except where a comment says otherwise.
+
+-- The orders that the list contains. `ship_date` is RFC 3339 in UTC with three decimals.
+CREATE TABLE orders (
+  id INTEGER PRIMARY KEY NOT NULL,
+  pet_id INTEGER,
+  quantity INTEGER,
+  ship_date TEXT,
+  complete INTEGER,
+  status TEXT NOT NULL DEFAULT 'pending',
+  CONSTRAINT ship_date_is_utc_milliseconds CHECK (ship_date IS strftime('%Y-%m-%dT%H:%M:%fZ', ship_date, '+0 seconds')),
+  CONSTRAINT complete_is_boolean CHECK (complete IN (0, 1)),
+  CONSTRAINT status_is_known CHECK (status IN ('pending', 'shipped'))
+) STRICT;
+
+-- The cancelled orders, for the record. An id can occur several times: a cancelled order can be placed anew.
+CREATE TABLE cancelled_orders (
+  cancelled_at INTEGER NOT NULL,
+  id INTEGER NOT NULL,
+  pet_id INTEGER,
+  quantity INTEGER,
+  ship_date TEXT,
+  complete INTEGER,
+  PRIMARY KEY (cancelled_at, id)
 ) STRICT, WITHOUT ROWID;
--- Turns off the triggers on order_list and order_segments while it has a row: within the transaction of
--- a bulk change such as an import, which rebuilds the segments at its end. `changed` is 1 if the
--- transaction has changed an order. If 0, the segments are not rebuilt.
-CREATE TABLE `order_bulk_change` (
-	`id` integer PRIMARY KEY NOT NULL,
-	`changed` integer NOT NULL,
-	CONSTRAINT "order_bulk_change_is_one_row" CHECK("order_bulk_change"."id" = 1)
+
+-- The version of the list of orders, in a single row. Triggers replace it with every change of an order. It
+-- is random, so that a restored database never repeats a version. `sequence`: of the change that set it.
+CREATE TABLE order_list (
+  id INTEGER PRIMARY KEY NOT NULL,
+  version TEXT NOT NULL,
+  sequence INTEGER NOT NULL,
+  CONSTRAINT order_list_is_one_row CHECK (id = 1)
 ) STRICT;
--- Parts of imports. After the last part has arrived, one transaction moves all to `orders`. `import_id`
--- is a digest of the whole import, so that a repeated import reuses its parts; `part` counts from 0;
--- `lines` is a JSON array of `[line, id, petId, quantity, shipDate, complete, status]`.
-CREATE TABLE `order_import_parts` (
-	`import_id` text NOT NULL,
-	`part` integer NOT NULL,
-	`created_at` integer NOT NULL,
-	`lines` text NOT NULL,
-	PRIMARY KEY(`import_id`, `part`)
+
+-- The segments of the list, with some thousand orders each: the ids from `first_id` until before the
+-- `first_id` of the next segment. The first one begins at the smallest int64. Triggers give a segment a new
+-- random version with every change of its orders, and split a large one. So a version identifies the same
+-- orders forever. `count` may be too large: INSERT OR REPLACE may count an order twice.
+CREATE TABLE order_segments (
+  first_id INTEGER PRIMARY KEY NOT NULL,
+  version TEXT NOT NULL,
+  count INTEGER NOT NULL
 ) STRICT;
--- The version of the list of orders, in a single row. Triggers replace it with every change of an order.
--- It is random, so that a restored database never repeats a version.
-CREATE TABLE `order_list` (
-	`id` integer PRIMARY KEY NOT NULL,
-	`version` text NOT NULL,
-	CONSTRAINT "order_list_is_one_row" CHECK("order_list"."id" = 1)
+
+-- The former states of orders, to read an earlier list. Triggers insert them with every change.
+-- `sequence`: Unix microseconds; one more than the previous change's number if that is larger.
+-- `version`: the list's version after the change. A restored database can assign `sequence` again.
+-- `id`: NULL for a bulk change, which keeps no former states.
+-- `was_listed`: 1 if the order was in the list before the change. If 0, the other columns are NULL.
+CREATE TABLE order_changes (
+  sequence INTEGER PRIMARY KEY NOT NULL,
+  version TEXT NOT NULL,
+  id INTEGER,
+  was_listed INTEGER NOT NULL,
+  pet_id INTEGER,
+  quantity INTEGER,
+  ship_date TEXT,
+  complete INTEGER
 ) STRICT;
--- The segments of the list of orders, with some thousand orders each: the ids from `first_id` until before
--- the `first_id` of the next segment. The first one begins at the smallest int64. Triggers give a segment
--- a new random version with every change of its orders, and split a large one. So a version identifies
--- the same orders forever. `count` may be too large: INSERT OR REPLACE may count an order twice.
-CREATE TABLE `order_segments` (
-	`first_id` integer PRIMARY KEY NOT NULL,
-	`version` text NOT NULL,
-	`count` integer NOT NULL
+
+-- Turns off the triggers that record changes while it has a row: within the transaction of a bulk change
+-- such as an import, which rebuilds the segments at its end. `changed` is 1 if the transaction has changed
+-- an order. If 0, the segments are not rebuilt.
+CREATE TABLE order_bulk_change (
+  id INTEGER PRIMARY KEY NOT NULL,
+  changed INTEGER NOT NULL,
+  CONSTRAINT order_bulk_change_is_one_row CHECK (id = 1)
 ) STRICT;
--- The orders that the list contains. A trigger moves cancelled orders to `cancelled_orders`. `ship_date` is
--- RFC 3339 in UTC with three decimals.
-CREATE TABLE `orders` (
-	`id` integer PRIMARY KEY NOT NULL,
-	`pet_id` integer,
-	`quantity` integer,
-	`ship_date` text,
-	`complete` integer,
-	`status` text DEFAULT 'pending' NOT NULL,
-	`cancelled_at` integer,
-	CONSTRAINT "ship_date_is_utc_milliseconds" CHECK("orders"."ship_date" IS strftime('%Y-%m-%dT%H:%M:%fZ', "orders"."ship_date", '+0 seconds')),
-	CONSTRAINT "complete_is_boolean" CHECK("orders"."complete" IN (0, 1)),
-	CONSTRAINT "status_is_known" CHECK("orders"."status" IN ('pending', 'shipped', 'cancelled')),
-	CONSTRAINT "cancelled_orders_have_a_time" CHECK(("orders"."status" = 'cancelled') = ("orders"."cancelled_at" IS NOT NULL))
+
+-- Parts of imports. After the last part has arrived, one transaction moves all to `orders`. `import_id` is a
+-- digest of the whole import, so that a repeated import reuses its parts; `part` counts from 0; `lines` is a
+-- JSON array of `[line, id, petId, quantity, shipDate, complete, status]`.
+CREATE TABLE order_import_parts (
+  import_id TEXT NOT NULL,
+  part INTEGER NOT NULL,
+  created_at INTEGER NOT NULL,
+  lines TEXT NOT NULL,
+  PRIMARY KEY (import_id, part)
 ) STRICT;
-INSERT INTO `order_list` (`id`, `version`) VALUES (1, lower(hex(randomblob(16))));
-INSERT INTO `order_segments` (`first_id`, `version`, `count`) VALUES (-9223372036854775808, lower(hex(randomblob(16))), 0);
--- A shipped order is final, whoever writes to the database (docs/api.md, section Cancelling).
-CREATE TRIGGER `shipped_orders_stay_shipped` BEFORE UPDATE ON `orders`
-WHEN OLD.status = 'shipped' AND (NEW.status <> 'shipped' OR NEW.id <> OLD.id)
+
+INSERT INTO order_list (id, version, sequence) VALUES (1, lower(hex(randomblob(16))), 0);
+INSERT INTO order_segments (first_id, version, count)
+VALUES (-9223372036854775808, lower(hex(randomblob(16))), 0);
+-- A list of the first version is read as of this row, until the first change.
+INSERT INTO order_changes (sequence, version, was_listed) SELECT 0, version, 0 FROM order_list;
+
+-- A shipped order is final, whoever writes to the database (docs/api.md, Cancelling).
+CREATE TRIGGER orders_keep_their_id BEFORE UPDATE ON orders
+WHEN NEW.id <> OLD.id
+BEGIN SELECT RAISE(ABORT, 'the id of an order cannot be changed'); END;
+CREATE TRIGGER shipped_orders_stay_shipped BEFORE UPDATE ON orders
+WHEN OLD.status = 'shipped' AND NEW.status <> 'shipped'
 BEGIN SELECT RAISE(ABORT, 'a shipped order cannot be turned back'); END;
-CREATE TRIGGER `shipped_orders_are_not_overwritten` BEFORE UPDATE OF id ON `orders`
-WHEN NEW.id <> OLD.id AND EXISTS (SELECT 1 FROM orders WHERE id = NEW.id AND status = 'shipped')
-BEGIN SELECT RAISE(ABORT, 'a shipped order cannot be overwritten'); END;
 -- INSERT OR REPLACE deletes the old row without firing its DELETE trigger.
-CREATE TRIGGER `shipped_orders_are_not_replaced` BEFORE INSERT ON `orders`
+CREATE TRIGGER shipped_orders_are_not_replaced BEFORE INSERT ON orders
 WHEN NEW.status <> 'shipped' AND EXISTS (SELECT 1 FROM orders WHERE id = NEW.id AND status = 'shipped')
 BEGIN SELECT RAISE(ABORT, 'a shipped order cannot be turned back'); END;
-CREATE TRIGGER `shipped_orders_are_kept` BEFORE DELETE ON `orders`
+CREATE TRIGGER shipped_orders_are_kept BEFORE DELETE ON orders
 WHEN OLD.status = 'shipped'
 BEGIN SELECT RAISE(ABORT, 'a shipped order cannot be deleted'); END;
-CREATE TRIGGER `cancelled_orders_are_moved` AFTER UPDATE OF status ON `orders`
-WHEN NEW.status = 'cancelled'
+
+-- Every change of an order sets the version of the list through this trigger.
+CREATE TRIGGER change_renews_order_list AFTER INSERT ON order_changes
+BEGIN UPDATE order_list SET version = NEW.version, sequence = NEW.sequence; END;
+
+-- INSERT OR REPLACE deletes the old row without firing its DELETE trigger. Every other insertion over an
+-- existing order fires this trigger too, so it keeps the version of the list: the insertion may change
+-- nothing.
+CREATE TRIGGER replacement_is_recorded BEFORE INSERT ON orders
+WHEN EXISTS (SELECT 1 FROM orders WHERE id = NEW.id) AND NOT EXISTS (SELECT 1 FROM order_bulk_change)
 BEGIN
-  INSERT OR REPLACE INTO cancelled_orders (cancelled_at, id, pet_id, quantity, ship_date, complete)
-  VALUES (NEW.cancelled_at, NEW.id, NEW.pet_id, NEW.quantity, NEW.ship_date, NEW.complete);
-  DELETE FROM orders WHERE id = NEW.id;
+  INSERT INTO order_changes (sequence, version, id, was_listed, pet_id, quantity, ship_date, complete)
+  SELECT max(sequence + 1, CAST(unixepoch('subsec') * 1000000 AS INTEGER)), version,
+    orders.id, 1, pet_id, quantity, ship_date, complete
+  FROM order_list, orders WHERE orders.id = NEW.id;
 END;
-CREATE TRIGGER `orders_inserted_cancelled_are_moved` AFTER INSERT ON `orders`
-WHEN NEW.status = 'cancelled'
-BEGIN
-  INSERT OR REPLACE INTO cancelled_orders (cancelled_at, id, pet_id, quantity, ship_date, complete)
-  VALUES (NEW.cancelled_at, NEW.id, NEW.pet_id, NEW.quantity, NEW.ship_date, NEW.complete);
-  DELETE FROM orders WHERE id = NEW.id;
-END;
--- A cancelled order is not counted, but INSERT OR REPLACE may replace a listed order with it.
-CREATE TRIGGER `insert_changes_order_list` AFTER INSERT ON `orders`
+CREATE TRIGGER insert_changes_order_list AFTER INSERT ON orders
 WHEN NOT EXISTS (SELECT 1 FROM order_bulk_change)
 BEGIN
-  UPDATE order_segments
-  SET version = lower(hex(randomblob(16))), count = count + (NEW.status <> 'cancelled')
+  INSERT INTO order_changes (sequence, version, id, was_listed)
+  SELECT max(sequence + 1, CAST(unixepoch('subsec') * 1000000 AS INTEGER)), lower(hex(randomblob(16))), NEW.id, 0
+  FROM order_list;
+  UPDATE order_segments SET version = lower(hex(randomblob(16))), count = count + 1
   WHERE first_id = (SELECT max(first_id) FROM order_segments WHERE first_id <= NEW.id);
-  UPDATE order_list SET version = lower(hex(randomblob(16)));
 END;
--- Subtracts a cancelled order from its segment's count. So its deletion must not subtract it again.
-CREATE TRIGGER `update_changes_order_list` AFTER UPDATE ON `orders`
-WHEN NEW.id = OLD.id
-  AND (NEW.pet_id, NEW.quantity, NEW.ship_date, NEW.complete, NEW.status)
+CREATE TRIGGER update_changes_order_list AFTER UPDATE ON orders
+WHEN (NEW.pet_id, NEW.quantity, NEW.ship_date, NEW.complete, NEW.status)
     IS NOT (OLD.pet_id, OLD.quantity, OLD.ship_date, OLD.complete, OLD.status)
   AND NOT EXISTS (SELECT 1 FROM order_bulk_change)
 BEGIN
-  UPDATE order_segments
-  SET version = lower(hex(randomblob(16))), count = count - (NEW.status = 'cancelled')
+  INSERT INTO order_changes (sequence, version, id, was_listed, pet_id, quantity, ship_date, complete)
+  SELECT max(sequence + 1, CAST(unixepoch('subsec') * 1000000 AS INTEGER)), lower(hex(randomblob(16))),
+    OLD.id, 1, OLD.pet_id, OLD.quantity, OLD.ship_date, OLD.complete
+  FROM order_list;
+  UPDATE order_segments SET version = lower(hex(randomblob(16)))
   WHERE first_id = (SELECT max(first_id) FROM order_segments WHERE first_id <= NEW.id);
-  UPDATE order_list SET version = lower(hex(randomblob(16)));
 END;
--- Not UPDATE OF id, which misses SET rowid.
-CREATE TRIGGER `renumbering_changes_order_list` AFTER UPDATE ON `orders`
-WHEN NEW.id <> OLD.id AND NOT EXISTS (SELECT 1 FROM order_bulk_change)
+CREATE TRIGGER delete_changes_order_list AFTER DELETE ON orders
+WHEN NOT EXISTS (SELECT 1 FROM order_bulk_change)
 BEGIN
+  INSERT INTO order_changes (sequence, version, id, was_listed, pet_id, quantity, ship_date, complete)
+  SELECT max(sequence + 1, CAST(unixepoch('subsec') * 1000000 AS INTEGER)), lower(hex(randomblob(16))),
+    OLD.id, 1, OLD.pet_id, OLD.quantity, OLD.ship_date, OLD.complete
+  FROM order_list;
   UPDATE order_segments SET version = lower(hex(randomblob(16))), count = count - 1
   WHERE first_id = (SELECT max(first_id) FROM order_segments WHERE first_id <= OLD.id);
-  UPDATE order_segments
-  SET version = lower(hex(randomblob(16))), count = count + (NEW.status <> 'cancelled')
-  WHERE first_id = (SELECT max(first_id) FROM order_segments WHERE first_id <= NEW.id);
-  UPDATE order_list SET version = lower(hex(randomblob(16)));
 END;
-CREATE TRIGGER `delete_changes_order_list` AFTER DELETE ON `orders`
-WHEN OLD.status <> 'cancelled' AND NOT EXISTS (SELECT 1 FROM order_bulk_change)
-BEGIN
-  UPDATE order_segments SET version = lower(hex(randomblob(16))), count = count - 1
-  WHERE first_id = (SELECT max(first_id) FROM order_segments WHERE first_id <= OLD.id);
-  UPDATE order_list SET version = lower(hex(randomblob(16)));
-END;
+
 -- Reads the orders of one segment. Both halves are counted anew, because the count may be too high.
-CREATE TRIGGER `grown_segments_are_split` AFTER UPDATE OF count ON `order_segments`
+CREATE TRIGGER grown_segments_are_split AFTER UPDATE OF count ON order_segments
 WHEN NEW.count > 12288
 BEGIN
   INSERT INTO order_segments (first_id, version, count)
@@ -147,6 +169,15 @@ BEGIN
     AND (first_id = NEW.first_id OR count = 0);
 END;
 -- The previous segment takes over its range of ids, which holds no order.
-CREATE TRIGGER `empty_segments_are_removed` AFTER UPDATE OF count ON `order_segments`
+CREATE TRIGGER empty_segments_are_removed AFTER UPDATE OF count ON order_segments
 WHEN NEW.count = 0 AND NEW.first_id <> -9223372036854775808
 BEGIN DELETE FROM order_segments WHERE first_id = NEW.first_id; END;
+
+-- A bulk change keeps no former states, so no list is read as it was before this row.
+CREATE TRIGGER bulk_change_is_recorded AFTER DELETE ON order_bulk_change
+WHEN OLD.changed > 0
+BEGIN
+  INSERT INTO order_changes (sequence, version, was_listed)
+  SELECT max(sequence + 1, CAST(unixepoch('subsec') * 1000000 AS INTEGER)), lower(hex(randomblob(16))), 0
+  FROM order_list;
+END;

@@ -1,1 +1,0 @@
-ALTER TABLE `former_key_hashes` ADD `last_four` text;

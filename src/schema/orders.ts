@@ -1,0 +1,115 @@
+import { sql } from "drizzle-orm";
+import { check, integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
+import { int64 } from "./int64.ts";
+
+/** The statuses of listed orders. A cancelled order is in `cancelledOrders`. */
+const ORDER_STATUSES = ["pending", "shipped"] as const;
+
+/** The orders that the list contains. */
+export const orders = sqliteTable(
+  "orders",
+  {
+    id: int64("id").primaryKey(),
+    petId: int64("pet_id"),
+    quantity: int64("quantity"),
+    /** RFC 3339 in UTC with three decimals. */
+    shipDate: text("ship_date"),
+    complete: integer("complete", { mode: "boolean" }),
+    status: text("status", { enum: ORDER_STATUSES }).notNull().default("pending"),
+  },
+  (order) => [
+    check(
+      "ship_date_is_utc_milliseconds",
+      sql`${order.shipDate} IS strftime('%Y-%m-%dT%H:%M:%fZ', ${order.shipDate}, '+0 seconds')`,
+    ),
+    check("complete_is_boolean", sql`${order.complete} IN (0, 1)`),
+    check("status_is_known", sql`${order.status} IN ('pending', 'shipped')`),
+  ],
+);
+
+/**
+ * The version of the list of orders, in a single row. Triggers (`migrations/orders`) replace it with
+ * every change of an order. It is random, so that a restored database never repeats a version.
+ */
+export const orderList = sqliteTable(
+  "order_list",
+  {
+    id: integer("id").primaryKey(),
+    version: text("version").notNull(),
+    /** The sequence number of the change that set `version` (see `orderChanges`). */
+    sequence: integer("sequence").notNull(),
+  },
+  (list) => [check("order_list_is_one_row", sql`${list.id} = 1`)],
+);
+
+/** The former states of orders, to read an earlier list. Triggers insert them with every change. */
+export const orderChanges = sqliteTable("order_changes", {
+  /** Unix microseconds; one more than the previous change's number if that is larger. */
+  sequence: integer("sequence").primaryKey(),
+  /** The list's version after the change. A restored database can assign `sequence` again. */
+  version: text("version").notNull(),
+  /** The changed order; `null` for a bulk change, which keeps no former states. */
+  id: int64("id"),
+  /** Whether the order was in the list before the change. If not, the other columns are `null`. */
+  wasListed: integer("was_listed", { mode: "boolean" }).notNull(),
+  petId: int64("pet_id"),
+  quantity: int64("quantity"),
+  shipDate: text("ship_date"),
+  complete: integer("complete", { mode: "boolean" }),
+});
+
+/**
+ * The segments of the list of orders, with some thousand orders each: the ids from `firstId` until
+ * before the `firstId` of the next segment. The first one begins at the smallest int64. Triggers
+ * give a segment a new random version with every change of its orders, and split a large one. So a
+ * version identifies the same orders forever.
+ */
+export const orderSegments = sqliteTable("order_segments", {
+  firstId: int64("first_id").primaryKey(),
+  version: text("version").notNull(),
+  /** The number of orders. May be too large: `INSERT OR REPLACE` may count an order twice. */
+  count: integer("count").notNull(),
+});
+
+/**
+ * Turns off the triggers on `order_list` and `order_segments` while it has a row: within the
+ * transaction of a bulk change such as an import, which rebuilds the segments at its end.
+ */
+export const orderBulkChange = sqliteTable(
+  "order_bulk_change",
+  {
+    id: integer("id").primaryKey(),
+    /** 1 if the transaction has changed an order. If 0, the segments are not rebuilt. */
+    changed: integer("changed").notNull(),
+  },
+  (change) => [check("order_bulk_change_is_one_row", sql`${change.id} = 1`)],
+);
+
+/** The cancelled orders. An id can occur several times: a cancelled order can be imported again. */
+export const cancelledOrders = sqliteTable(
+  "cancelled_orders",
+  {
+    cancelledAt: integer("cancelled_at", { mode: "timestamp_ms" }).notNull(),
+    id: int64("id").notNull(),
+    petId: int64("pet_id"),
+    quantity: int64("quantity"),
+    shipDate: text("ship_date"),
+    complete: integer("complete", { mode: "boolean" }),
+  },
+  (order) => [primaryKey({ columns: [order.cancelledAt, order.id] })],
+);
+
+/** Parts of imports. After the last part has arrived, one transaction moves all to `orders`. */
+export const orderImportParts = sqliteTable(
+  "order_import_parts",
+  {
+    /** A digest of the whole import, so that a repeated import reuses its parts. */
+    importId: text("import_id").notNull(),
+    /** The number of the part within its import, starting at 0. */
+    part: integer("part").notNull(),
+    createdAt: integer("created_at", { mode: "timestamp_ms" }).notNull(),
+    /** A JSON array of `[line, id, petId, quantity, shipDate, complete, status]`. */
+    lines: text("lines").notNull(),
+  },
+  (parts) => [primaryKey({ columns: [parts.importId, parts.part] })],
+);
