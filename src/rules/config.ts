@@ -63,7 +63,8 @@ const varsSchema = z
     BAN_MIN_STRIKES: z._default(wholeNumber(1, 1_000_000), 60),
     BAN_MAX_STRIKES: z._default(wholeNumber(1, 1_000_000), 1_000),
     BAN_FIRST_SECONDS: z._default(wholeNumber(1, DAY_SECONDS), 60),
-    BAN_LONGEST_SECONDS: z._default(wholeNumber(1, 30 * DAY_SECONDS), DAY_SECONDS),
+    /** At most 24 days: a longer `Retry-After` overflows the timers of common clients. */
+    BAN_LONGEST_SECONDS: z._default(wholeNumber(1, 24 * DAY_SECONDS), DAY_SECONDS),
     BAN_FORGET_SECONDS: z._default(wholeNumber(1, 30 * DAY_SECONDS), DAY_SECONDS),
     /** The fallback limiter decides if the key's Durable Object does not respond within this time. */
     LIMITER_TIMEOUT_MS: z._default(wholeNumber(1, 30_000), 5_000),

@@ -1,4 +1,4 @@
-import type { ApiKey } from "../rules/keys/api-key.ts";
+import type { ApiKey } from "./api-keys/key-by-hash.ts";
 import type { ErrorCode } from "../rules/error-codes.ts";
 import type { Quota } from "../rules/limits/decision.ts";
 import type { LimitedKey } from "./limiter/object-call.ts";

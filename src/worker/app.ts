@@ -3,7 +3,7 @@ import { ApiKeyDirectory } from "./api-keys/directory.ts";
 import type { AppEnv } from "./app-env.ts";
 import { type Config, REMEMBERED_KEYS } from "../rules/config.ts";
 import { type DatabaseName, DatabaseQueries, DatabaseUnavailableError } from "./db/availability.ts";
-import { ApiError, quote, writeError } from "./errors.ts";
+import { ApiError, writeError } from "./errors.ts";
 import { logEvent } from "./log.ts";
 import { authenticate } from "./middleware/authenticate.ts";
 import { crossOrigin } from "./middleware/cross-origin.ts";
@@ -53,7 +53,8 @@ export function createApp(config: Config): Hono<AppEnv> {
     .notFound((c) =>
       writeError(c, {
         code: "not_found",
-        message: `There is nothing at ${quote(c.req.path)}. Orders are at /v1/store/orders, and the reference is at /.`,
+        message:
+          "There is nothing at this path. Orders are at /v1/store/orders, and the reference is at /.",
         headers: {},
       }),
     )

@@ -28,8 +28,3 @@ export function writeError(c: Context, { code, message, headers }: ApiFailure): 
   c.set("errorCode", code);
   return Response.json({ code, message, status }, { status, headers });
 }
-
-/** Quotes at most 100 characters of text from an HTTP request for an error message. */
-export function quote(text: string): string {
-  return JSON.stringify(text.length <= 100 ? text : `${text.slice(0, 100)}…`);
-}

@@ -1,44 +1,61 @@
-import { DAY_MS } from "../rules/days.ts";
+import { type SQL, sql } from "drizzle-orm";
+import type { SQLiteColumn, SQLiteTable } from "drizzle-orm/sqlite-core";
 import type { Config } from "../rules/config.ts";
+import { DAY_MS } from "../rules/days.ts";
+import { keyUsage } from "../schema/keys.ts";
+import { cancelledOrders, orderChanges, orderImportParts } from "../schema/orders.ts";
 import { type DatabaseName, DatabaseQueries } from "./db/availability.ts";
+import { Statement } from "./db/statement.ts";
 import { logEvent } from "./log.ts";
 
 /** How many statements each chore may use per run. Cloudflare's free plan allows 50 in total. */
 const MAX_STEPS = 10;
 
+/** Unix milliseconds: a chore deletes older rows. */
+const olderThanMs = sql.placeholder("olderThanMs");
+
+/** Deletes up to `limit` rows that match a condition, in ascending order of their primary key. */
+function deletion(table: SQLiteTable, key: readonly SQLiteColumn[], isOld: SQL) {
+  const columns = sql.join([...key], sql`, `);
+  return sql`
+    DELETE FROM ${table} WHERE (${columns}) IN (
+      SELECT ${columns} FROM ${table}
+      WHERE ${isOld} ORDER BY ${columns} LIMIT ${sql.placeholder("limit")})`;
+}
+
 /** Deletes parts of abandoned imports. An import is abandoned if even its newest part is old. */
-const DELETE_IMPORT_PARTS = `
-  DELETE FROM order_import_parts WHERE (import_id, part) IN (
-    SELECT import_id, part FROM order_import_parts
-    WHERE import_id NOT IN (SELECT import_id FROM order_import_parts WHERE created_at >= ?1)
-    LIMIT ?2)`;
+const DELETE_IMPORT_PARTS = Statement.ofSql<never>(() => {
+  const { importId, part, createdAt } = orderImportParts;
+  const fresh = sql`SELECT ${importId} FROM ${orderImportParts} WHERE ${createdAt} >= ${olderThanMs}`;
+  return deletion(orderImportParts, [importId, part], sql`${importId} NOT IN (${fresh})`);
+});
 
 /**
  * Deletes old changes. A list uses changes to read the orders as they were when it began. The last
- * change before the time `?1` and all later changes stay, for lists that began at `?1` or later.
+ * change before the time and all later changes stay, for lists that began then or later.
  */
-export const DELETE_ORDER_CHANGES = `
-  DELETE FROM order_changes WHERE sequence IN (
-    SELECT sequence FROM order_changes
-    WHERE sequence < (SELECT max(sequence) FROM order_changes WHERE sequence <= ?1 * 1000)
-    ORDER BY sequence LIMIT ?2)`;
+export const DELETE_ORDER_CHANGES = Statement.ofSql<never>(() => {
+  const { sequence } = orderChanges;
+  const last = sql`SELECT max(${sequence}) FROM ${orderChanges} WHERE ${sequence} <= ${olderThanMs} * 1000`;
+  return deletion(orderChanges, [sequence], sql`${sequence} < (${last})`);
+});
 
-const DELETE_USAGE = `
-  DELETE FROM key_usage WHERE (day, key_id) IN (
-    SELECT day, key_id FROM key_usage
-    WHERE day < date(?1 / 1000, 'unixepoch') ORDER BY day, key_id LIMIT ?2)`;
+const DELETE_USAGE = Statement.ofSql<never>(() => {
+  const { day, keyId } = keyUsage;
+  return deletion(keyUsage, [day, keyId], sql`${day} < date(${olderThanMs} / 1000, 'unixepoch')`);
+});
 
 /** Deleting these rows does not change the list's version: the list has no cancelled orders. */
-const DELETE_CANCELLED_ORDERS = `
-  DELETE FROM cancelled_orders WHERE (cancelled_at, id) IN (
-    SELECT cancelled_at, id FROM cancelled_orders
-    WHERE cancelled_at < ?1 ORDER BY cancelled_at, id LIMIT ?2)`;
+const DELETE_CANCELLED_ORDERS = Statement.ofSql<never>(() => {
+  const { cancelledAt, id } = cancelledOrders;
+  return deletion(cancelledOrders, [cancelledAt, id], sql`${cancelledAt} < ${olderThanMs}`);
+});
 
 /** A kind of old rows, deleted in steps. A step blocks the database for hundredths of a second. */
 interface Chore {
   readonly database: DatabaseName;
-  /** Deletes up to `?2` rows older than `?1`, a Unix time in milliseconds. */
-  readonly sql: string;
+  /** Deletes up to `limit` rows older than `olderThanMs`. */
+  readonly deletion: Statement<never>;
   /** If undefined, the var `CANCELLED_ORDER_DAYS` applies. */
   readonly keptDays?: number;
   readonly rowsPerStep: number;
@@ -47,13 +64,18 @@ interface Chore {
 /** The chores by the log field that counts the deleted rows. */
 const CHORES: Readonly<Record<string, Chore>> = {
   // A part can have 2 MB, so a step deletes only a few.
-  importParts: { database: "orders", sql: DELETE_IMPORT_PARTS, keptDays: 1, rowsPerStep: 10 },
+  importParts: { database: "orders", deletion: DELETE_IMPORT_PARTS, keptDays: 1, rowsPerStep: 10 },
   // Changes are kept for a day: no client takes longer to read a list of a million orders. A store
   // with 50 changes a second adds 180,000 rows an hour; an hourly run deletes up to 200,000.
-  orderChanges: { database: "orders", sql: DELETE_ORDER_CHANGES, keptDays: 1, rowsPerStep: 20_000 },
+  orderChanges: {
+    database: "orders",
+    deletion: DELETE_ORDER_CHANGES,
+    keptDays: 1,
+    rowsPerStep: 20_000,
+  },
   // Usage is kept for at least a year, even if it is a leap year.
-  usageRows: { database: "keys", sql: DELETE_USAGE, keptDays: 366, rowsPerStep: 5_000 },
-  cancelledOrders: { database: "orders", sql: DELETE_CANCELLED_ORDERS, rowsPerStep: 5_000 },
+  usageRows: { database: "keys", deletion: DELETE_USAGE, keptDays: 366, rowsPerStep: 5_000 },
+  cancelledOrders: { database: "orders", deletion: DELETE_CANCELLED_ORDERS, rowsPerStep: 5_000 },
 };
 
 /**
@@ -72,15 +94,20 @@ export async function keepHouse(
   const errors: unknown[] = [];
   let isComplete = true;
   for (const [name, chore] of Object.entries(CHORES)) {
-    const { database, sql, rowsPerStep, keptDays = config.cancelledOrderDays } = chore;
+    const {
+      database,
+      deletion: statement,
+      rowsPerStep,
+      keptDays = config.cancelledOrderDays,
+    } = chore;
     if (keptDays === undefined) continue;
     const queries = new DatabaseQueries(database, config.databaseTimeoutMs);
-    const olderThanMs = now.getTime() - keptDays * DAY_MS;
-    const statement = databases[database].prepare(sql).bind(olderThanMs, rowsPerStep);
+    const values = { olderThanMs: now.getTime() - keptDays * DAY_MS, limit: rowsPerStep };
+    const bound = statement.bind(databases[database], values);
     try {
       let rows = rowsPerStep;
       for (let step = 0; step < MAX_STEPS && rows === rowsPerStep; step += 1) {
-        const { meta } = await queries.run(() => statement.run(), { isRepeatable: true });
+        const { meta } = await queries.run(() => bound.run(), { isRepeatable: true });
         rows = meta.changes;
         removed[name] = (removed[name] ?? 0) + rows;
       }

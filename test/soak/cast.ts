@@ -1,7 +1,7 @@
 import { type CreatedKey, createApiKey } from "../../src/operator/key-store/administration.ts";
 import { openLocalStore } from "../../src/operator/database/local.ts";
 import { addKeys } from "../../src/operator/key-store/change-key.ts";
-import { insertInto } from "../../src/operator/database/row.ts";
+import { insertInto } from "../support/row.ts";
 import type { Limits, Plan } from "../../src/rules/limits/plans.ts";
 import { backingOff, dropping, guessing, hammering, patient, type Play } from "./clients.ts";
 import type { World } from "./world.ts";

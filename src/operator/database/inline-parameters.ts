@@ -1,5 +1,5 @@
 import { inspect } from "node:util";
-import type { Sql } from "sql-template-tag";
+import type { Statement } from "./database.ts";
 
 /** Matches a parameter, or a string, quoted name or comment, where `?` is not a parameter. */
 const QUOTED_OR_PARAMETER = /'[^']*'|"[^"]*"|`[^`]*`|\[[^\]]*\]|--[^\n]*|\/\*[^]*?\*\/|\?\d*/g;
@@ -10,15 +10,15 @@ const QUOTED_OR_PARAMETER = /'[^']*'|"[^"]*"|`[^`]*`|\[[^\]]*\]|--[^\n]*|\/\*[^]
  * @throws {TypeError} if parameters are numbered, missing or left over, or if a value has no exact
  *   literal, such as `NaN`, or a text with NUL or half a surrogate pair.
  */
-export function inlineParameters({ sql, values }: Pick<Sql, "sql" | "values">): string {
+export function inlineParameters({ sql, params }: Statement): string {
   let next = 0;
   const inlined = sql.replace(QUOTED_OR_PARAMETER, (part) => {
     if (!part.startsWith("?")) return part;
     if (part !== "?") throw new TypeError(`numbered parameter ${part} in: ${sql}`);
-    if (next === values.length) throw new TypeError(`too few parameters for: ${sql}`);
-    return toLiteral(values[next++]);
+    if (next === params.length) throw new TypeError(`too few parameters for: ${sql}`);
+    return toLiteral(params[next++]);
   });
-  if (next !== values.length) throw new TypeError(`too many parameters for: ${sql}`);
+  if (next !== params.length) throw new TypeError(`too many parameters for: ${sql}`);
   return inlined;
 }
 

@@ -12,18 +12,9 @@ export const LAYOUT_VERSION = "v3";
 /** The class of the Durable Objects in which wrangler keeps local databases. */
 const DATABASE_CLASS = "miniflare-D1DatabaseObject";
 
-/** The binding of the single database that an earlier version of the service used. */
-const SINGLE_DATABASE = "DB";
-
-/** Returns whether a folder has a store of this or an earlier version of the service. */
+/** Returns whether a folder has a store. */
 export function isStore(folder: string): boolean {
-  const files = DATABASE_NAMES.map((name) => databaseFile(folder, name));
-  return files.some((file) => existsSync(file)) || hasSingleDatabase(folder);
-}
-
-/** Returns whether an earlier version created this store, with orders and keys in one database. */
-export function hasSingleDatabase(folder: string): boolean {
-  return existsSync(fileOfBinding(folder, SINGLE_DATABASE));
+  return DATABASE_NAMES.some((name) => existsSync(databaseFile(folder, name)));
 }
 
 /** Returns the path of the SQLite file in which workerd keeps a database of a local store. */

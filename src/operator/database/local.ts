@@ -1,9 +1,15 @@
 import { mkdir } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { DatabaseSync, type SQLInputValue } from "node:sqlite";
-import type { Sql } from "sql-template-tag";
-import type { DatabaseName, StoreDatabase } from "./database.ts";
-import { databaseFile, hasSingleDatabase } from "./local-store.ts";
+import type { SQLWrapper } from "drizzle-orm";
+import {
+  type DatabaseName,
+  ormOver,
+  type Statement,
+  type StoreDatabase,
+  toStatement,
+} from "./database.ts";
+import { databaseFile } from "./local-store.ts";
 import { MIGRATIONS_TABLE, readMigrations } from "./migrations.ts";
 import { retryWhileBusy } from "./retry-while-busy.ts";
 
@@ -34,33 +40,29 @@ export async function openLocalStore(persistTo: string): Promise<LocalStore> {
  * pending migrations. The service may use the same store meanwhile (see `retryWhileBusy`).
  *
  * @param persistTo the folder of the store. Creates the folder if it is missing.
- * @throws an Error if the folder cannot be created, if an earlier version of the service created
- *   the store with a single database, or if a migration fails.
+ * @throws an Error if the folder cannot be created or a migration fails.
  */
 export async function openLocalDatabase(
   persistTo: string,
   name: DatabaseName,
 ): Promise<StoreDatabase> {
   const folder = resolve(persistTo);
-  if (hasSingleDatabase(folder)) {
-    throw new Error(
-      `the store in ${folder} was made by an earlier version, with orders and keys in one database. ` +
-        "Nothing was changed. Export its orders with that version and import them into a new store, " +
-        "in another folder (--persist-to) or after you have moved this one away; create its keys anew",
-    );
-  }
   // Creates the store's folder first, so that an error names this folder and not its subfolder.
   await mkdir(folder, { recursive: true });
   const sqlite = await openMigrated(databaseFile(folder, name), name).catch((cause) => {
     throw new Error(`the store in ${folder} could not be opened: ${cause.message}`, { cause });
   });
-  const run = ({ sql, values }: Sql) => sqlite.prepare(sql).all(...(values as SQLInputValue[]));
-  const all = <Row>(statement: Sql) => retryWhileBusy(async () => run(statement) as Row[]);
+  const run = ({ sql, params }: Statement) =>
+    sqlite.prepare(sql).all(...(params as SQLInputValue[]));
+  const runAlone = (statement: Statement) => retryWhileBusy(async () => run(statement));
+  const all = async <Row>(query: SQLWrapper) => (await runAlone(toStatement(query))) as Row[];
   return {
+    orm: ormOver(runAlone),
     all,
     transaction: async (statements) => {
       if (statements.length === 0) return;
-      await inTransaction(sqlite, () => statements.forEach(run));
+      const written = statements.map(toStatement);
+      await inTransaction(sqlite, () => written.forEach(run));
     },
     runIdempotent: all,
     close: async () => sqlite.close(),

@@ -1,5 +1,6 @@
 import { resolve } from "node:path";
 import type { Command } from "commander";
+import { DrizzleQueryError } from "drizzle-orm";
 import { envOption, jsonOption, persistToOption } from "../arguments.ts";
 import { typedLine } from "../command-line.ts";
 import type { RemoteEnvironment } from "../arguments.ts";
@@ -67,6 +68,9 @@ export async function useDatabase<T>(
       : await (await import("./remote.ts")).openRemoteDatabase({ env, name });
   try {
     return await work(database);
+  } catch (error) {
+    // Drizzle's own message shows the SQL and its parameters instead of the database's reason.
+    throw error instanceof DrizzleQueryError ? error.cause : error;
   } finally {
     await database.close();
   }

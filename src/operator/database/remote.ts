@@ -2,9 +2,9 @@ import { randomUUID } from "node:crypto";
 import { mkdtempDisposable, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Sql } from "sql-template-tag";
+import type { SQLWrapper } from "drizzle-orm";
 import { runWrangler } from "../wrangler.ts";
-import { BINDINGS, type StoreDatabase } from "./database.ts";
+import { BINDINGS, ormOver, type Statement, type StoreDatabase, toStatement } from "./database.ts";
 import { inlineParameters } from "./inline-parameters.ts";
 import {
   type Change,
@@ -36,30 +36,31 @@ export async function openRemoteDatabase(target: RemoteTarget): Promise<StoreDat
   let connecting: ReturnType<typeof connect> | undefined;
   const send = async (query: D1Query, change: Change) =>
     sendQuery(await (connecting ??= connect(target)), change, query);
+  const run = (statement: Statement) => {
+    const change = /^\s*select\b/i.test(statement.sql) ? "reads" : "writes";
+    return send({ sql: toText(statement) }, change);
+  };
   return {
-    all: async <Row>(statement: Sql) => {
-      const change = /^\s*select\b/i.test(statement.sql) ? "reads" : "writes";
-      return (await send({ sql: toText(statement) }, change)) as Row[];
-    },
+    orm: ormOver(run),
+    all: async <Row>(query: SQLWrapper) => (await run(toStatement(query))) as Row[],
     transaction: async (statements) => {
       if (statements.length === 0) return;
-      const sql = statements.map(toText).join("");
+      const sql = statements.map((query) => toText(toStatement(query))).join("");
       const isSmall =
         statements.length <= MAX_QUERY_STATEMENTS && Buffer.byteLength(sql) <= MAX_QUERY_BYTES;
       await (isSmall ? send({ sql }, "writes") : importFile(target, sql));
     },
-    runIdempotent: async <Row>({ sql, values }: Sql) => {
+    runIdempotent: async <Row>(query: SQLWrapper) => {
+      const { sql, params: values } = toStatement(query);
       // The API accepts parameters only as texts. SQLite converts the texts for numeric columns.
-      const params = (values as (string | number | null)[]).map((value) =>
-        value === null ? null : String(value),
-      );
+      const params = values.map((value) => (value === null ? null : String(value)));
       return (await send({ sql, params }, "stores once")) as Row[];
     },
     close: async () => {},
   };
 }
 
-function toText(statement: Sql): string {
+function toText(statement: Statement): string {
   const sql = inlineParameters(statement) + END;
   const bytes = Buffer.byteLength(sql);
   if (bytes <= MAX_STATEMENT_BYTES) return sql;

@@ -1,13 +1,13 @@
 import { hostname, userInfo } from "node:os";
 import { isDeepStrictEqual } from "node:util";
 import pRetry from "p-retry";
-import type { Sql } from "sql-template-tag";
+import type { SQLWrapper } from "drizzle-orm";
 import { change, creation, isOvertaken, type Operation } from "./key-changes.ts";
-import { type Database, findApiKey, type KeyDetails } from "./key-details.ts";
+import { findApiKey, type KeyDetails } from "./key-details.ts";
 import { SECRET_PREFIX } from "../../rules/keys/secret.ts";
 import { isName } from "../arguments.ts";
 import { onSameStore, UsageError } from "../command-line.ts";
-import type { StoreDatabase } from "../database/database.ts";
+import type { Orm, StoreDatabase } from "../database/database.ts";
 
 /** The number of retries if another operator changes the same key at the same time. */
 const RETRIES = 10;
@@ -17,7 +17,7 @@ export async function addKeys(database: StoreDatabase, keys: readonly KeyDetails
   const actor = currentActor();
   await store(
     database,
-    keys.flatMap((key) => creation(key, actor)),
+    keys.flatMap((key) => creation(database.orm, key, actor)),
     keys,
   );
 }
@@ -36,11 +36,11 @@ export async function changeKey(
 ): Promise<KeyDetails> {
   const operation = { action, actor: currentActor(), at: new Date() };
   const attempt = async (): Promise<KeyDetails> => {
-    const before = await requireApiKey(database, id);
+    const before = await requireApiKey(database.orm, id);
     const decided = decide(before, operation.at);
     if (isDeepStrictEqual(before, decided)) return before;
     const after = { ...decided, revision: before.revision + 1 };
-    await store(database, change(before, after, operation), [after]);
+    await store(database, change(database.orm, before, after, operation), [after]);
     return after;
   };
   return pRetry(attempt, {
@@ -56,13 +56,13 @@ export async function changeKey(
 // throw if the keys are stored, because the caller must print their secrets.
 async function store(
   database: StoreDatabase,
-  statements: readonly Sql[],
+  statements: readonly SQLWrapper[],
   keys: readonly KeyDetails[],
 ): Promise<void> {
   try {
     await database.transaction(statements);
   } catch (error) {
-    const stored = keys.map(async (key) => isSame(key, await findApiKey(database, key.id)));
+    const stored = keys.map(async (key) => isSame(key, await findApiKey(database.orm, key.id)));
     const areStored = await Promise.all(stored).catch(() => [false]);
     if (areStored.includes(false)) throw error;
   }
@@ -74,7 +74,7 @@ function isSame(one: KeyDetails, other: KeyDetails | undefined): boolean {
 }
 
 /** Finds a key by its id. Throws an Error for the operator if no key has this id. */
-export async function requireApiKey(database: Database, id: string): Promise<KeyDetails> {
+export async function requireApiKey(database: Orm, id: string): Promise<KeyDetails> {
   const key = await findApiKey(database, id);
   if (key !== undefined) return key;
   const find = onSameStore("npm run keys -- find");

@@ -1,21 +1,21 @@
-import sql, { type Sql } from "sql-template-tag";
-import { assign, insertInto } from "../database/row.ts";
+import { and, eq, lte, sql, type SQLWrapper } from "drizzle-orm";
+import {
+  apiKeys,
+  formerKeyHashes,
+  keyBans,
+  type KeyChangeDetails,
+  keyChanges,
+} from "../../schema/keys.ts";
+import type { Orm } from "../database/database.ts";
 import { formatNumber, formatTime } from "../terminal-text.ts";
 import { isInForce, type KeyDetails, toSettingsJson } from "./key-details.ts";
 
 const ISO_TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 
 /** A change of an API key, as the audit trail (`key_changes`) records it. */
-export interface Operation {
-  readonly action: "create" | "update" | "rotate" | "revoke" | "reset" | "restore";
-  readonly actor: string;
-  readonly at: Date;
-}
+export type Operation = Readonly<Pick<typeof keyChanges.$inferSelect, "action" | "actor" | "at">>;
 
-/** The old and new value of each changed field of a key. A field without a value is `null`. */
-export type KeyChangeDetails = Readonly<
-  Record<string, { readonly from: string | number | null; readonly to: string | number | null }>
->;
+export type { KeyChangeDetails };
 
 /** The fields whose changes the audit trail records. */
 const FIELDS = [
@@ -30,12 +30,12 @@ const FIELDS = [
 ] as const;
 
 /** Returns the statements that store a new key and record its creation in the audit trail. */
-export function creation(key: KeyDetails, actor: string): Sql[] {
+export function creation(orm: Orm, key: KeyDetails, actor: string): SQLWrapper[] {
   const { id: keyId, createdAt: at } = key;
   const details = differences(undefined, key);
   return [
-    insertInto("api_keys", columnsOf(key)),
-    insertInto("key_changes", { at, actor, action: "create", keyId, details }),
+    orm.insert(apiKeys).values(key),
+    orm.insert(keyChanges).values({ at, actor, action: "create", keyId, details }),
   ];
 }
 
@@ -45,27 +45,29 @@ export function creation(key: KeyDetails, actor: string): Sql[] {
  *
  * @param after has the next revision, by which limiters recognize the newer key.
  */
-export function change(before: KeyDetails, after: KeyDetails, operation: Operation): Sql[] {
+export function change(
+  orm: Orm,
+  before: KeyDetails,
+  after: KeyDetails,
+  operation: Operation,
+): SQLWrapper[] {
   const { id, revision } = before;
   const { at } = operation;
-  const lifting = sql`
-    UPDATE key_bans SET lifted_at = ${at.getTime()} WHERE key_id = ${id} AND ${isInForce(at)}`;
+  const bansInForce = and(eq(keyBans.keyId, id), isInForce(at));
+  // NULL if the stored key has another revision. `key_id` is NOT NULL, so the transaction then fails.
+  const unchanged = orm
+    .select({ id: apiKeys.id })
+    .from(apiKeys)
+    .where(and(eq(apiKeys.id, id), eq(apiKeys.revision, revision)));
+  const details = differences(before, after);
   return [
-    insertInto("key_changes", {
-      ...operation,
-      // The subquery returns NULL if the stored key has another revision. The column `key_id` is
-      // NOT NULL, so the transaction then fails.
-      keyId: sql`(SELECT id FROM api_keys WHERE id = ${id} AND revision = ${revision})`,
-      details: differences(before, after),
-    }),
-    sql`UPDATE api_keys SET ${assign(columnsOf(after))} WHERE id = ${id}`,
-    ...(after.hash === before.hash ? [] : formerHashes(before, after, at)),
-    ...(after.resets === before.resets ? [] : [lifting]),
+    orm.insert(keyChanges).values({ ...operation, keyId: sql`${unchanged}`, details }),
+    orm.update(apiKeys).set(after).where(eq(apiKeys.id, id)),
+    ...(after.hash === before.hash ? [] : formerHashes(orm, before, after, at)),
+    ...(after.resets === before.resets
+      ? []
+      : [orm.update(keyBans).set({ liftedAt: at }).where(bansInForce)]),
   ];
-}
-
-function columnsOf({ formerKeyEnds: _ends, bannedUntil: _until, ...columns }: KeyDetails) {
-  return columns;
 }
 
 /** Returns whether a change failed because another change of the same key was stored first. */
@@ -76,18 +78,19 @@ export function isOvertaken(error: Error): boolean {
 // Stores the hash and the expiry of the replaced secret. Makes older secrets expire no later than
 // this secret. Deletes the hashes of expired secrets.
 function formerHashes(
+  orm: Orm,
   { id: keyId, hash, lastFour }: KeyDetails,
   { formerKeyEnds }: KeyDetails,
   now: Date,
-): Sql[] {
+): SQLWrapper[] {
   const endsAt = formerKeyEnds.at(-1);
   if (endsAt === undefined) throw new TypeError("A new hash, but no end of the former one.");
+  const ofKey = eq(formerKeyHashes.keyId, keyId);
+  const noLater = sql`min(${formerKeyHashes.endsAt}, ${endsAt.getTime()})`;
   return [
-    sql`DELETE FROM former_key_hashes WHERE key_id = ${keyId} AND ends_at <= ${now.getTime()}`,
-    sql`
-      UPDATE former_key_hashes SET ends_at = min(ends_at, ${endsAt.getTime()})
-      WHERE key_id = ${keyId}`,
-    insertInto("former_key_hashes", { hash, keyId, endsAt, lastFour }),
+    orm.delete(formerKeyHashes).where(and(ofKey, lte(formerKeyHashes.endsAt, now))),
+    orm.update(formerKeyHashes).set({ endsAt: noLater }).where(ofKey),
+    orm.insert(formerKeyHashes).values({ hash, keyId, endsAt, lastFour }),
   ];
 }
 

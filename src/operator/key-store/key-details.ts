@@ -1,23 +1,11 @@
-import sql, { empty, raw, type Sql } from "sql-template-tag";
+import { and, eq, getTableColumns, gt, inArray, isNull, max, or, type SQL, sql } from "drizzle-orm";
+import { apiKeys, formerKeyHashes, keyBans } from "../../schema/keys.ts";
 import type { Plan } from "../../rules/limits/plans.ts";
-import {
-  type ApiKey,
-  KEY_COLUMNS,
-  KEY_STATES,
-  keyState,
-  limitsOf,
-  type Stored,
-  toApiKey,
-  toDate,
-} from "../../rules/keys/api-key.ts";
-import type { StoreDatabase } from "../database/database.ts";
-
-export type Database = Pick<StoreDatabase, "all">;
+import { KEY_STATES, keyState, limitsOf } from "../../rules/keys/api-key.ts";
+import type { Orm } from "../database/database.ts";
 
 /** A key as the operator sees it: with its rotations and its ban. */
-export interface KeyDetails extends ApiKey {
-  /** The last four characters of the secret; `null` if it was made before this field existed. */
-  readonly lastFour: string | null;
+export interface KeyDetails extends Readonly<typeof apiKeys.$inferSelect> {
   /** The times at which former secrets become or became invalid, in ascending order. */
   readonly formerKeyEnds: readonly Date[];
   /** The end of the last ban that was not lifted, even if past; `null` if there is none. */
@@ -50,13 +38,13 @@ export interface KeyFilter {
 
 /** Returns the keys that match a filter at the time `now`, the oldest first. */
 export async function listApiKeys(
-  database: Database,
+  database: Orm,
   { plan, state, name, expiresUntil }: KeyFilter,
   now: Date,
 ): Promise<KeyDetails[]> {
   // Filters in JavaScript, because `keyStateOrBan` defines the states, and because SQLite ignores
   // the case of ASCII letters only.
-  const keys = await selectKeys(database, empty);
+  const keys = await selectKeys(database, undefined);
   return keys.filter(
     (key) =>
       (plan === undefined || key.plan === plan) &&
@@ -77,44 +65,55 @@ function fold(text: string): string {
 
 /** Finds the key with a present or former secret of this hash. */
 export async function findApiKeyByHash(
-  database: Database,
+  database: Orm,
   hash: string,
 ): Promise<KeyDetails | undefined> {
-  const former = sql`SELECT key_id FROM former_key_hashes WHERE hash = ${hash}`;
-  const [key] = await selectKeys(database, sql`WHERE own.hash = ${hash} OR own.id = (${former})`);
+  const former = database
+    .select({ keyId: formerKeyHashes.keyId })
+    .from(formerKeyHashes)
+    .where(eq(formerKeyHashes.hash, hash));
+  const [key] = await selectKeys(database, or(eq(apiKeys.hash, hash), inArray(apiKeys.id, former)));
   return key;
 }
 
 /** Finds the keys with a present or former secret that ends in these 1 to 4 characters. */
-export async function findApiKeysByEnding(
-  database: Database,
-  ending: string,
-): Promise<KeyDetails[]> {
-  const endsSo = sql`substr(last_four, ${-ending.length}) = ${ending}`;
-  const former = sql`SELECT key_id FROM former_key_hashes WHERE ${endsSo}`;
-  return selectKeys(database, sql`WHERE ${endsSo} OR own.id IN (${former})`);
+export async function findApiKeysByEnding(database: Orm, ending: string): Promise<KeyDetails[]> {
+  const endsSo = ({ lastFour }: typeof apiKeys | typeof formerKeyHashes) =>
+    sql`substr(${lastFour}, ${-ending.length}) = ${ending}`;
+  const former = database
+    .select({ keyId: formerKeyHashes.keyId })
+    .from(formerKeyHashes)
+    .where(endsSo(formerKeyHashes));
+  return selectKeys(database, or(endsSo(apiKeys), inArray(apiKeys.id, former)));
 }
 
-export async function findApiKey(database: Database, id: string): Promise<KeyDetails | undefined> {
-  return (await selectKeys(database, sql`WHERE own.id = ${id}`))[0];
+export async function findApiKey(database: Orm, id: string): Promise<KeyDetails | undefined> {
+  return (await selectKeys(database, eq(apiKeys.id, id)))[0];
 }
 
-interface Row extends Stored<Omit<KeyDetails, "formerKeyEnds">> {
-  /** A JSON array of Unix milliseconds. */
-  readonly formerKeyEnds: string;
+async function selectKeys(database: Orm, where: SQL | undefined): Promise<KeyDetails[]> {
+  const ends = database
+    .select({ ends: sql`json_group_array(${formerKeyHashes.endsAt})` })
+    .from(formerKeyHashes)
+    .where(eq(formerKeyHashes.keyId, apiKeys.id));
+  const lastBan = database
+    .select({ endsAt: max(keyBans.endsAt) })
+    .from(keyBans)
+    .where(and(eq(keyBans.keyId, apiKeys.id), isNull(keyBans.liftedAt)));
+  return database
+    .select({
+      ...getTableColumns(apiKeys),
+      formerKeyEnds: sql`${ends}`.mapWith(toTimes).as("former_key_ends"),
+      bannedUntil: sql`${lastBan}`.mapWith(toDateOrNull).as("banned_until"),
+    })
+    .from(apiKeys)
+    .where(where)
+    .orderBy(apiKeys.createdAt, apiKeys.id);
 }
 
-async function selectKeys(database: Database, where: Sql): Promise<KeyDetails[]> {
-  const rows = await database.all<Row>(sql`
-    SELECT ${raw(KEY_COLUMNS)}, own.last_four AS lastFour,
-      (SELECT json_group_array(ends_at) FROM former_key_hashes WHERE key_id = own.id) AS formerKeyEnds,
-      (SELECT max(ends_at) FROM key_bans WHERE key_id = own.id AND lifted_at IS NULL) AS bannedUntil
-    FROM api_keys AS own ${where} ORDER BY own.created_at, own.id`);
-  return rows.map((row) => ({
-    ...toApiKey(row),
-    formerKeyEnds: toTimes(row.formerKeyEnds),
-    bannedUntil: toDate(row.bannedUntil),
-  }));
+// Never called with `null`: drizzle keeps NULL.
+function toDateOrNull(ms: number): Date | null {
+  return new Date(ms);
 }
 
 function toTimes(json: string): Date[] {
@@ -123,8 +122,8 @@ function toTimes(json: string): Date[] {
 }
 
 /** Returns the SQL condition for a ban that has not ended at the time `at` and was not lifted. */
-export function isInForce(at: Date): Sql {
-  return sql`ends_at > ${at.getTime()} AND lifted_at IS NULL`;
+export function isInForce(at: Date): SQL | undefined {
+  return and(gt(keyBans.endsAt, at), isNull(keyBans.liftedAt));
 }
 
 /** Returns a key's settings as JSON, with the limits that apply: the key's own or its plan's. */

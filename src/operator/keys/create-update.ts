@@ -1,6 +1,6 @@
 import { type Command, Option } from "commander";
 import { LOCATION_HINTS, type LocationHint } from "../../rules/keys/location-hints.ts";
-import type { ApiKey } from "../../rules/keys/api-key.ts";
+import type { KeyDetails } from "../key-store/key-details.ts";
 import { type Limits, type Plan, PLAN_LIMITS } from "../../rules/limits/plans.ts";
 import { limitOptions, parseName, parseTime, parseTimeOrNever, planOption } from "../arguments.ts";
 import { UsageError } from "../command-line.ts";
@@ -135,9 +135,9 @@ async function update(id: string, options: UpdateOptions): Promise<void> {
 }
 
 function nextLimits(
-  current: ApiKey,
+  current: KeyDetails,
   options: UpdateOptions,
-): Pick<ApiKey, "plan" | "perMinute" | "perDay"> {
+): Pick<KeyDetails, "plan" | "perMinute" | "perDay"> {
   const { plan = current.plan } = options;
   if (plan === "enterprise") {
     const { perMinute = current.perMinute, perDay = current.perDay } = options;

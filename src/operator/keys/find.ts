@@ -99,7 +99,7 @@ async function list(options: ListOptions): Promise<void> {
     expiresWithin === undefined ? undefined : new Date(now.getTime() + expiresWithin);
   const filter = { plan, state, name, expiresUntil };
   const found = await useDatabase(options, "keys", (database) =>
-    listApiKeys(database, filter, now),
+    listApiKeys(database.orm, filter, now),
   );
   const keys = name === undefined ? found.filter((key) => !isVerificationKey(key)) : found;
   const isFiltered = Object.values(filter).some((value) => value !== undefined);
@@ -111,8 +111,8 @@ async function show(id: string, options: StoreCommandOptions): Promise<void> {
   const now = new Date();
   const days = lastDays(LAST_USE_DAYS, now);
   const { key, last } = await useDatabase(options, "keys", async (database) => ({
-    key: await requireApiKey(database, id),
-    last: (await readUsage(database, id, days)).at(-1),
+    key: await requireApiKey(database.orm, id),
+    last: (await readUsage(database.orm, id, days)).at(-1),
   }));
   if (options.json) {
     const lastUse = { lastUsedOn: last?.day ?? null, reportedAt: last?.reportedAt ?? null };
@@ -142,7 +142,7 @@ async function byEnding(text: string, options: StoreCommandOptions): Promise<Key
     );
   }
   const keys = await useDatabase(options, "keys", (database) =>
-    findApiKeysByEnding(database, ending),
+    findApiKeysByEnding(database.orm, ending),
   );
   if (keys.length > 0) return keys;
   throw new Error(
@@ -152,7 +152,9 @@ async function byEnding(text: string, options: StoreCommandOptions): Promise<Key
 
 async function bySecret(options: StoreCommandOptions): Promise<KeyDetails[]> {
   const hash = hashSecret(await readSecret(process.stdin));
-  const key = await useDatabase(options, "keys", (database) => findApiKeyByHash(database, hash));
+  const key = await useDatabase(options, "keys", (database) =>
+    findApiKeyByHash(database.orm, hash),
+  );
   if (key !== undefined) return [key];
   throw new Error(
     "this store does not know the key: try another store or environment, see --persist-to and --env",

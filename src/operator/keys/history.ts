@@ -1,14 +1,10 @@
 import { type Command, Option } from "commander";
-import sql, { empty } from "sql-template-tag";
-import { type Stored, toDate } from "../../rules/keys/api-key.ts";
+import { and, desc, eq, gte } from "drizzle-orm";
+import { apiKeys, keyBans, keyChanges } from "../../schema/keys.ts";
 import { parseCount, parseTime } from "../arguments.ts";
 import { printData, printJson } from "../command-line.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
-import {
-  describeDetails,
-  type KeyChangeDetails,
-  type Operation,
-} from "../key-store/key-changes.ts";
+import { describeDetails } from "../key-store/key-changes.ts";
 import { isInForce } from "../key-store/key-details.ts";
 import { formatNumber, formatTable } from "../terminal-text.ts";
 
@@ -34,19 +30,6 @@ BAN_MODE=log the service bans no key, and logs which keys it would have banned.`
 
 interface HistoryOptions extends StoreCommandOptions {
   readonly limit: number;
-}
-
-/** A ban, which a limiter records in `key_bans` as soon as it begins. */
-interface Ban {
-  readonly keyId: string;
-  /** `null` if the key no longer exists. */
-  readonly name: string | null;
-  /** The number of this ban in a series of consecutive bans of the key, from 1. */
-  readonly number: number;
-  readonly beganAt: Date;
-  readonly until: Date;
-  /** The time at which `keys reset` lifted the ban early; `null` if it did not. */
-  readonly liftedAt: Date | null;
 }
 
 /** Adds the options and the action of `keys audit`, which prints the audit trail. */
@@ -79,21 +62,18 @@ async function audit(
   options: HistoryOptions & { readonly since?: Date },
 ): Promise<void> {
   const { since, limit } = options;
-  const found = await useDatabase(options, "keys", (database) =>
-    database.all<Stored<Operation> & { keyId: string; details: string }>(sql`
-      SELECT at, actor, action, key_id AS keyId, details FROM key_changes
-      WHERE true ${ofKey === undefined ? empty : sql`AND key_id = ${ofKey}`}
-        ${since === undefined ? empty : sql`AND at >= ${since.getTime()}`}
-      ORDER BY id DESC LIMIT ${limit}`),
+  const { at, actor, action, keyId, details } = keyChanges;
+  const changes = await useDatabase(options, "keys", ({ orm }) =>
+    orm
+      .select({ at, actor, action, keyId, details })
+      .from(keyChanges)
+      .where(and(ofKey ? eq(keyId, ofKey) : undefined, since && gte(at, since)))
+      .orderBy(desc(keyChanges.id))
+      .limit(limit),
   );
-  const changes = found.map((change) => ({
-    ...change,
-    at: new Date(change.at),
-    details: JSON.parse(change.details) as KeyChangeDetails,
-  }));
   if (options.json) return printJson(changes);
-  const rows = changes.map(({ at, actor, action, keyId, details }) => {
-    return { at, actor, action, key: keyId, details: describeDetails(details) };
+  const rows = changes.map(({ keyId: key, details: changed, ...change }) => {
+    return { ...change, key, details: describeDetails(changed) };
   });
   const table = formatTable(rows, { cut: ["actor"], below: "details" });
   printNewest("changes", table, rows.length, options);
@@ -104,20 +84,31 @@ async function bans(
   options: HistoryOptions & { readonly inForce: boolean },
 ): Promise<void> {
   const now = new Date();
-  const found = await useDatabase(options, "keys", (database) =>
-    database.all<Stored<Ban>>(sql`
-      SELECT key_id AS keyId, api_keys.name AS name, number, began_at AS beganAt, ends_at AS until,
-        lifted_at AS liftedAt
-      FROM key_bans LEFT JOIN api_keys ON api_keys.id = key_id
-      WHERE true ${ofKey === undefined ? empty : sql`AND key_id = ${ofKey}`}
-        ${options.inForce ? sql`AND ${isInForce(now)}` : empty}
-      ORDER BY began_at DESC, key_id LIMIT ${options.limit}`),
+  const found = await useDatabase(options, "keys", ({ orm }) =>
+    orm
+      .select({
+        keyId: keyBans.keyId,
+        /** `null` if the key no longer exists. */
+        name: apiKeys.name,
+        number: keyBans.number,
+        beganAt: keyBans.beganAt,
+        until: keyBans.endsAt,
+        liftedAt: keyBans.liftedAt,
+      })
+      .from(keyBans)
+      .leftJoin(apiKeys, eq(apiKeys.id, keyBans.keyId))
+      .where(
+        and(
+          ofKey ? eq(keyBans.keyId, ofKey) : undefined,
+          options.inForce ? isInForce(now) : undefined,
+        ),
+      )
+      .orderBy(desc(keyBans.beganAt), keyBans.keyId)
+      .limit(options.limit),
   );
-  const withState = found.map((row) => {
-    const [beganAt, until] = [new Date(row.beganAt), new Date(row.until)];
-    const liftedAt = toDate(row.liftedAt);
-    const state = liftedAt !== null ? "lifted" : until > now ? "in force" : "ended";
-    return { ...row, beganAt, until, liftedAt, state };
+  const withState = found.map((ban) => {
+    const state = ban.liftedAt !== null ? "lifted" : ban.until > now ? "in force" : "ended";
+    return { ...ban, state };
   });
   if (options.json) return printJson(withState);
   const rows = withState.map(({ keyId, name, number, state, beganAt, until, liftedAt }) => ({

@@ -128,7 +128,7 @@ async function confirmChange(
   { env, yes }: LastingOptions,
 ): Promise<void> {
   if (env === undefined || yes) return;
-  const { name, plan } = await requireApiKey(database, id);
+  const { name, plan } = await requireApiKey(database.orm, id);
   const key = `The key ${id} in ${env}: ${name}, plan ${plan}.`;
   await requireConfirmation(env, `${key}\n${CONSEQUENCES[change]}`);
 }

@@ -5,11 +5,11 @@ import { join } from "node:path";
 import type { Writable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import pRetry from "p-retry";
-import sql, { raw } from "sql-template-tag";
+import { count, gte, sql } from "drizzle-orm";
+import { orderList, orders } from "../../schema/orders.ts";
 import { INT64_MAX, INT64_MIN } from "../../rules/int64.ts";
 import { JSON_MEMBERS } from "../../worker/orders/order-json.ts";
 import type { StoreDatabase } from "../database/database.ts";
-import { toSql } from "../database/row.ts";
 import { replaceFile } from "../replace-file.ts";
 import { startProgress } from "./progress.ts";
 
@@ -23,7 +23,7 @@ const { id, petId, quantity, shipDate, afterShipDate, complete, incomplete } = J
  * An SQL expression for a line of an export. SQL writes the line, because D1 would return integers
  * above 2^53 rounded. No value needs escaping, because the schema allows no free text.
  */
-const LINE = raw(`'{${id}' || orders.id
+const LINE = sql.raw(`'{${id}' || orders.id
   || coalesce('${petId}' || orders.pet_id, '')
   || coalesce('${quantity}' || orders.quantity, '')
   || coalesce('${shipDate}' || orders.ship_date || '${afterShipDate}', '')
@@ -116,9 +116,8 @@ async function writeOrders(
   return { count: exported, isOneMoment: versions.size === 1 };
 }
 
-async function countOrders(database: StoreDatabase): Promise<number | undefined> {
-  const [row] = await database.all<{ count: number }>(sql`SELECT count(*) AS count FROM orders`);
-  return row?.count;
+async function countOrders(database: StoreDatabase): Promise<number> {
+  return database.orm.$count(orders);
 }
 
 interface Page {
@@ -134,15 +133,24 @@ interface Page {
 export async function* exportPages(database: StoreDatabase): AsyncGenerator<Page> {
   let firstId = INT64_MIN;
   for (;;) {
-    const [row] = await database.all<Page & { readonly last: string | null }>(sql`
-      SELECT
-        count(*) AS count,
-        max(id) || '' AS last,
-        ifnull(group_concat(json, char(10)) || char(10), '') AS lines,
-        (SELECT version FROM order_list) AS listVersion
-      FROM (
-        SELECT id, ${LINE} AS json FROM orders
-        WHERE id >= ${toSql(firstId)} ORDER BY id LIMIT ${PAGE_ORDERS})`);
+    const page = database.orm
+      .select({ id: sql`${orders.id}`.as("id"), json: LINE.as("json") })
+      .from(orders)
+      .where(gte(orders.id, firstId))
+      .orderBy(orders.id)
+      .limit(PAGE_ORDERS)
+      .as("page");
+    const listVersion = database.orm.select({ version: orderList.version }).from(orderList);
+    const [row] = await database.orm
+      .select({
+        count: count(),
+        last: sql<string | null>`max(${page.id}) || ''`.as("last"),
+        lines: sql<string>`ifnull(group_concat(${page.json}, char(10)) || char(10), '')`.as(
+          "lines",
+        ),
+        listVersion: sql<string>`${listVersion}`.as("list_version"),
+      })
+      .from(page);
     if (row === undefined) return;
     yield row;
     const lastId = row.last === null ? INT64_MAX : BigInt(row.last);

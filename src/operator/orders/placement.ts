@@ -1,4 +1,4 @@
-import sql, { raw, type Sql } from "sql-template-tag";
+import { type SQL, sql } from "drizzle-orm";
 import { INT64_MIN } from "../../rules/int64.ts";
 import type { StoreDatabase } from "../database/database.ts";
 import type { SortedOrders } from "./sorted-orders.ts";
@@ -37,7 +37,7 @@ interface PartRange {
 const BULK_SHARE = 1 / 8;
 
 /** True if the stored order is missing or differs from the imported order. */
-const DIFFERS = raw(
+const DIFFERS = sql.raw(
   "(orders.pet_id, orders.quantity, orders.ship_date, orders.complete, orders.status) IS NOT " +
     "(staged.pet_id, staged.quantity, staged.ship_date, staged.complete, staged.status)",
 );
@@ -61,7 +61,7 @@ export function compareParts(database: StoreDatabase, staged: StagedImport): Pro
 
 async function compare(
   database: StoreDatabase,
-  tables: Iterable<Sql>,
+  tables: Iterable<SQL>,
   kind: SourceElement["kind"],
 ): Promise<Comparison> {
   const counts = { new: 0, replaced: 0, shipped: 0, unchanged: 0 };
@@ -144,14 +144,14 @@ function* ranges({ importId, partCount }: StagedImport): Generator<PartRange> {
   }
 }
 
-function stagedOrders(range: PartRange): Sql {
+function stagedOrders(range: PartRange): SQL {
   return entries(
     sql`order_import_parts AS parts, json_each(parts.lines) AS entry WHERE ${isIn(range)}`,
   );
 }
 
 /** Returns SQL that reads the JSON arrays `entry.value` of `source` as the table `staged`. */
-function entries(source: Sql): Sql {
+function entries(source: SQL): SQL {
   return sql`(
     SELECT
       entry.value ->> 0 AS line, entry.value ->> 1 AS id, entry.value ->> 2 AS pet_id,
@@ -161,7 +161,7 @@ function entries(source: Sql): Sql {
   ) AS staged`;
 }
 
-function isIn({ importId, first, last }: PartRange): Sql {
+function isIn({ importId, first, last }: PartRange): SQL {
   return sql`parts.import_id = ${importId} AND parts.part BETWEEN ${first} AND ${last}`;
 }
 
@@ -169,7 +169,7 @@ function isIn({ importId, first, last }: PartRange): Sql {
  * A statement that fails if a part is missing, by inserting a row that a CHECK constraint forbids.
  * Another import of the same orders, or housekeeping, may have deleted the part.
  */
-function requireParts({ importId, partCount }: StagedImport): Sql {
+function requireParts({ importId, partCount }: StagedImport): SQL {
   return sql`
     INSERT INTO order_bulk_change (id, changed) SELECT 2, 0
     WHERE (SELECT count(*) FROM order_import_parts WHERE import_id = ${importId}) <> ${partCount}`;
@@ -180,14 +180,14 @@ function requireParts({ importId, partCount }: StagedImport): Sql {
  * them reads all orders. A full database of 10 GB holds 100 million orders, which take about 10
  * seconds to read. D1 allows a statement 30 seconds.
  */
-function rebuildSegments(): Sql[] {
+function rebuildSegments(): SQL[] {
   const { segmentOrders } = IMPORT_SIZES;
   return [
     sql`DELETE FROM order_segments WHERE ${HAS_CHANGED}`,
     sql`
       INSERT INTO order_segments (first_id, version, count)
       WITH RECURSIVE segment (first_id, next_id) AS (
-        SELECT ${raw(String(INT64_MIN))},
+        SELECT ${sql.raw(String(INT64_MIN))},
           (SELECT id FROM orders ORDER BY id LIMIT 1 OFFSET ${segmentOrders})
         WHERE ${HAS_CHANGED}
         UNION ALL

@@ -1,4 +1,5 @@
-import sql from "sql-template-tag";
+import { lt, sql } from "drizzle-orm";
+import { cancelledOrders } from "../../schema/orders.ts";
 import type { StoreDatabase } from "../database/database.ts";
 import { startProgress } from "./progress.ts";
 
@@ -6,10 +7,7 @@ import { startProgress } from "./progress.ts";
 const STEP_ORDERS = 10_000;
 
 export async function countCancelled(database: StoreDatabase, before: Date): Promise<number> {
-  const [row] = await database.all<{ count: number }>(
-    sql`SELECT count(*) AS count FROM cancelled_orders WHERE cancelled_at < ${before.getTime()}`,
-  );
-  return row?.count ?? 0;
+  return database.orm.$count(cancelledOrders, lt(cancelledOrders.cancelledAt, before));
 }
 
 /**
@@ -22,14 +20,20 @@ export async function purgeCancelled(
   total: number,
 ): Promise<number> {
   using progress = startProgress({ doing: "Deleting", unit: "orders", total });
-  const step = sql`
-    DELETE FROM cancelled_orders WHERE (cancelled_at, id) IN (
-      SELECT cancelled_at, id FROM cancelled_orders WHERE cancelled_at < ${before.getTime()}
-      ORDER BY cancelled_at, id LIMIT ${STEP_ORDERS})
-    RETURNING 1 AS one`;
+  const { cancelledAt, id } = cancelledOrders;
+  const old = database.orm
+    .select({ cancelledAt, id })
+    .from(cancelledOrders)
+    .where(lt(cancelledAt, before))
+    .orderBy(cancelledAt, id)
+    .limit(STEP_ORDERS);
+  const step = database.orm
+    .delete(cancelledOrders)
+    .where(sql`(${cancelledAt}, ${id}) IN ${old}`)
+    .returning({ one: sql`1` });
   let purged = 0;
   for (;;) {
-    const deleted = await database.all(step);
+    const deleted = await step;
     purged += deleted.length;
     progress.advance(deleted.length);
     if (deleted.length < STEP_ORDERS) return purged;

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
-import sql from "sql-template-tag";
+import { eq } from "drizzle-orm";
+import { orderImportParts } from "../../schema/orders.ts";
 import type { StoreDatabase } from "../database/database.ts";
-import { insertInto } from "../database/row.ts";
 import { startProgress } from "./progress.ts";
 import type { SortedOrders } from "./sorted-orders.ts";
 import type { SourceElement } from "./source.ts";
@@ -34,9 +34,10 @@ export async function readStoredParts(
   database: StoreDatabase,
   importId: string,
 ): Promise<ReadonlySet<number>> {
-  const parts = await database.all<{ part: number }>(
-    sql`SELECT part FROM order_import_parts WHERE import_id = ${importId}`,
-  );
+  const parts = await database.orm
+    .select({ part: orderImportParts.part })
+    .from(orderImportParts)
+    .where(eq(orderImportParts.importId, importId));
   return new Set(parts.map(({ part }) => part));
 }
 
@@ -58,8 +59,8 @@ export async function storeParts(
   for (const { count, lines } of divide(orders)) {
     if (!stored.has(partCount)) {
       const row = { importId, part: partCount, createdAt: new Date(), lines };
-      const insertion = insertInto("order_import_parts", row);
-      await database.runIdempotent(sql`${insertion} ON CONFLICT DO NOTHING`);
+      const insertion = database.orm.insert(orderImportParts).values(row);
+      await database.runIdempotent(insertion.onConflictDoNothing());
     }
     progress.advance(count);
     partCount += 1;
@@ -69,7 +70,7 @@ export async function storeParts(
 }
 
 export async function discardParts(database: StoreDatabase, importId: string): Promise<void> {
-  await database.all(sql`DELETE FROM order_import_parts WHERE import_id = ${importId}`);
+  await database.orm.delete(orderImportParts).where(eq(orderImportParts.importId, importId));
 }
 
 /** Divides the orders of an import into parts. `lines` is a JSON array of `count` orders. */

@@ -1,11 +1,10 @@
 import { existsSync } from "node:fs";
 import { mkdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import sql, { raw } from "sql-template-tag";
-import type { StoreDatabase } from "../database/database.ts";
+import { apiKeys } from "../../schema/keys.ts";
+import { orders as orderTable } from "../../schema/orders.ts";
 import { type LocalStore, openLocalStore } from "../database/local.ts";
 import { isStore } from "../database/local-store.ts";
-import { insertInto } from "../database/row.ts";
 import { addKeys } from "../key-store/change-key.ts";
 import { createApiKey } from "../key-store/administration.ts";
 import { INT64_MAX, INT64_MIN } from "../../rules/int64.ts";
@@ -13,7 +12,7 @@ import { type Plan, PLANS } from "../../rules/limits/plans.ts";
 
 const ENTERPRISE_LIMITS = { perMinute: 5_000, perDay: 500_000 };
 
-const SAMPLE_ORDERS = [
+const SAMPLE_ORDERS: (typeof orderTable.$inferInsert)[] = [
   order(1001n, 501n, 1n, "2026-12-01T09:00:00.000Z"),
   order(1002n, 502n, 2n, "2026-12-01T13:30:00.000Z"),
   order(1003n, 501n, 12n, "2026-12-02T08:15:00.000Z"),
@@ -48,15 +47,13 @@ export async function prepareStore(store: string, empty: boolean): Promise<DemoK
 }
 
 async function fill({ orders, keys }: LocalStore): Promise<DemoKey[]> {
-  const isEmpty = async (database: StoreDatabase, table: string) =>
-    (await database.all(sql`SELECT 1 FROM ${raw(table)} LIMIT 1`)).length === 0;
-  if (!(await isEmpty(keys, "api_keys"))) return [];
+  if ((await keys.orm.$count(apiKeys)) > 0) return [];
   const created = PLANS.map((plan) => {
     const limits = plan === "enterprise" ? ENTERPRISE_LIMITS : null;
     return createApiKey({ name: `Demo ${plan}`, plan, limits, expiresAt: null }, new Date());
   });
-  if (await isEmpty(orders, "orders")) {
-    await orders.transaction(SAMPLE_ORDERS.map((row) => insertInto("orders", row)));
+  if ((await orders.orm.$count(orderTable)) === 0) {
+    await orders.orm.insert(orderTable).values(SAMPLE_ORDERS);
   }
   await addKeys(
     keys,

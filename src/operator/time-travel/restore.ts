@@ -1,4 +1,5 @@
-import sql from "sql-template-tag";
+import { eq, sql } from "drizzle-orm";
+import { apiKeys, keyChanges } from "../../schema/keys.ts";
 import { CloudflareError } from "../cloudflare-api.ts";
 import { errorMessage } from "../command-line.ts";
 import {
@@ -12,7 +13,6 @@ import {
 } from "../database/d1-api.ts";
 import type { StoreDatabase } from "../database/database.ts";
 import { openRemoteDatabase } from "../database/remote.ts";
-import { insertInto } from "../database/row.ts";
 import { describeDetails, differences, type KeyChangeDetails } from "../key-store/key-changes.ts";
 import { currentActor } from "../key-store/change-key.ts";
 import { type KeyDetails, listApiKeys } from "../key-store/key-details.ts";
@@ -102,7 +102,7 @@ async function readFormerKeys(database: StoreDatabase): Promise<KeyDetails[] | n
 }
 
 function readKeys(database: StoreDatabase): Promise<KeyDetails[]> {
-  return listApiKeys(database, {}, new Date());
+  return listApiKeys(database.orm, {}, new Date());
 }
 
 function compareKeys(
@@ -160,13 +160,17 @@ async function settleRestoredKeys(
     (largest, key) => Math.max(largest, key.revision + 1),
     at.getTime(),
   );
+  const { orm } = database;
   await database.transaction([
-    sql`UPDATE api_keys SET revision = ${revision}`,
-    ...wereReset.map(
-      ({ id, resets }) => sql`UPDATE api_keys SET resets = max(resets, ${resets}) WHERE id = ${id}`,
+    orm.update(apiKeys).set({ revision }),
+    ...wereReset.map(({ id, resets }) =>
+      orm
+        .update(apiKeys)
+        .set({ resets: sql`max(${apiKeys.resets}, ${resets})` })
+        .where(eq(apiKeys.id, id)),
     ),
     ...records.map(({ id, details }) =>
-      insertInto("key_changes", { at, actor, action: "restore", keyId: id, details }),
+      orm.insert(keyChanges).values({ at, actor, action: "restore", keyId: id, details }),
     ),
   ]);
 }

@@ -1,10 +1,12 @@
-import sql, { empty } from "sql-template-tag";
-import { type ApiKey, limitsOf, type Stored } from "../../rules/keys/api-key.ts";
+import { and, count, eq, gte, inArray, sql } from "drizzle-orm";
+import { keyBans, keyUsage } from "../../schema/keys.ts";
+import { limitsOf } from "../../rules/keys/api-key.ts";
 import type { Limits } from "../../rules/limits/plans.ts";
 import { DAY_MS, dayOf, dayText } from "../../rules/days.ts";
 import { REPORT_EVERY_MS } from "../../worker/usage/day-usage.ts";
 import { requireApiKey } from "../key-store/change-key.ts";
-import { banEnd, type Database, type KeyDetails, listApiKeys } from "../key-store/key-details.ts";
+import type { Orm } from "../database/database.ts";
+import { banEnd, type KeyDetails, listApiKeys } from "../key-store/key-details.ts";
 
 /** The share of a limit from which a key counts as near the limit. */
 export const NEAR_LIMIT = 0.8;
@@ -13,25 +15,13 @@ const PAGE_ROWS = 10_000;
 export const COUNTS = ["admitted", "refused", "strikes", "bans"] as const;
 
 /** The usage of a key on one day in UTC, as its limiter last reported it. */
-export interface ReportedDay extends Readonly<Record<(typeof COUNTS)[number], number>> {
-  readonly keyId: string;
-  /** In UTC, such as `2026-11-21`. */
-  readonly day: string;
-  /** The requests in the fullest minute window on this day. */
-  readonly peakMinute: number;
-  /** The requests in the fullest day window on this day. It may have opened the day before. */
-  readonly peakDay: number;
-  /** The limits that applied to the key's last request of the day. */
-  readonly perMinute: number;
-  readonly perDay: number;
-  readonly reportedAt: Date;
-}
+export type ReportedDay = Readonly<typeof keyUsage.$inferSelect>;
 
 /** Counts of requests and bans. `null`: unknown, because no key has reported the count yet. */
 export type UsageTotals = Readonly<Record<(typeof COUNTS)[number], number | null>>;
 
 /** The usage of one key, with its totals over all days of the report. */
-export interface KeyReport extends Pick<ApiKey, "id" | "name" | "plan">, UsageTotals {
+export interface KeyReport extends Pick<KeyDetails, "id" | "name" | "plan">, UsageTotals {
   readonly limits: Limits;
   /** The largest share of the minute limit that a window used, from 0 to 1; `null`: no report. */
   readonly minutePeak: number | null;
@@ -61,7 +51,7 @@ export interface DayFigures extends UsageTotals {
   readonly day: string;
   /** True if every key has had time to report this day, so that the counts are final. */
   readonly isComplete: boolean;
-  readonly reports: readonly (ReportedDay & Pick<ApiKey, "plan">)[];
+  readonly reports: readonly (ReportedDay & Pick<KeyDetails, "plan">)[];
   /** A count that was not reported: `null` while the day's first report may still come, else 0. */
   readonly unreported: 0 | null;
 }
@@ -79,7 +69,7 @@ export function completeBy(now: Date): Date {
 
 /** Reads the usage of all keys, or of one, on the last `count` days. @throws if `id` is unknown. */
 export async function readReport(
-  database: Database,
+  database: Orm,
   id: string | undefined,
   count: number,
   now: Date,
@@ -105,35 +95,39 @@ export async function readReport(
 
 /** Reads the usage of all keys, or of the key with this id, on these days, ordered by day. */
 export async function readUsage(
-  database: Database,
+  database: Orm,
   id: string | undefined,
   days: readonly string[],
 ): Promise<ReportedDay[]> {
+  const { day, keyId } = keyUsage;
   // For one key, names each day, so that D1 finds the key's rows by their primary keys.
   // The days are one parameter, because D1 allows at most 100 parameters.
-  const range = sql`SELECT value FROM json_each(${JSON.stringify(days)})`;
-  const ofKey = id === undefined ? empty : sql`AND day IN (${range}) AND key_id = ${id}`;
+  const range = sql`(SELECT value FROM json_each(${JSON.stringify(days)}))`;
+  const ofKey = id === undefined ? undefined : and(inArray(day, range), eq(keyId, id));
   const rows: ReportedDay[] = [];
   for (let after = { day: days[0] ?? "", keyId: "" }; ;) {
-    const page = await database.all<Stored<ReportedDay>>(sql`
-      SELECT key_id AS keyId, day, admitted, refused, strikes, bans, peak_minute AS peakMinute,
-        peak_day AS peakDay, per_minute AS perMinute, per_day AS perDay, reported_at AS reportedAt
-      FROM key_usage
-      WHERE day >= ${after.day} AND (day, key_id) > (${after.day}, ${after.keyId}) ${ofKey}
-      ORDER BY day, key_id LIMIT ${PAGE_ROWS}`);
-    for (const row of page) rows.push({ ...row, reportedAt: new Date(row.reportedAt) });
+    const isLater = sql`(${day}, ${keyId}) > (${after.day}, ${after.keyId})`;
+    const page = await database
+      .select()
+      .from(keyUsage)
+      .where(and(gte(day, after.day), isLater, ofKey))
+      .orderBy(day, keyId)
+      .limit(PAGE_ROWS);
+    rows.push(...page);
     const last = page.at(-1);
     if (last === undefined || page.length < PAGE_ROWS) return rows;
     after = last;
   }
 }
 
-function readBanDays(database: Database, id: string | undefined, firstDay: string) {
-  return database.all<Pick<ReportedDay, "keyId" | "day" | "bans">>(sql`
-    SELECT key_id AS keyId, date(began_at / 1000, 'unixepoch') AS day, count(*) AS bans
-    FROM key_bans
-    WHERE began_at >= ${Date.parse(firstDay)} ${id === undefined ? empty : sql`AND key_id = ${id}`}
-    GROUP BY keyId, day`);
+function readBanDays(database: Orm, id: string | undefined, firstDay: string) {
+  const { keyId, beganAt } = keyBans;
+  const day = sql<string>`date(${beganAt} / 1000, 'unixepoch')`.as("day");
+  return database
+    .select({ keyId, day, bans: count() })
+    .from(keyBans)
+    .where(and(gte(beganAt, new Date(firstDay)), id === undefined ? undefined : eq(keyId, id)))
+    .groupBy(keyId, sql`day`);
 }
 
 function reportOn(

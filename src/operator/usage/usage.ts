@@ -90,7 +90,9 @@ export function defineUsage(command: Command): void {
 async function usage(id: string | undefined, options: UsageOptions): Promise<void> {
   const now = new Date();
   const { near, days = near === undefined ? DEFAULT_DAYS : NEAR_DAYS } = options;
-  const all = await useDatabase(options, "keys", (database) => readReport(database, id, days, now));
+  const all = await useDatabase(options, "keys", (database) =>
+    readReport(database.orm, id, days, now),
+  );
   const report = near === undefined ? all : { ...all, keys: keysNear(all, near / 100) };
   if (options.html !== undefined) {
     // The page of one key shows the key even if it is not near a limit.

@@ -1,7 +1,8 @@
-import sql from "sql-template-tag";
+import { and, eq } from "drizzle-orm";
+import { cancelledOrders, orders } from "../../schema/orders.ts";
+import { exact } from "../../schema/int64.ts";
 import { INT64_MAX, INT64_MIN } from "../../rules/int64.ts";
 import type { DatabaseName, StoreDatabase } from "../database/database.ts";
-import { insertInto, toSql } from "../database/row.ts";
 import { createVerificationKey, revokeApiKey } from "../key-store/administration.ts";
 import { addKeys, changeKey } from "../key-store/change-key.ts";
 import { findApiKey } from "../key-store/key-details.ts";
@@ -45,7 +46,7 @@ export async function verifyStore({
   let isRevoked = false;
   const revoke = async (): Promise<void> => {
     await useDatabase("keys", async (database) => {
-      if ((await findApiKey(database, record.id)) === undefined) return;
+      if ((await findApiKey(database.orm, record.id)) === undefined) return;
       await changeKey(database, record.id, "revoke", revokeApiKey);
     }).catch(
       failWith(
@@ -96,10 +97,18 @@ function randomOrderId(): bigint {
 }
 
 async function placeOwnOrders(database: StoreDatabase, id: bigint): Promise<OwnOrders> {
-  await database.transaction([insertInto("orders", { ...FIELDS, id })]);
-  const [shipped] = await database.all<{ id: string }>(sql`
-    SELECT id || '' AS id FROM (SELECT id, status FROM orders ORDER BY id LIMIT ${ORDERS_SEARCHED})
-    WHERE status = 'shipped' LIMIT 1`);
+  await database.orm.insert(orders).values({ ...FIELDS, id });
+  const searched = database.orm
+    .select({ id: exact(orders.id).as("id"), status: orders.status })
+    .from(orders)
+    .orderBy(orders.id)
+    .limit(ORDERS_SEARCHED)
+    .as("searched");
+  const [shipped] = await database.orm
+    .select({ id: searched.id })
+    .from(searched)
+    .where(eq(searched.status, "shipped"))
+    .limit(1);
   const { petId, quantity, shipDate, complete } = FIELDS;
   const json = `{"id":${id},"petId":${petId},"quantity":${quantity},"shipDate":"${shipDate}","complete":${complete}}`;
   return { pending: { id, json }, shippedId: shipped === undefined ? null : BigInt(shipped.id) };
@@ -107,9 +116,9 @@ async function placeOwnOrders(database: StoreDatabase, id: bigint): Promise<OwnO
 
 /** Removes the pending order, cancelled or not, and the record of its cancellation. */
 async function removeOwnOrder(database: StoreDatabase, id: bigint): Promise<void> {
-  const isOwn = sql`id = ${toSql(id)}`;
+  const { orm } = database;
   await database.transaction([
-    sql`DELETE FROM orders WHERE ${isOwn} AND pet_id = ${toSql(FIELDS.petId)}`,
-    sql`DELETE FROM cancelled_orders WHERE ${isOwn}`,
+    orm.delete(orders).where(and(eq(orders.id, id), eq(orders.petId, FIELDS.petId))),
+    orm.delete(cancelledOrders).where(eq(cancelledOrders.id, id)),
   ]);
 }

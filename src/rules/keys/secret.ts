@@ -20,6 +20,23 @@ export function hasSecretForm(text: string): boolean {
   return SECRET_FORMAT.test(text);
 }
 
+/** The prefix in hexadecimal, and in Base64 at each of the three offsets. */
+const ENCODED_PREFIXES = /736f7264|c29yZF|NvcmRf|zb3JkX/;
+
+/**
+ * Returns whether a secret could be in `text`: its prefix in any case, with other characters in
+ * between or encoded, or as many characters of Base32 as a secret has.
+ */
+export function couldHoldSecret(text: string): boolean {
+  const letters = text.toLowerCase().replace(/[^a-z0-9]/g, "");
+  return (
+    letters.includes("sord") ||
+    ENCODED_PREFIXES.test(text) ||
+    letters.includes("736f7264") ||
+    /[a-z2-7]{40}/.test(letters)
+  );
+}
+
 /** Returns whether `text` has the form of a secret and a correct checksum. */
 export function isSecret(text: string): boolean {
   if (!hasSecretForm(text)) return false;

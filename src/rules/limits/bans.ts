@@ -30,6 +30,8 @@ export interface Wait {
 export interface Ban {
   /** Unix time in milliseconds at which the ban ends or ended. */
   readonly untilMs: number;
+  /** The length of the ban in milliseconds. If the clock is set back, the ban lasts no longer. */
+  readonly lengthMs: number;
   /** The number of consecutive bans of the key, including this one: at least 1. */
   readonly number: number;
   /** Set if the ban began in mode `log`: it refuses no request, even if the mode is `on` later. */
@@ -76,6 +78,6 @@ export function strikesToBan(policy: BanPolicy, perMinute: number): number {
 export function nextBan(earlier: Ban | null, policy: BanPolicy, nowMs: number): Ban {
   const number = (earlier?.number ?? 0) + 1;
   const lengthMs = Math.min(policy.firstBanMs * 2 ** (number - 1), policy.longestBanMs);
-  const ban = { untilMs: nowMs + lengthMs, number };
+  const ban = { untilMs: nowMs + lengthMs, lengthMs, number };
   return policy.mode === "log" ? { ...ban, loggedOnly: true } : ban;
 }

@@ -102,7 +102,7 @@ export function decide(
   nowMs: number,
   report: WaitReport | null = null,
 ): Decided {
-  const before = stateAt(stored ?? stateUnder(null, policy), banPolicy, nowMs);
+  const before = stateAt(stored ?? stateUnder(null, policy), nowMs);
   const state = stateUnder(before, policy);
   return quotaOf(state, banPolicy, nowMs).retryAtMs === null
     ? admit(state, banPolicy, nowMs)
@@ -137,7 +137,7 @@ export function peek(
   banPolicy: BanPolicy,
   nowMs: number,
 ): Quota {
-  return quotaOf(stateAt(stateUnder(stored, policy), banPolicy, nowMs), banPolicy, nowMs);
+  return quotaOf(stateAt(stateUnder(stored, policy), nowMs), banPolicy, nowMs);
 }
 
 /** Returns the Unix time in milliseconds from which the state has the effect of an empty one. */
@@ -157,18 +157,20 @@ function stateUnder(stored: LimiterState | null, policy: QuotaPolicy): LimiterSt
 
 /**
  * Corrects times in the state that lie in the future because the clock was set back. A window then
- * opens at `nowMs` and keeps its count; a ban ends after at most `longestBanMs`. So the limit is
- * not exceeded, and no client waits longer than the longest window or ban.
+ * opens at `nowMs` and keeps its count; a ban ends at the latest after its own length. So the limit
+ * is not exceeded, and no client waits longer than its window or ban lasts.
  */
-function stateAt(state: LimiterState, banPolicy: BanPolicy, nowMs: number): LimiterState {
+function stateAt(state: LimiterState, nowMs: number): LimiterState {
   const notAhead = (window: Window | null) =>
     window !== null && window.openedMs > nowMs ? { ...window, openedMs: nowMs } : window;
-  const latestMs = nowMs + banPolicy.longestBanMs;
   const { ban, wait } = state;
   return {
     ...state,
     ...mapWindows((name) => notAhead(state[name])),
-    ban: ban !== null && ban.untilMs > latestMs ? { ...ban, untilMs: latestMs } : ban,
+    ban:
+      ban !== null && ban.untilMs - nowMs > ban.lengthMs
+        ? { ...ban, untilMs: nowMs + ban.lengthMs }
+        : ban,
     wait: wait && {
       ...wait,
       startedMs: Math.min(wait.startedMs, nowMs),

@@ -2,14 +2,16 @@ import QuickLRU from "quick-lru";
 import type { DatabaseQueries } from "../db/availability.ts";
 import { BatchedQuery } from "../db/batched-query.ts";
 import { pause } from "../deadline.ts";
-import type { FoundKey } from "../../rules/keys/api-key.ts";
-import { keysByHash } from "./key-by-hash.ts";
+import { type FoundKey, keysByHash } from "./key-by-hash.ts";
 
 /** The shortest time between two attempts to refresh a remembered key, in milliseconds. */
 const RETRY_MS = 1_000;
 
 /** How many queries may run at once. With only one, a slow query would delay all requests. */
 const CONCURRENCY = 4;
+
+/** The hashes of one query take 0.7 of the 2 MB that D1 accepts for a parameter. */
+const MAX_HASHES = 20_000;
 
 /**
  * The pause before each query for suspects: clients that failed to authenticate too often. Limits
@@ -67,9 +69,12 @@ export class ApiKeyDirectory {
     this.#queries = queries;
     this.#known = new QuickLRU({ maxSize: size });
     this.#unknown = new QuickLRU({ maxSize: size });
-    this.#lookUps = new BatchedQuery({ concurrency: CONCURRENCY, timeoutMs, late });
+    const shared = { maxKeys: MAX_HASHES, late };
+    this.#lookUps = new BatchedQuery({ concurrency: CONCURRENCY, timeoutMs, ...shared });
     const suspectTimeoutMs = SUSPECTS_PAUSE_MS + timeoutMs;
-    this.#suspectLookUps = new BatchedQuery({ concurrency: 1, timeoutMs: suspectTimeoutMs, late });
+    this.#suspectLookUps = new BatchedQuery({
+      ...{ concurrency: 1, timeoutMs: suspectTimeoutMs, ...shared },
+    });
   }
 
   /** Returns whether the result of an earlier look-up is remembered, even if no key was found. */

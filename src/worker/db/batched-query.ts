@@ -19,6 +19,8 @@ type Query<Key, Value> = (keys: readonly Key[]) => Promise<Value>;
 interface BatchedQueryOptions {
   /** The number of queries that may run at the same time. */
   readonly concurrency: number;
+  /** The largest number of keys of one query; by default, a query serves all waiting requests. */
+  readonly maxKeys?: number;
   /** Milliseconds within which every query settles. A request waits for at most two queries. */
   readonly timeoutMs: number;
   /** Creates the error of a request that no query answered in time. */
@@ -38,6 +40,7 @@ interface BatchedQueryOptions {
  */
 export class BatchedQuery<Key, Value> {
   readonly #concurrency: number;
+  readonly #maxKeys: number;
   readonly #deadlineMs: number;
   readonly #late: (cause: Error) => Error;
   readonly #running = new Set<Promise<void>>();
@@ -45,6 +48,7 @@ export class BatchedQuery<Key, Value> {
 
   constructor(options: BatchedQueryOptions) {
     this.#concurrency = options.concurrency;
+    this.#maxKeys = options.maxKeys ?? Infinity;
     this.#deadlineMs = 2 * options.timeoutMs;
     this.#late = options.late ?? ((cause) => cause);
   }
@@ -61,10 +65,8 @@ export class BatchedQuery<Key, Value> {
     const woken = Promise.withResolvers<void>();
     const call = { key, wake: woken.resolve, resolve, reject };
     this.#waiting.add(call);
-    if (this.#running.size < this.#concurrency) {
-      this.#start(query, waitUntil);
-      return promise;
-    }
+    if (this.#running.size < this.#concurrency) this.#start(query, waitUntil);
+    if (!this.#waiting.has(call)) return promise;
     void woken.promise.then(() => {
       // A new request may have started a query for this call in the meantime.
       if (this.#waiting.has(call)) this.#start(query, waitUntil);
@@ -94,8 +96,8 @@ export class BatchedQuery<Key, Value> {
   }
 
   #start(query: Query<Key, Value>, waitUntil: WaitUntil): void {
-    const calls = [...this.#waiting];
-    this.#waiting.clear();
+    const calls = [...this.#waiting].slice(0, this.#maxKeys);
+    for (const call of calls) this.#waiting.delete(call);
     const run = query(calls.map(({ key }) => key))
       .then(
         (value) => calls.forEach(({ resolve }) => resolve(value)),

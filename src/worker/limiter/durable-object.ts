@@ -1,5 +1,4 @@
 import { DurableObject } from "cloudflare:workers";
-import QuickLRU from "quick-lru";
 import { type Config, parseConfig } from "../../rules/config.ts";
 import { DatabaseQueries } from "../db/availability.ts";
 import type { Ban } from "../../rules/limits/bans.ts";
@@ -17,15 +16,13 @@ import { REPORT_EVERY_MS } from "../usage/day-usage.ts";
 import { KeyReports } from "../usage/key-reports.ts";
 import { GroupCommit } from "./group-commit.ts";
 import { type CallDetails, keyIdOf } from "./object-call.ts";
+import { RecentCalls } from "./recent-calls.ts";
 import { type Cancellation, readState, type StoredState, toStored } from "./stored-state.ts";
 
 /** The storage key of the only row. A single row makes each commit a single write. */
 const STATE = "record";
 
 const RETRY_REPORT_MS = 60_000;
-
-/** At least this many calls are remembered, so that a retry is not counted again. */
-const REMEMBERED_CALLS = 256;
 
 /** How long a key's last cancellation is remembered: much longer than a replica can lag behind. */
 const CANCELLATION_MS = 3_600_000;
@@ -34,8 +31,8 @@ const CANCELLATION_MS = 3_600_000;
  * The limiter of one API key. Decides in one synchronous step, from its state in memory. Returns an
  * admission only after it is on disk. Calls that are decided during a write share the next write.
  *
- * A Durable Object that stores anything has an alarm for its reports to the database: each write is
- * reported within an hour. After a report, the alarm is set to a time when everything stored has
+ * A Durable Object that stores anything has an alarm for its reports to the database: the first write
+ * of a day is reported within a minute, each further one within an hour. After a report, the alarm is set to a time when everything stored has
  * ended: windows, bans, days of usage, the last cancellation. If nothing new is stored until then,
  * the Durable Object deletes its storage.
  */
@@ -47,8 +44,7 @@ export class RateLimiter extends DurableObject {
   #cancellation: Cancellation | null;
   readonly #reports: KeyReports;
   readonly #commits: GroupCommit;
-  /** The decisions of the last calls, by nonce. Lost in a restart. */
-  readonly #decided = new QuickLRU<string, readonly Decision[]>({ maxSize: REMEMBERED_CALLS });
+  readonly #decided = new RecentCalls<readonly Decision[]>();
   /** Unix time in milliseconds of the next alarm; `null` if none is set. */
   #alarmMs: number | null = null;
 
@@ -75,7 +71,6 @@ export class RateLimiter extends DurableObject {
   /**
    * Decides on the requests of one call, and counts their admissions and refusals.
    *
-   * @param _ages unused, but kept: the caller may run another version of the service.
    * @param refusals the number of requests that the isolate refused from memory since its last call.
    * @param nonce the same in every attempt of a call, so that its requests are counted only once.
    * @returns one decision for each request.
@@ -83,7 +78,6 @@ export class RateLimiter extends DurableObject {
    */
   async admit(
     policy: QuotaPolicy,
-    _ages: readonly number[],
     refusals: number,
     nonce: string,
     { requests, wait }: CallDetails,
@@ -95,7 +89,7 @@ export class RateLimiter extends DurableObject {
       const before = this.#limiter;
       const { unreportedBans } = this.#reports;
       decisions = this.#decideAll(policy, requests, refusals, wait);
-      this.#decided.set(nonce, decisions);
+      this.#decided.add(nonce, decisions, Date.now());
       const hasBanned = this.#reports.unreportedBans > unreportedBans;
       // The alarm reports the ban if the report below fails or a restart prevents this report.
       if (hasBanned) void this.#wakeBy(Date.now() + RETRY_REPORT_MS);
@@ -179,7 +173,8 @@ export class RateLimiter extends DurableObject {
   }
 
   #commit(): Promise<void> {
-    void this.#wakeBy(Date.now() + REPORT_EVERY_MS);
+    const nowMs = Date.now();
+    void this.#wakeBy(nowMs + this.#reports.dueMs(nowMs));
     return this.#commits.commit();
   }
 
@@ -198,7 +193,13 @@ export class RateLimiter extends DurableObject {
   async #wakeBy(dueMs: number): Promise<void> {
     if (this.#alarmMs !== null && this.#alarmMs <= dueMs) return;
     this.#alarmMs = dueMs;
-    await this.ctx.storage.setAlarm(dueMs);
+    try {
+      await this.ctx.storage.setAlarm(dueMs);
+    } catch (error) {
+      // The next call of this method must not believe that an alarm is set.
+      if (this.#alarmMs === dueMs) this.#alarmMs = null;
+      logEvent({ event: "alarm_not_set", keyId: this.#keyId, error });
+    }
   }
 }
 

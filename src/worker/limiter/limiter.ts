@@ -145,10 +145,9 @@ export class Limiter {
     try {
       // All attempts have the same nonce, so that the Durable Object counts the requests once.
       const nonce = crypto.randomUUID();
-      // A Durable Object of an earlier version needs `bans` and the empty list.
-      const policy = { limits, revision, resets, bans: true };
+      const policy = { limits, revision, resets };
       const decisions = await callObject(objects, key, this.#timeoutMs, (object) =>
-        object.admit(policy, [], refusals, nonce, { requests: all.length, wait }),
+        object.admit(policy, refusals, nonce, { requests: all.length, wait }),
       );
       this.#breaker.succeeded(keyId);
       all.forEach((waiting, index) => (waiting.decision = decisions[index] ?? null));

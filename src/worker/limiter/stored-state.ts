@@ -15,7 +15,12 @@ const limiterSchema = z.object({
   minute: window,
   day: window,
   ban: z.nullable(
-    z.object({ untilMs: timeMs, number: count, loggedOnly: z.optional(z.literal(true)) }),
+    z.object({
+      untilMs: timeMs,
+      lengthMs: count,
+      number: count,
+      loggedOnly: z.optional(z.literal(true)),
+    }),
   ),
 });
 

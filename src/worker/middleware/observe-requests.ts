@@ -8,6 +8,9 @@ import { Outage } from "../outage.ts";
 import { AnonymousSample } from "../telemetry/anonymous-sample.ts";
 import { type Degradation, type RequestRecord, toDataPoint } from "../telemetry/request-record.ts";
 
+/** The methods that a record names: a log line never repeats other text of a caller. */
+const METHODS = new Set(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]);
+
 /**
  * Records each request after its response is ready. A record is a line of JSON in the log and, if
  * the environment has an Analytics Engine data set, a data point. Requests without a valid key are
@@ -56,7 +59,7 @@ function recordRequest(c: Context<AppEnv>, startedMs: number, represents: number
     event: "request",
     requestId: requestId ?? "",
     keyId: apiKey?.id ?? null,
-    method: c.req.raw.method,
+    method: METHODS.has(c.req.raw.method) ? c.req.raw.method : "other",
     // The route of the last handler; those before it are middleware.
     route: routePath(c, -1).replace(/:(\w+)/g, "{$1}"),
     status: c.res.status,

@@ -1,8 +1,10 @@
+import { type SQL, sql, type SQLWrapper } from "drizzle-orm";
+import { alias } from "drizzle-orm/sqlite-core";
+import { exact } from "../../schema/int64.ts";
+import { orderChanges, orderList, orders, orderSegments } from "../../schema/orders.ts";
+import { Statement, type StatementSource } from "../db/statement.ts";
 import { INT64_MAX, INT64_MIN } from "../../rules/int64.ts";
 import { orderShorthand, SEPARATOR } from "./order-json.ts";
-
-/** The method of a D1 database or a D1 session that the queries use. */
-export type StatementSource = Pick<D1DatabaseSession, "prepare">;
 
 /** A range of ids and its orders. Segments of the same version always contain the same orders. */
 export interface Segment {
@@ -46,44 +48,62 @@ interface SnapshotNeeds {
   readonly maxMissing: number;
 }
 
+const SMALLEST = sql.raw(String(INT64_MIN));
+const LARGEST = sql.raw(String(INT64_MAX));
+
+const known = sql.placeholder("known");
+const sequence = sql.placeholder("sequence");
+
+const segment = alias(orderSegments, "segment");
+const later = alias(orderSegments, "later");
+const former = alias(orderChanges, "former");
+
 /** Returns a SQL expression that joins the column `shorthand` of `select` into one text. */
-function joined(select: string): string {
-  return `(SELECT ifnull(group_concat(shorthand, '${SEPARATOR}'), '') FROM (${select}))`;
+function joined(select: SQL): SQL {
+  return sql`(SELECT ifnull(group_concat(shorthand, '${sql.raw(SEPARATOR)}'), '') FROM (${select}))`;
 }
 
 /** A SQL subquery for the orders of the segment in the outer query's current row `segment`. */
-const TEXT = joined(`
-  SELECT ${orderShorthand("orders")} AS shorthand FROM orders
-  WHERE orders.id BETWEEN segment.first_id AND ifnull((
-    SELECT min(later.first_id) - 1 FROM order_segments AS later
-    WHERE later.first_id > segment.first_id
-  ), ${INT64_MAX})
-  ORDER BY orders.id`);
+const segmentText = () =>
+  joined(sql`
+  SELECT ${orderShorthand(orders)} AS shorthand FROM ${orders}
+  WHERE ${orders.id} BETWEEN ${segment.firstId} AND ifnull((
+    SELECT min(${later.firstId}) - 1 FROM ${orderSegments} AS later
+    WHERE ${later.firstId} > ${segment.firstId}
+  ), ${LARGEST})
+  ORDER BY ${orders.id}`);
 
-/** True if `version` is not in the JSON array `?2`. Unlike `json_each`, `instr` reads no rows. */
-const IS_MISSING = `instr(?2, '"' || version || '"') = 0`;
+/** True for a segment whose version is not in memory. Unlike `json_each`, `instr` reads no rows. */
+function isMissing({ version }: { readonly version: SQLWrapper }): SQL {
+  return sql`instr(${sql.placeholder("inMemory")}, '"' || ${version} || '"') = 0`;
+}
 
 /**
  * A single statement, so the version, the manifest and the orders are consistent. If no request
  * needs the manifest, the join compares `first_id` with `NULL`: the statement reads only one row.
  */
-const SNAPSHOT = `
-  SELECT list.version AS list_version, list.sequence AS sequence,
-    CAST(segment.first_id AS TEXT) AS first_id, segment.version AS version, segment.count AS count,
+const SNAPSHOT = Statement.ofSql<SnapshotRow>(
+  () => sql`
+  SELECT ${orderList.version} AS list_version, ${orderList.sequence} AS sequence,
+    ${exact(segment.firstId)} AS first_id, ${segment.version} AS version, ${segment.count} AS count,
     iif(
-      instr(?2, '"' || segment.version || '"') = 0 AND (
-        (SELECT count(*) FROM order_segments WHERE ${IS_MISSING}) <= ?3
-        OR segment.first_id = (SELECT min(first_id) FROM order_segments WHERE ${IS_MISSING})
-      ), ${TEXT}, NULL
+      ${isMissing(segment)} AND (
+        (SELECT count(*) FROM ${orderSegments} WHERE ${isMissing(orderSegments)})
+          <= ${sql.placeholder("maxMissing")}
+        OR ${segment.firstId} = (
+          SELECT min(${orderSegments.firstId}) FROM ${orderSegments} WHERE ${isMissing(orderSegments)})
+      ), ${segmentText()}, NULL
     ) AS text
-  FROM order_list AS list LEFT JOIN order_segments AS segment ON segment.first_id >=
-    iif(?1 IS NULL OR instr(?1, '"' || list.version || '"') > 0, NULL, ${INT64_MIN})
-  WHERE list.id = 1 ORDER BY segment.first_id`;
+  FROM ${orderList} LEFT JOIN ${orderSegments} AS segment ON ${segment.firstId} >= iif(
+    ${known} IS NULL OR instr(${known}, '"' || ${orderList.version} || '"') > 0, NULL, ${SMALLEST})
+  WHERE ${orderList.id} = 1 ORDER BY ${segment.firstId}`,
+);
 
 /**
- * Reads the orders of the segments in `?1`, as they were after the change with the sequence number
- * `?2` and the list version `?3`. Reads nothing if the database does not know this change: on an
- * older replica or after a restore, a segment of the same version can have a smaller range.
+ * Reads the orders of the segments `wanted`, as they were after the change with the sequence number
+ * `sequence` and the list version `version`. Reads nothing if the database does not know this
+ * change: on an older replica or after a restore, a segment of the same version can have a smaller
+ * range.
  *
  * - A segment that still has its version is read from `orders` alone.
  * - For any other segment, orders that have changed since are read from `order_changes`, in their
@@ -91,33 +111,41 @@ const SNAPSHOT = `
  *
  * A segment's range of ids comes from the manifest, because the range may have been split since.
  */
-const SEGMENTS = `
+const SEGMENTS = Statement.ofSql<TextRow>(
+  () => sql`
   WITH wanted AS (
     SELECT value ->> 0 AS version, CAST(value ->> 1 AS INTEGER) AS first_id,
       CAST(value ->> 2 AS INTEGER) AS last_id
-    FROM json_each(?1)
+    FROM json_each(${sql.placeholder("segments")})
   ), former AS MATERIALIZED (
     SELECT min(sequence), id, was_listed, pet_id, quantity, ship_date, complete
-    FROM order_changes WHERE sequence > ?2 GROUP BY id
+    FROM ${orderChanges} WHERE ${orderChanges.sequence} > ${sequence} AND ${orderChanges.id}
+      BETWEEN (SELECT min(first_id) FROM wanted) AND (SELECT max(last_id) FROM wanted)
+    GROUP BY id
   )
   SELECT wanted.version AS version, CASE
     WHEN EXISTS (
-      SELECT 1 FROM order_segments AS segment
-      WHERE segment.first_id = wanted.first_id AND segment.version = wanted.version
-    ) THEN ${joined(`
-      SELECT ${orderShorthand("orders")} AS shorthand FROM orders
-      WHERE orders.id BETWEEN wanted.first_id AND wanted.last_id ORDER BY orders.id`)}
-    WHEN NOT EXISTS (SELECT 1 FROM order_changes WHERE sequence > ?2 AND id IS NULL)
-    THEN ${joined(`
-      SELECT orders.id AS id, ${orderShorthand("orders")} AS shorthand FROM orders
-      WHERE orders.id BETWEEN wanted.first_id AND wanted.last_id
-        AND orders.id NOT IN (SELECT id FROM former)
+      SELECT 1 FROM ${orderSegments} AS segment
+      WHERE ${segment.firstId} = wanted.first_id AND ${segment.version} = wanted.version
+    ) THEN ${joined(sql`
+      SELECT ${orderShorthand(orders)} AS shorthand FROM ${orders}
+      WHERE ${orders.id} BETWEEN wanted.first_id AND wanted.last_id ORDER BY ${orders.id}`)}
+    WHEN NOT EXISTS (
+      SELECT 1 FROM ${orderChanges}
+      WHERE ${orderChanges.sequence} > ${sequence} AND ${orderChanges.id} IS NULL)
+    THEN ${joined(sql`
+      SELECT ${orders.id} AS id, ${orderShorthand(orders)} AS shorthand FROM ${orders}
+      WHERE ${orders.id} BETWEEN wanted.first_id AND wanted.last_id
+        AND ${orders.id} NOT IN (SELECT ${former.id} FROM former)
       UNION ALL
-      SELECT former.id, ${orderShorthand("former")} FROM former
-      WHERE former.id BETWEEN wanted.first_id AND wanted.last_id AND former.was_listed
+      SELECT ${former.id}, ${orderShorthand(former)} FROM former
+      WHERE ${former.id} BETWEEN wanted.first_id AND wanted.last_id AND ${former.wasListed}
       ORDER BY 1`)}
   END AS text
-  FROM wanted WHERE EXISTS (SELECT 1 FROM order_changes WHERE sequence = ?2 AND version = ?3)`;
+  FROM wanted WHERE EXISTS (
+    SELECT 1 FROM ${orderChanges} WHERE ${orderChanges.sequence} = ${sequence}
+      AND ${orderChanges.version} = ${sql.placeholder("version")})`,
+);
 
 interface TextRow {
   readonly version: string;
@@ -134,19 +162,18 @@ export async function readSnapshot(
   source: StatementSource,
   { needsManifest, knownVersions, segmentVersions, maxMissing }: SnapshotNeeds,
 ): Promise<Snapshot> {
-  const known = needsManifest ? JSON.stringify(knownVersions) : null;
-  const statement = source
-    .prepare(SNAPSHOT)
-    .bind(known, JSON.stringify(segmentVersions), maxMissing);
+  const knownJson = needsManifest ? JSON.stringify(knownVersions) : null;
+  const inMemory = JSON.stringify(segmentVersions);
+  const statement = SNAPSHOT.bind(source, { known: knownJson, inMemory, maxMissing });
   const { results: rows, meta } = await statement.all<SnapshotRow>();
   const [list] = rows;
   if (list === undefined) throw new Error("The database has no version of the list.");
-  const { list_version: version, sequence } = list;
+  const { list_version: version, sequence: last } = list;
   const servedBy = {
     region: meta.served_by_region ?? null,
     isPrimary: meta.served_by_primary ?? false,
   };
-  const snapshot = { version, sequence, servedBy };
+  const snapshot = { version, sequence: last, servedBy };
   if (list.first_id === null) return { ...snapshot, manifest: null, texts: new Map() };
   const segmentRows = rows.filter((row) => row.first_id !== null);
   const segments = segmentRows.map((row, index) => {
@@ -154,7 +181,7 @@ export async function readSnapshot(
     const lastId = String(nextId === undefined ? INT64_MAX : BigInt(nextId) - 1n);
     return { firstId: row.first_id, lastId, version: row.version, count: row.count };
   });
-  const manifest = { version, sequence, segments };
+  const manifest = { version, sequence: last, segments };
   return { ...snapshot, manifest, texts: textsIn(segmentRows) };
 }
 
@@ -164,12 +191,13 @@ export async function readSnapshot(
  */
 export async function readSegments(
   source: StatementSource,
-  { version, sequence }: Manifest,
+  { version, sequence: last }: Manifest,
   segments: readonly Segment[],
 ): Promise<SegmentTexts> {
-  const wanted = segments.map((segment) => [segment.version, segment.firstId, segment.lastId]);
-  const statement = source.prepare(SEGMENTS).bind(JSON.stringify(wanted), sequence, version);
-  return textsIn((await statement.all<TextRow>()).results);
+  const wanted = segments.map(({ version: of, firstId, lastId }) => [of, firstId, lastId]);
+  return textsIn(
+    await SEGMENTS.all(source, { segments: JSON.stringify(wanted), sequence: last, version }),
+  );
 }
 
 function textsIn(rows: readonly TextRow[]): SegmentTexts {

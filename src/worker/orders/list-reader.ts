@@ -2,7 +2,7 @@ import { CircuitBreaker } from "../circuit-breaker.ts";
 import type { DatabaseQueries } from "../db/availability.ts";
 import { withDeadline } from "../deadline.ts";
 import { Outage } from "../outage.ts";
-import type { StatementSource } from "./list-queries.ts";
+import type { StatementSource } from "../db/statement.ts";
 
 /** A query goes to the primary database if the replica has not answered within this time. */
 const REPLICA_TIMEOUT_MS = 1_000;

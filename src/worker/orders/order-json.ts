@@ -1,3 +1,8 @@
+import { type SQL, sql, type SQLWrapper } from "drizzle-orm";
+import type { orders } from "../../schema/orders.ts";
+
+type Order = typeof orders.$inferSelect;
+
 /** The JSON text around an order's values, without the braces, in the API's sequence of fields. */
 export const JSON_MEMBERS = {
   id: '"id":',
@@ -13,13 +18,14 @@ export const JSON_MEMBERS = {
  * Returns a SQL expression for an order in shorthand: JSON with one letter for each recurring piece
  * of text. Shorthand is half as long as JSON and has no quotes to escape. So D1 and the Worker need
  * half the time to encode and parse a result. `concat` treats `NULL` as empty text.
- *
- * @param table the SQL name of a table with the columns of an order.
  */
-export function orderShorthand(table: string): string {
-  return `concat(${table}.id, 'p', ${table}.pet_id, 'q', ${table}.quantity, 's', ${table}.ship_date,
-    CASE ${table}.complete WHEN 1 THEN 't' WHEN 0 THEN 'f' ELSE 'n' END)`;
+export function orderShorthand({ id, petId, quantity, shipDate, complete }: OrderColumns): SQL {
+  return sql`concat(${id}, 'p', ${petId}, 'q', ${quantity}, 's', ${shipDate},
+    CASE ${complete} WHEN 1 THEN 't' WHEN 0 THEN 'f' ELSE 'n' END)`;
 }
+
+/** The columns of an order, in `orders` or in a table of its former states. */
+type OrderColumns = Record<keyof Omit<Order, "status">, SQLWrapper>;
 
 /** The character between two orders in shorthand. */
 export const SEPARATOR = "i";

@@ -2,6 +2,7 @@ import QuickLRU from "quick-lru";
 import { type Config, REMEMBERED_KEYS } from "../../rules/config.ts";
 import type { DatabaseQueries } from "../db/availability.ts";
 import { BatchedQuery } from "../db/batched-query.ts";
+import type { StatementSource } from "../db/statement.ts";
 import { pause } from "../deadline.ts";
 import { ApiError } from "../errors.ts";
 import {
@@ -11,7 +12,6 @@ import {
   type Segment,
   type SegmentTexts,
   type Snapshot,
-  type StatementSource,
 } from "./list-queries.ts";
 import { ListReader } from "./list-reader.ts";
 import { LIST_SIZES, type ListSizes } from "./list-sizes.ts";

@@ -1,11 +1,12 @@
 import { type Context, Hono } from "hono";
 import type { AppEnv } from "../app-env.ts";
 import type { DatabaseQueries } from "../db/availability.ts";
-import { ApiError, quote } from "../errors.ts";
+import { ApiError } from "../errors.ts";
 import { cancelOrder } from "../orders/cancel-order.ts";
 import type { Limiter } from "../limiter/limiter.ts";
 import type { OrderLists } from "../orders/order-lists.ts";
 import { parseInt64 } from "../../rules/int64.ts";
+import { preconditionFailed, Preconditions } from "./preconditions.ts";
 
 /**
  * Routes `cancelOrder` (docs/api.md, Cancelling), and responds with 405 to other methods on the
@@ -16,15 +17,15 @@ export function orderRoutes(queries: DatabaseQueries, lists: OrderLists, limiter
   return new Hono<AppEnv>()
     .all("/", methodNotAllowed("GET, HEAD"))
     .delete("/:orderId", async (c) => {
-      const text = c.req.param("orderId");
-      const id = parseInt64(text);
+      const id = parseInt64(c.req.param("orderId"));
       if (id === undefined) {
         throw new ApiError(
           "order_not_found",
-          `No order has the id ${quote(text)}: an orderId is an int64 in decimal, such as 42.`,
+          "No order has this id: an orderId is an int64 in decimal, such as 42.",
         );
       }
       const { result, sequence } = await cancelOrder(c.env.ORDERS, id, queries, {
+        isAllowed: new Preconditions((name) => c.req.header(name)).allowsChange,
         needsSequence: lists.areNearest,
       });
       // Record a repeated cancellation too, because the first request may not have recorded it.
@@ -44,6 +45,8 @@ export function orderRoutes(queries: DatabaseQueries, lists: OrderLists, limiter
             "order_already_shipped",
             `Order ${id} has already shipped, so it can no longer be cancelled.`,
           );
+        case "pending":
+          throw preconditionFailed();
         case "not_found":
           throw new ApiError(
             "order_not_found",
@@ -59,7 +62,7 @@ function methodNotAllowed(allow: string) {
   return function methodNotAllowedHandler(c: Context): never {
     throw new ApiError(
       "method_not_allowed",
-      `${c.req.raw.method} is not possible here. Use ${allow.replace(", ", " or ")}.`,
+      `This method is not possible here. Use ${allow.replace(", ", " or ")}.`,
       { Allow: allow },
     );
   };

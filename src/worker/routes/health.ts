@@ -1,7 +1,10 @@
 import { type Context, Hono } from "hono";
+import { apiKeys } from "../../schema/keys.ts";
+import { orderList } from "../../schema/orders.ts";
 import type { AppEnv } from "../app-env.ts";
 import { DatabaseQueries } from "../db/availability.ts";
 import { BatchedQuery } from "../db/batched-query.ts";
+import { db, Statement } from "../db/statement.ts";
 import { withDeadline } from "../deadline.ts";
 import { logEvent } from "../log.ts";
 
@@ -10,6 +13,10 @@ export const PROBE_TIMEOUT_MS = 3_000;
 
 /** An isolate reuses the result of a probe for this long. */
 const REMEMBERED_MS = 5_000;
+
+// Queries read a table, so that a database without tables counts as unavailable.
+const ANY_LIST = Statement.of(() => db.select({ id: orderList.id }).from(orderList));
+const ANY_KEY = Statement.of(() => db.select({ id: apiKeys.id }).from(apiKeys).limit(1));
 
 type Health = Readonly<Record<"orders" | "keys" | "limiter", "ok" | "unavailable">>;
 
@@ -36,14 +43,9 @@ export function healthRoute() {
 
   const probe = async (c: Context<AppEnv>): Promise<Health> => {
     const { ORDERS, KEYS, RATE_LIMITER } = c.env;
-    // Queries read a table, so that a database without tables counts as unavailable.
     const states = await Promise.all([
-      stateOf(c, "orders", () =>
-        orders.run(() => ORDERS.prepare("SELECT 1 FROM order_list").first()),
-      ),
-      stateOf(c, "keys", () =>
-        keys.run(() => KEYS.prepare("SELECT 1 FROM api_keys LIMIT 1").first()),
-      ),
+      stateOf(c, "orders", () => orders.run(() => ANY_LIST.all(ORDERS))),
+      stateOf(c, "keys", () => keys.run(() => ANY_KEY.all(KEYS))),
       stateOf(c, "limiter", () =>
         // This Durable Object limits no key.
         withDeadline(RATE_LIMITER.getByName("health").ping(), PROBE_TIMEOUT_MS),

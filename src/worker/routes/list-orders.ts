@@ -6,6 +6,7 @@ import { logEvent } from "../log.ts";
 import { limitRequest } from "../middleware/enforce-limits.ts";
 import { type Expansion, OrderExpander } from "../orders/order-expander.ts";
 import type { ListRequest, OrderLists } from "../orders/order-lists.ts";
+import { preconditionFailed, Preconditions } from "./preconditions.ts";
 
 // Only this file imports the WebAssembly module, because Node cannot import it and tests in Node
 // import the Worker's other files.
@@ -20,7 +21,8 @@ export const expander = new OrderExpander(
  */
 export function listRoute(lists: OrderLists, limiter: Limiter) {
   return new Hono<AppEnv>().get("/", async (c) => {
-    const request = listRequest(c);
+    const preconditions = new Preconditions((name) => c.req.header(name));
+    const request = listRequest(c, preconditions);
     // Do not read ahead if the limiter is certain to refuse the request.
     const readAhead = limiter.isRefusing(c.get("limitedKey")) ? null : lists.read(request);
     readAhead?.catch(() => undefined); // If the request is admitted, this error is thrown below.
@@ -29,6 +31,7 @@ export function listRoute(lists: OrderLists, limiter: Limiter) {
     const read = await (readAhead ?? lists.read(request));
     const snapshot = await lists.renew(read, request, c.get("lastCancellation"));
     if (lists.areNearest) c.set("servedBy", snapshot.servedBy);
+    if (!preconditions.allowsList(snapshot.version)) throw preconditionFailed();
     const { version, body } = lists.answer(snapshot, request);
     const headers = { ETag: `"${version}"`, "Cache-Control": "private, no-cache" };
     if (body === null) return new Response(null, { status: 304, headers });
@@ -40,25 +43,13 @@ export function listRoute(lists: OrderLists, limiter: Limiter) {
   });
 }
 
-const ENTITY_TAG = /"(?<opaque>[\x21\x23-\x7e\x80-\xff]*)"/g;
-
-/**
- * Returns the list versions in an `If-None-Match` header; `"*"` matches any version. The prefix
- * `W/` is ignored, because the comparison is weak (RFC 9110, section 13.1.2).
- */
-function versionsIn(header: string | undefined): readonly string[] | "*" {
-  if (header === undefined) return [];
-  if (header.trim() === "*") return "*";
-  return [...header.matchAll(ENTITY_TAG)].map((match) => match.groups?.["opaque"] ?? "");
-}
-
-function listRequest(c: Context<AppEnv>): ListRequest {
+function listRequest(c: Context<AppEnv>, { knownVersions }: Preconditions): ListRequest {
   const requestId = c.get("requestId");
   const keyId = c.get("apiKey").id;
   return {
     database: c.env.ORDERS,
     keyId,
-    knownVersions: versionsIn(c.req.header("If-None-Match")),
+    knownVersions,
     log: (event, error) => logEvent({ event, requestId, keyId, error }),
     waitUntil: (promise) => c.executionCtx.waitUntil(promise),
   };

@@ -1,9 +1,19 @@
+import { and, eq, gt, lt, max, ne, or, type Placeholder, sql } from "drizzle-orm";
+import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
 import * as z from "zod/mini";
 import { type DatabaseQueries, DatabaseUnavailableError } from "../db/availability.ts";
+import { apiKeys, keyBans, keyChanges, keyUsage } from "../../schema/keys.ts";
+import { db, Statement } from "../db/statement.ts";
 import type { Decision } from "../../rules/limits/decision.ts";
 import { logEvent } from "../log.ts";
 import { DAY_MS, dayOf, dayText } from "../../rules/days.ts";
-import { countUsage, type FurtherCounts, type Usage } from "./day-usage.ts";
+import {
+  countUsage,
+  FIRST_REPORT_MS,
+  type FurtherCounts,
+  REPORT_EVERY_MS,
+  type Usage,
+} from "./day-usage.ts";
 
 export const unreportedBansSchema = z.array(
   z.object({
@@ -18,27 +28,73 @@ export const unreportedBansSchema = z.array(
 /** The bans of a key that may not be in the database yet. Times in Unix milliseconds. */
 export type UnreportedBans = Readonly<z.output<typeof unreportedBansSchema>>;
 
-// Inserts a ban. If the key has more resets than the limiter knew of when the ban began, a reset
-// has lifted the ban, so `lifted_at` is set.
-const INSERT_BAN = `
-  INSERT INTO key_bans (key_id, began_at, ends_at, number, lifted_at)
-  VALUES (?1, ?2, ?3, ?4, max(?2, (
-    SELECT max(key_changes.at) FROM api_keys JOIN key_changes ON key_changes.key_id = api_keys.id
-    WHERE api_keys.id = ?1 AND api_keys.resets > ?5 AND key_changes.action = 'reset')))
-  ON CONFLICT DO NOTHING`;
+/**
+ * Inserts a ban. If the key has more resets than the limiter knew of when the ban began, a reset has
+ * lifted the ban, so `liftedAt` is set.
+ */
+const INSERT_BAN = Statement.of(() => {
+  const [keyId, beganAt] = [sql.placeholder("keyId"), sql.placeholder("beganMs")];
+  const lastReset = db
+    .select({ at: max(keyChanges.at) })
+    .from(apiKeys)
+    .innerJoin(keyChanges, eq(keyChanges.keyId, apiKeys.id))
+    .where(
+      and(
+        eq(apiKeys.id, keyId),
+        gt(apiKeys.resets, sql.placeholder("resets")),
+        eq(keyChanges.action, "reset"),
+      ),
+    );
+  const endsAt = sql`${sql.placeholder("untilMs")}`;
+  const liftedAt = sql`max(${beganAt}, ${lastReset})`;
+  return db
+    .insert(keyBans)
+    .values({
+      keyId,
+      beganAt: sql`${beganAt}`,
+      endsAt,
+      number: sql.placeholder("number"),
+      liftedAt,
+    })
+    .onConflictDoNothing();
+});
 
 /** The columns that a report never lowers: a limiter may have lost counts that it reported. */
-const TOTALS = ["admitted", "refused", "strikes", "bans", "peak_minute", "peak_day"];
+const TOTALS = ["admitted", "refused", "strikes", "bans", "peakMinute", "peakDay"] as const;
+const LIMITS = ["perMinute", "perDay"] as const;
 
-// If nothing has changed, the WHERE clause skips the update, so the report writes no row.
-const REPORT_USAGE = `
-  INSERT INTO key_usage (key_id, day, reported_at, per_minute, per_day, ${TOTALS.join(", ")})
-  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
-  ON CONFLICT (day, key_id) DO UPDATE SET
-    reported_at = excluded.reported_at, per_minute = excluded.per_minute, per_day = excluded.per_day,
-    ${TOTALS.map((total) => `${total} = max(${total}, excluded.${total})`).join(", ")}
-  WHERE per_minute <> excluded.per_minute OR per_day <> excluded.per_day
-    OR ${TOTALS.map((total) => `excluded.${total} > ${total}`).join(" OR ")}`;
+/** Reports a day of usage. If nothing has changed, `setWhere` skips the update: it writes no row. */
+const REPORT_USAGE = Statement.of(() => {
+  const values = (names: readonly (typeof TOTALS | typeof LIMITS)[number][]) =>
+    Object.fromEntries(names.map((name) => [name, sql.placeholder(name)])) as Record<
+      (typeof TOTALS | typeof LIMITS)[number],
+      Placeholder
+    >;
+  const excluded = ({ name }: SQLiteColumn) => sql`excluded.${sql.identifier(name)}`;
+  const raised = TOTALS.map((name) => {
+    return [name, sql`max(${keyUsage[name]}, ${excluded(keyUsage[name])})`] as const;
+  });
+  const newest = LIMITS.map((name) => [name, excluded(keyUsage[name])] as const);
+  return db
+    .insert(keyUsage)
+    .values({
+      keyId: sql.placeholder("keyId"),
+      day: sql.placeholder("day"),
+      reportedAt: sql`${sql.placeholder("reportedMs")}`,
+      ...values([...TOTALS, ...LIMITS]),
+    })
+    .onConflictDoUpdate({
+      target: [keyUsage.day, keyUsage.keyId],
+      set: {
+        reportedAt: excluded(keyUsage.reportedAt),
+        ...Object.fromEntries([...raised, ...newest]),
+      },
+      setWhere: sql`${or(
+        ...LIMITS.map((name) => ne(keyUsage[name], excluded(keyUsage[name]))),
+        ...TOTALS.map((name) => lt(keyUsage[name], excluded(keyUsage[name]))),
+      )}`,
+    });
+});
 
 /**
  * The usage and the new bans of one API key, which its Durable Object stores and reports. Refusals
@@ -50,17 +106,25 @@ export class KeyReports {
   #usage: Usage;
   #bans: UnreportedBans;
   #storedUsage: Usage;
+  /** The days that were reported before. Marked in the stored usage with its next write. */
+  readonly #reportedDays: Set<number>;
 
   constructor(keyId: string, usage: Usage, bans: UnreportedBans, queries: DatabaseQueries) {
     this.#keyId = keyId;
     this.#queries = queries;
     this.#usage = this.#storedUsage = usage;
     this.#bans = bans;
+    this.#reportedDays = new Set(usage.filter((day) => day.isReported).map(({ day }) => day));
   }
 
   /** The Unix time in milliseconds when the last counted day ends; 0 if no day is counted. */
   get endMs(): number {
     return Math.max(0, ...this.#usage.map(({ day }) => (day + 1) * DAY_MS));
+  }
+
+  /** Within how many milliseconds to report what is counted at `nowMs`. */
+  dueMs(nowMs: number): number {
+    return this.#reportedDays.has(dayOf(nowMs)) ? REPORT_EVERY_MS : FIRST_REPORT_MS;
   }
 
   /** False if the usage may have changed since the last call of `toStored`. */
@@ -83,7 +147,10 @@ export class KeyReports {
   /** Returns the state to store, so that a restart loses no ban. Marks the usage as stored. */
   toStored(): { readonly usage: Usage; readonly unreportedBans?: UnreportedBans } {
     this.#storedUsage = this.#usage;
-    return { usage: this.#usage, ...(this.#bans.length > 0 && { unreportedBans: this.#bans }) };
+    const usage = this.#usage.map((counted) => {
+      return { ...counted, isReported: this.#reportedDays.has(counted.day) };
+    });
+    return { usage, ...(this.#bans.length > 0 && { unreportedBans: this.#bans }) };
   }
 
   /**
@@ -97,18 +164,18 @@ export class KeyReports {
     const bans = this.#bans;
     if (usage.length + bans.length === 0) return true;
     const nowMs = Date.now();
-    const ban = database.prepare(INSERT_BAN);
-    const day = database.prepare(REPORT_USAGE);
+    const keyId = this.#keyId;
     const statements = [
-      ...bans.map(({ beganMs, untilMs, number, resets }) =>
-        ban.bind(this.#keyId, beganMs, untilMs, number, resets),
+      ...bans.map((ban) => INSERT_BAN.bind(database, { keyId, ...ban })),
+      ...usage.map(({ day, limits, isReported: _, ...totals }) =>
+        REPORT_USAGE.bind(database, {
+          ...{ keyId, day: dayText(day), reportedMs: nowMs, ...limits, ...totals },
+        }),
       ),
-      ...usage.map((counted) => day.bind(this.#keyId, ...usageColumns(counted, nowMs))),
     ];
     try {
       await this.#queries.run(() => database.batch(statements));
     } catch (error) {
-      const keyId = this.#keyId;
       if (error instanceof DatabaseUnavailableError) {
         this.#queries.outage.failed({ keyId, error: error.cause });
       } else logEvent({ event: "report_failed", keyId, error });
@@ -116,13 +183,9 @@ export class KeyReports {
     }
     this.#bans = this.#bans.filter((unreported) => !bans.includes(unreported));
     const today = dayOf(nowMs);
+    for (const { day } of usage) this.#reportedDays.add(day);
+    for (const day of this.#reportedDays) if (day < today) this.#reportedDays.delete(day);
     this.#usage = this.#usage.filter(({ day: counted }) => counted >= today);
     return true;
   }
-}
-
-function usageColumns({ day, limits, ...totals }: Usage[number], nowMs: number): unknown[] {
-  const { admitted, refused, strikes, bans, peakMinute, peakDay } = totals;
-  const counted = [admitted, refused, strikes, bans, peakMinute, peakDay];
-  return [dayText(day), nowMs, limits.perMinute, limits.perDay, ...counted];
 }

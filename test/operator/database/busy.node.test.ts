@@ -1,6 +1,6 @@
 import { globSync } from "node:fs";
 import { DatabaseSync } from "node:sqlite";
-import sql from "sql-template-tag";
+import { sql } from "drizzle-orm";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { openLocalDatabase } from "../../../src/operator/database/local.ts";
 import { readMigrations } from "../../../src/operator/database/migrations.ts";

@@ -6,10 +6,10 @@ import { inlineParameters } from "../../../src/operator/database/inline-paramete
 const sqlite = new DatabaseSync(":memory:");
 
 function read(sql: string, parameters: (string | number | null)[]): unknown[] {
-  const statement = sqlite.prepare(inlineParameters({ sql, values: parameters }));
+  const statement = sqlite.prepare(inlineParameters({ sql, params: parameters }));
   statement.setReadBigInts(true);
-  const values = Object.values(statement.get() ?? {});
-  return values.map((value) => (typeof value === "bigint" ? Number(value) : value));
+  const params = Object.values(statement.get() ?? {});
+  return params.map((value) => (typeof value === "bigint" ? Number(value) : value));
 }
 
 describe("inlineParameters", () => {
@@ -20,8 +20,8 @@ describe("inlineParameters", () => {
     fc.assert(
       fc.property(fc.oneof(text, hostile), fc.oneof(text, hostile), (a, b) => {
         fc.pre(!a.includes("\0") && !b.includes("\0"));
-        const values = read("SELECT ? AS a, 'it''s ?' AS \"b?\", ? AS c -- ?", [a, b]);
-        expect(values).toEqual([a, "it's ?", b]);
+        const params = read("SELECT ? AS a, 'it''s ?' AS \"b?\", ? AS c -- ?", [a, b]);
+        expect(params).toEqual([a, "it's ?", b]);
       }),
     );
   });
@@ -51,8 +51,8 @@ describe("inlineParameters", () => {
     ["?", [], "too few"],
     ["?", ["a", "b"], "too many"],
     ["?1", ["a"], "?1"],
-  ])("refuses %s with %j: %s", (place, values, message) => {
-    const statement = { sql: `SELECT ${place}`, values: values as string[] };
+  ])("refuses %s with %j: %s", (place, params, message) => {
+    const statement = { sql: `SELECT ${place}`, params: params as string[] };
     expect(() => inlineParameters(statement)).toThrow(message);
   });
 });

@@ -1,7 +1,7 @@
 import { existsSync, globSync, mkdirSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { raw } from "sql-template-tag";
+import { sql } from "drizzle-orm";
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { DATABASE_NAMES } from "../../../src/operator/database/database.ts";
 import { openLocalDatabase, openLocalStore } from "../../../src/operator/database/local.ts";
@@ -10,7 +10,6 @@ import { prepareStore } from "../../../src/operator/start/sample-store.ts";
 import { PROGRAMS } from "../../../src/operator/programs.ts";
 import { PROJECT_ROOT } from "../../../src/operator/wrangler.ts";
 import { readMigrations } from "../../../src/operator/database/migrations.ts";
-import { LISTED, VERSIONS } from "../../worker/db/versions.ts";
 import type { Outcome } from "../deploy/run-command.ts";
 import { runInProcess } from "../in-process.ts";
 import { StoreFolder } from "../store-folder.ts";
@@ -57,7 +56,7 @@ test.each(["orders", "keys"] as const)(
     await (await openLocalDatabase(store.path, name)).close();
     expect(await prepareStore(store.path, false)).toEqual([]);
     const orders = await openLocalDatabase(store.path, "orders");
-    expect(await orders.all(raw("SELECT * FROM orders"))).toEqual([]);
+    expect(await orders.all(sql.raw("SELECT * FROM orders"))).toEqual([]);
     await orders.close();
   },
 );
@@ -77,14 +76,14 @@ test("a store that was made empty stays empty", async () => {
 
 test("after a transaction that failed, the next one succeeds", async () => {
   await using database = await openLocalStore(store.path);
-  const insert = (id: number, or = "") => raw(`INSERT ${or} INTO orders (id) VALUES (${id})`);
+  const insert = (id: number, or = "") => sql.raw(`INSERT ${or} INTO orders (id) VALUES (${id})`);
   // `OR ROLLBACK` simulates errors after which SQLite itself rolls back, such as a full disk.
   for (const or of ["OR ABORT", "OR ROLLBACK"]) {
     const failing = database.orders.transaction([insert(1), insert(1, or)]);
     await expect(failing).rejects.toThrow("UNIQUE");
   }
   await database.orders.transaction([insert(2)]);
-  expect(await database.orders.all(raw("SELECT id FROM orders"))).toMatchObject([{ id: 2 }]);
+  expect(await database.orders.all(sql.raw("SELECT id FROM orders"))).toMatchObject([{ id: 2 }]);
 });
 
 test("a new database records every migration for wrangler, and is in WAL mode like workerd's", async () => {
@@ -110,41 +109,6 @@ test("a migration that fails leaves the database unchanged, and the error names 
   );
   expect(close).toHaveBeenCalledOnce();
   expect(valuesOf(sqlite, tables)).toEqual(before);
-});
-
-test("the first commands migrate a local store of the first version and keep its data", async () => {
-  for (const name of DATABASE_NAMES) {
-    const { name: file = "", sql = "" } = readMigrations(name)[0] ?? {};
-    makeWithWrangler(name, `${sql};${VERSIONS[name][file]?.data}`, file);
-  }
-  const { status, stdout, stderr } = await store.orders(["export"]);
-  expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
-  const withoutStatus = stdout.replaceAll(/,"status":"\w+"/g, "");
-  expect(withoutStatus.trim().split("\n")).toEqual(LISTED);
-  expect(await store.keysJson("list")).toMatchObject([
-    { id: "key_free", name: "O'Brien ☕", perMinute: 60 },
-    { id: "key_pro", revokedAt: "2026-11-18T11:06:40.999Z" },
-    { id: "key_business", expiresAt: "2026-11-18T11:06:40.500Z" },
-    { id: "key_enterprise", perMinute: 5_000, perDay: 500_000 },
-  ]);
-});
-
-test("a local store with orders and keys in one database is refused and not changed", async () => {
-  makeWithWrangler("DB", "CREATE TABLE orders (id INTEGER)", "0000_first.sql");
-  const files = () => globSync(`${store.path}/**/*.sqlite`);
-  const before = files();
-  const start = await PROGRAMS["start"]!();
-  for (const refused of [
-    store.orders(["export"]),
-    store.keys("list"),
-    runInProcess(start, ["--port", "18787", "--persist-to", store.path]),
-  ]) {
-    const { status, stdout, stderr } = await refused;
-    expect({ status, stdout }).toEqual({ status: 1, stdout: "" });
-    expect(stderr).toContain(`error: the store in ${store.path} was made by an earlier version`);
-    expect(stderr).toContain("Nothing was changed. Export its orders with that version");
-  }
-  expect(files()).toEqual(before);
 });
 
 describe("in a folder without a store", () => {

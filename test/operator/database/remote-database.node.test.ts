@@ -1,10 +1,10 @@
 import { readFileSync } from "node:fs";
-import sql, { type Sql } from "sql-template-tag";
+import { type SQL, sql } from "drizzle-orm";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { openRemoteDatabase } from "../../../src/operator/database/remote.ts";
 import type { StoreDatabase } from "../../../src/operator/database/database.ts";
 import type { RemoteEnvironment } from "../../../src/operator/arguments.ts";
-import { assign, insertInto } from "../../../src/operator/database/row.ts";
+import { assign, insertInto } from "../../support/row.ts";
 import { findApiKey, listApiKeys } from "../../../src/operator/key-store/key-details.ts";
 import * as wrangler from "../../../src/operator/wrangler.ts";
 import { useFakeCloudflare } from "../deploy/fake-cloudflare.ts";
@@ -45,7 +45,7 @@ function failWith(...errors: ApiError[]): () => number {
   return () => asked;
 }
 
-const insertOrder = (id: string, status = "pending"): Sql =>
+const insertOrder = (id: string, status = "pending"): SQL =>
   sql`REPLACE INTO orders (id, status) VALUES (CAST(${id} AS INTEGER), ${status})`;
 
 /** Returns the first column of a query on the SQLite database of the fake account. */
@@ -72,17 +72,17 @@ describe("the remote database", () => {
     const times = { expiresAt: null, revokedAt: null, formerKeyEnds: [], bannedUntil: null };
     const unset = { ...limits, ...times, lastFour: null, locationHint: null };
     const record = { ...key, ...unset, revision: 0, resets: 0 };
-    expect(await findApiKey(keyDatabase, "key_a")).toEqual(record);
+    expect(await findApiKey(keyDatabase.orm, "key_a")).toEqual(record);
 
     const revokedAt = new Date(1_795_000_000_999);
     const revoked = await keyDatabase.all(sql`
       UPDATE api_keys SET ${assign({ revokedAt, revision: sql`revision + 1` })}
       WHERE id = ${key.id} AND name = ${name} RETURNING name`);
     expect(revoked).toEqual([{ name }]);
-    expect(await listApiKeys(keyDatabase, {}, revokedAt)).toEqual([
+    expect(await listApiKeys(keyDatabase.orm, {}, revokedAt)).toEqual([
       { ...record, revokedAt, revision: 1 },
     ]);
-    expect(await findApiKey(keyDatabase, "none")).toBeUndefined();
+    expect(await findApiKey(keyDatabase.orm, "none")).toBeUndefined();
   });
 
   it("stores and returns int64 values exactly", async () => {

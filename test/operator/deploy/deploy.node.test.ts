@@ -1,4 +1,4 @@
-import { raw } from "sql-template-tag";
+import { sql } from "drizzle-orm";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { BINDINGS, DATABASE_NAMES } from "../../../src/operator/database/database.ts";
 import * as checks from "../../../src/operator/deploy/checks.ts";
@@ -145,7 +145,7 @@ it("a deployment tries the new version before and after it gets traffic", async 
   verify.mockImplementation(async ({ signal, useDatabase, ...options }) => {
     expect(signal?.aborted).toBe(false);
     // Throws if the trial opens a database of production: only staging has databases here.
-    await useDatabase("keys", (database) => database.all(raw("SELECT id FROM api_keys")));
+    await useDatabase("keys", (database) => database.all(sql.raw("SELECT id FROM api_keys")));
     tried.push({ ...options, current: versions.current });
     return KEPT;
   });

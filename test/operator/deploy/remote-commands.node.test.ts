@@ -72,7 +72,7 @@ describe("keys --env staging", () => {
     await run(["rotate", id, "--grace", "0", "--yes", "--json"]);
     let isLost = false;
     cloudflare.interfere = (call) => {
-      if (isLost || !call.body.includes("INSERT INTO")) return;
+      if (isLost || !call.body.includes("insert into")) return;
       isLost = true;
       database().execute(bodyOf<{ sql: string }>(call).sql);
       // Bans the key before the command checks whether its change was stored.
@@ -95,7 +95,7 @@ describe("keys --env staging", () => {
     shortenPauses();
     let isLost = false;
     cloudflare.interfere = ({ body }) => {
-      isLost = (isLost && staysLost) || body.includes("INSERT INTO");
+      isLost = (isLost && staysLost) || body.includes("insert into");
       if (isLost) throw new LostConnection();
     };
     const line = ["create", "--plan", "pro", "--name", "Never", ...STAGING];

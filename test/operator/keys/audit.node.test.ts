@@ -1,5 +1,5 @@
 import { hostname, userInfo } from "node:os";
-import sql, { raw } from "sql-template-tag";
+import { sql } from "drizzle-orm";
 import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import type { StoreDatabase } from "../../../src/operator/database/database.ts";
 import { changeKey } from "../../../src/operator/key-store/change-key.ts";
@@ -112,7 +112,7 @@ describe("keys audit", () => {
       "INSERT OR REPLACE INTO key_changes SELECT id, at, 'nobody', action, key_id, details FROM key_changes",
     ],
   ])("cannot be %s with: %s", async (refusal, text) => {
-    await expect(database.transaction([raw(text)])).rejects.toThrow(`never ${refusal}`);
+    await expect(database.transaction([sql.raw(text)])).rejects.toThrow(`never ${refusal}`);
   });
 });
 
@@ -137,7 +137,7 @@ describe("operators who change one key at the same time", () => {
     const id = await newKey();
     const append = (letter: string) => (key: KeyDetails) => ({ ...key, name: key.name + letter });
     await changeTogether(id, ["a", "b", "c", "d"].map(append));
-    const { name = "", revision } = (await findApiKey(database, id)) ?? {};
+    const { name = "", revision } = (await findApiKey(database.orm, id)) ?? {};
     expect([...name].toSorted().join("")).toBe("0abcd");
     expect(revision).toBe(4);
     const steps = (await trail(id)).slice(1).map(({ details }) => JSON.parse(details).name);

@@ -1,6 +1,6 @@
 import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { listApiKeys } from "../../../src/operator/key-store/key-details.ts";
-import { insertInto } from "../../../src/operator/database/row.ts";
+import { insertInto } from "../../support/row.ts";
 import { KeysCommand, tableCells } from "./keys-command.ts";
 
 const NOW = new Date("2030-01-01T12:00:00.000Z");
@@ -64,7 +64,7 @@ describe("a ban in force", () => {
 
   it("makes the key banned rather than active until its end", async () => {
     const namesOf = async (state: "banned" | "active", now: Date) =>
-      (await listApiKeys(await keys.database(), { state }, now)).map(({ name }) => name);
+      (await listApiKeys((await keys.database()).orm, { state }, now)).map(({ name }) => name);
     expect(await namesOf("banned", inSeconds(29))).toEqual(["Zoo", "Shop"]);
     expect(await namesOf("banned", inSeconds(30))).toEqual(["Zoo"]);
     expect(await namesOf("active", inSeconds(30))).toEqual(["Shop"]);

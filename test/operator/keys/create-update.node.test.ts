@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import sql from "sql-template-tag";
+import { sql } from "drizzle-orm";
 import { beforeAll, describe, expect, it } from "vitest";
 import { hashSecret, isSecret } from "../../../src/rules/keys/secret.ts";
 import { KeysCommand } from "./keys-command.ts";

@@ -1,5 +1,5 @@
 import { Readable } from "node:stream";
-import sql from "sql-template-tag";
+import { sql } from "drizzle-orm";
 import { afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 import type { CreatedKey } from "../../../src/operator/key-store/administration.ts";
 import { generateSecret } from "../../../src/operator/key-store/secret.ts";
@@ -12,7 +12,7 @@ let older: CreatedKey;
 beforeAll(async () => {
   vi.stubEnv("COLUMNS", "200");
   zoo = await keys.add({ name: "Zoo" });
-  older = await keys.add({ name: "Older" }, { lastFour: null });
+  older = await keys.add({ name: "Older" });
 });
 afterEach(() => void vi.restoreAllMocks());
 

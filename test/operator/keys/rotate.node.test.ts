@@ -1,4 +1,4 @@
-import sql from "sql-template-tag";
+import { sql } from "drizzle-orm";
 import { afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 import { hashSecret, isSecret } from "../../../src/rules/keys/secret.ts";
 import * as keyDetails from "../../../src/operator/key-store/key-details.ts";
@@ -21,7 +21,7 @@ function stopClock(): void {
 
 async function hashes(id: string) {
   const database = await keys.database();
-  const key = await findApiKey(database, id);
+  const key = await findApiKey(database.orm, id);
   const former = await database.all<{ hash: string; endsAt: number }>(
     sql`SELECT hash, ends_at AS endsAt FROM former_key_hashes WHERE key_id = ${id}`,
   );

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import type { Browser, BrowserContextOptions, Locator, Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
-import { insertInto } from "../../../src/operator/database/row.ts";
+import { insertInto } from "../../support/row.ts";
 import type { ReportedDay } from "../../../src/operator/usage/usage-report.ts";
 import { PLAN_LIMITS, type Plan } from "../../../src/rules/limits/plans.ts";
 import { findChromium, launchChromium } from "../../site/chromium.ts";

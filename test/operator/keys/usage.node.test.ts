@@ -1,8 +1,8 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import sql from "sql-template-tag";
+import { sql } from "drizzle-orm";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import { insertInto } from "../../../src/operator/database/row.ts";
+import { insertInto } from "../../support/row.ts";
 import type { Plan } from "../../../src/rules/limits/plans.ts";
 import { OpenStore } from "../store-folder.ts";
 import { tableCells } from "./keys-command.ts";

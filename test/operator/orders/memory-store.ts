@@ -1,6 +1,11 @@
 import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite";
-import type { Sql } from "sql-template-tag";
-import type { StoreDatabase } from "../../../src/operator/database/database.ts";
+import type { SQLWrapper } from "drizzle-orm";
+import {
+  ormOver,
+  type Statement,
+  type StoreDatabase,
+  toStatement,
+} from "../../../src/operator/database/database.ts";
 import { readMigrations } from "../../../src/operator/database/migrations.ts";
 
 /** An orders database in memory, for tests with many orders. */
@@ -14,23 +19,27 @@ export function openMemoryStore(): MemoryStore {
   const sqlite = new DatabaseSync(":memory:");
   for (const { sql } of readMigrations("orders")) sqlite.exec(sql);
   const prepared = new Map<string, StatementSync>();
-  const run = ({ sql: text, values }: Sql) => {
+  const run = ({ sql: text, params }: Statement) => {
     // Preparing a statement with its triggers takes longer than running it on a few orders.
     const statement = prepared.get(text) ?? sqlite.prepare(text);
     prepared.set(text, statement);
-    return statement.all(...(values as SQLInputValue[]));
+    return statement.all(...(params as SQLInputValue[]));
   };
   const store: MemoryStore = {
     sqlite,
     beforeQuery: () => {},
-    all: async <Row>(statement: Sql) => {
+    orm: ormOver(async (statement) => {
       store.beforeQuery();
-      return run(statement) as Row[];
+      return run(statement);
+    }),
+    all: async <Row>(statement: SQLWrapper) => {
+      store.beforeQuery();
+      return run(toStatement(statement)) as Row[];
     },
     transaction: async (statements) => {
       sqlite.exec("SAVEPOINT work");
       try {
-        statements.forEach(run);
+        statements.map(toStatement).forEach(run);
       } catch (error) {
         sqlite.exec("ROLLBACK TO work");
         throw error;
@@ -38,7 +47,7 @@ export function openMemoryStore(): MemoryStore {
         sqlite.exec("RELEASE work");
       }
     },
-    runIdempotent: async <Row>(statement: Sql) => run(statement) as Row[],
+    runIdempotent: async <Row>(query: SQLWrapper) => run(toStatement(query)) as Row[],
     close: async () => sqlite.close(),
   };
   return store;

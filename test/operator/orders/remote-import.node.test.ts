@@ -70,7 +70,7 @@ const count = (table: string) =>
 /** Before each API call that stores a part, calls `fail` with the number of the call, from 1. */
 function onPart(fail: (call: number) => void): void {
   cloudflare.interfere = ({ path, body }) => {
-    if (!path.endsWith("/query") || !body.includes('{"sql":"INSERT INTO')) return;
+    if (!path.endsWith("/query") || !body.includes('{"sql":"insert into')) return;
     sent.push(body.length);
     fail(sent.length);
   };

@@ -1,6 +1,6 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import sql from "sql-template-tag";
+import { sql } from "drizzle-orm";
 import { beforeAll, describe, expect, it, vi } from "vitest";
 import { openLocalDatabase } from "../../../src/operator/database/local.ts";
 import { useDatabase } from "../../../src/operator/database/open.ts";

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, expect, test, vi } from "vitest";
-import type { ApiKey } from "../../../src/rules/keys/api-key.ts";
+import type { ApiKey } from "../../../src/worker/api-keys/key-by-hash.ts";
 import { ApiKeyDirectory } from "../../../src/worker/api-keys/directory.ts";
 import { generateSecret } from "../../../src/operator/key-store/secret.ts";
 import { hashSecret } from "../../../src/rules/keys/secret.ts";

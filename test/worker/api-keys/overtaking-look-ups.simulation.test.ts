@@ -1,6 +1,6 @@
 import fc, { type Scheduler } from "fast-check";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import type { FoundKey } from "../../../src/rules/keys/api-key.ts";
+import type { FoundKey } from "../../../src/worker/api-keys/key-by-hash.ts";
 import { ApiKeyDirectory } from "../../../src/worker/api-keys/directory.ts";
 import { DatabaseQueries, DatabaseUnavailableError } from "../../../src/worker/db/availability.ts";
 import { event, oneOf, step, type Step } from "../../rules/limits/histories.ts";
@@ -136,7 +136,7 @@ class World {
 
   #database(): D1Database {
     const bind = (json: string) => ({ all: () => this.#query(JSON.parse(json) as Hash[]) });
-    return { prepare: () => ({ bind }) } as unknown as D1Database;
+    return { prepare: () => ({ bind: inColumns(bind) }) } as unknown as D1Database;
   }
 
   async #query(hashes: Hash[]): Promise<{ results: unknown[] }> {
@@ -226,3 +226,23 @@ test("a change takes effect within 25 seconds, however slow the queries are", as
     { numRuns: 200 },
   );
 });
+
+const COLUMNS =
+  "wantedHash hashEndsAt id hash name plan perMinute perDay createdAt expiresAt revokedAt revision resets locationHint".split(
+    " ",
+  );
+
+/** Returns rows with every column, in the sequence of the query, as drizzle expects them. */
+function inColumns(bind: (json: string) => { all: () => Promise<{ results: unknown[] }> }) {
+  return (json: string) => ({
+    all: async () => {
+      const { results } = await bind(json).all();
+      const rows = results.map((row) =>
+        Object.fromEntries(
+          COLUMNS.map((name) => [name, (row as Record<string, unknown>)[name] ?? null]),
+        ),
+      );
+      return { results: rows };
+    },
+  });
+}

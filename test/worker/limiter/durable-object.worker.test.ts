@@ -1,6 +1,6 @@
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import sql from "sql-template-tag";
+import { sql } from "drizzle-orm";
 import { beforeEach, describe, expect, test, vi } from "vitest";
 import { resetApiKey } from "../../../src/operator/key-store/administration.ts";
 import { change } from "../../../src/operator/key-store/key-changes.ts";
@@ -39,7 +39,7 @@ beforeEach(async () => {
 const limiter = () => limiterNamed(name);
 const request = async (policy = POLICY) => (await admit(limiter(), policy)).admitted;
 const requests = (count: number, policy = POLICY) =>
-  limiter().admit(policy, [], 0, crypto.randomUUID(), { requests: count, wait: null });
+  limiter().admit(policy, 0, crypto.randomUUID(), { requests: count, wait: null });
 const database = d1Store(env.KEYS);
 const usage = () =>
   database.all(sql`
@@ -63,10 +63,10 @@ async function ban(policy = POLICY): Promise<void> {
 
 /** Resets the key, like the command `keys reset`. */
 async function reset(): Promise<void> {
-  const before = (await findApiKey(database, keyId))!;
+  const before = (await findApiKey(database.orm, keyId))!;
   const after = { ...resetApiKey(before), revision: before.revision + 1 };
   const operation = { action: "reset", actor: "test", at: new Date() } as const;
-  await database.transaction(change(before, after, operation));
+  await database.transaction(change(database.orm, before, after, operation));
 }
 
 test("refusals and strikes write nothing; a ban writes one row and an alarm, and is logged and stored in the database at once", async () => {

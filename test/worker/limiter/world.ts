@@ -324,7 +324,7 @@ export class World {
     this.calledMs = this.nowMs;
     const { fate, outMs, backMs } = this.wires[0] ?? PERFECT;
     if (this.wires.length > 1) this.wires.shift();
-    const [, , refusals, nonce] = args;
+    const [, refusals, nonce] = args;
     const attempts = this.#attempt(nonce);
     isolate.underWay += 1;
     isolate.last = null;
@@ -356,7 +356,7 @@ export class World {
     if (fate === "overloaded") {
       throw Object.assign(new Error("Overloaded."), { retryable: true, overloaded: true });
     }
-    const [policy, , refusals, nonce] = args;
+    const [policy, refusals, nonce] = args;
     if (!this.#decidedMs.has(nonce)) {
       this.#decidedMs.set(nonce, this.nowMs);
       this.reportedRefusals += refusals;
@@ -405,7 +405,7 @@ export class World {
     const last = decisions.at(-1)!;
     isolate.delivered = last;
     if (last.standsUntilMs === null) return;
-    const untilMs = this.#decidedMs.get(args[3])! + (last.standsUntilMs - last.nowMs);
+    const untilMs = this.#decidedMs.get(args[2])! + (last.standsUntilMs - last.nowMs);
     this.delivered.push({ isolate: isolate.index, untilMs });
   }
 
@@ -497,11 +497,11 @@ export class World {
     await pause(5_000);
     if (this.isDatabaseCut) throw new Error("D1_ERROR: Network connection lost.");
     for (const { sql, values } of statements) {
-      if (!sql.includes("INTO key_usage")) {
+      if (!sql.includes('into "key_usage"')) {
         this.reportedBans.add(values[1]);
         continue;
       }
-      const [, day, , , , ...totals] = values as [string, string, ...number[]];
+      const [, day, ...totals] = values as [string, string, ...number[]];
       const before = this.reported.get(day);
       const largest = totals.slice(0, 4).map((total, n) => Math.max(total, before?.[n] ?? 0));
       this.reported.set(day, largest);

@@ -33,10 +33,11 @@ const reportUsage = () =>
 
 async function createKeys(): Promise<void> {
   const settings = { plan: "free", name: "Customer 123", limits: null, expiresAt: null } as const;
+  const store = d1Store(env.KEYS);
   const statements = Array.from({ length: KEYS }, () =>
-    creation(createApiKey(settings, new Date()).record, "operator"),
+    creation(store.orm, createApiKey(settings, new Date()).record, "operator"),
   ).flat();
-  await d1Store(env.KEYS).transaction(statements);
+  await store.transaction(statements);
 }
 
 async function databaseBytes(database: D1Database): Promise<number> {

@@ -310,7 +310,7 @@ test("a list in memory outlives the former states of insertions that changed not
   await lists.read(request);
   database.exec(insert);
   const before = listOf(database);
-  database.prepare(DELETE_ORDER_CHANGES).run(Date.now() + 86_400_000, 1_000);
+  database.prepare(DELETE_ORDER_CHANGES.sql).run(Date.now() + 86_400_000, 1_000);
   const { body } = lists.answer(await lists.read(request), request);
   database.exec("UPDATE orders SET quantity = 1");
   await lists.read(request);

@@ -281,7 +281,7 @@ export class World {
         break;
       case "keep house":
         // Deletes the former states that no list of the last hour needs.
-        run(DELETE_ORDER_CHANGES, Date.now() - HOUR_MS, 1_000);
+        run(DELETE_ORDER_CHANGES.sql, Date.now() - HOUR_MS, 1_000);
         break;
       case "evict":
         this.#isolates[this.#isolates.indexOf(this.#isolateOf(change.id))] = this.#isolate();
