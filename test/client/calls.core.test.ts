@@ -176,8 +176,8 @@ describe("a retry", () => {
     const service = new ScriptedService(
       failed(503, "service_unavailable", { "Retry-After": text }),
     );
-    const call = clientOf(service, { retries: 0 }).cancelOrder(1n);
-    await expect(call).rejects.toMatchObject({ retryAfterSeconds: seconds });
+    const refusal = clientOf(service, { retries: 0 }).cancelOrder(1n);
+    await expect(refusal).rejects.toMatchObject({ retryAfterSeconds: seconds });
   });
 
   test("backs off with full jitter: from zero to a limit that doubles", async () => {
