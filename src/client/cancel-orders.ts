@@ -29,8 +29,8 @@ export interface BatchProgress {
 
 export interface BatchOptions extends CallOptions {
   /** The maximum number of requests that run at the same time. Default 6. */
-  readonly concurrency?: number;
-  readonly onProgress?: (progress: BatchProgress) => void;
+  readonly concurrency?: number | undefined;
+  readonly onProgress?: ((progress: BatchProgress) => void) | undefined;
 }
 
 /** See `StoreOrdersClient.cancelOrder`. */

@@ -6,13 +6,16 @@ import {
   type CancelResult,
 } from "./cancel-orders.ts";
 import {
+  CALL_OPTIONS,
   type CallOptions,
   checkAttempts,
   checkNumber,
   checkOptions,
+  checkTypes,
   type ClientOptions,
   requestHeaders,
 } from "./options.ts";
+import { NotModifiedError } from "./errors.ts";
 import { type Order, type OrderId, toOrderId } from "./order.ts";
 import { Gate } from "./pacer.ts";
 import type { Limits } from "./rate-limit-headers.ts";
@@ -25,12 +28,12 @@ export interface ListOptions extends CallOptions {
    * If true, the loop receives no order until the complete list is in memory: about 250 bytes per
    * order. If the list is incomplete, the client repeats the request. Default false.
    */
-  readonly oneMoment?: boolean;
+  readonly oneMoment?: boolean | undefined;
   /**
    * The `etag` of an earlier list. If the list is unchanged, the loop or `all` throws a
    * NotModifiedError, so that an unchanged list is never mistaken for an empty one.
    */
-  readonly ifNoneMatch?: string | null;
+  readonly ifNoneMatch?: string | null | undefined;
 }
 
 /** The list of all orders. Each `for await` loop over the list sends its own request. */
@@ -38,9 +41,15 @@ export interface OrderList extends AsyncIterable<Order> {
   [Symbol.asyncIterator](): AsyncGenerator<Order, void, undefined>;
   /** Reads the complete list into memory. If the list is incomplete, the client retries. */
   all(): Promise<Order[]>;
-  /** The entity tag of the last list that was received completely; `null` if there is none yet. */
+  /**
+   * The entity tag of the last list that was received completely, or `ifNoneMatch` if the list was
+   * unchanged since; `null` before the first of these.
+   */
   readonly etag: string | null;
 }
+
+const LIST_OPTIONS = { ...CALL_OPTIONS, oneMoment: "boolean", ifNoneMatch: "string or object" };
+const BATCH_OPTIONS = { ...CALL_OPTIONS, concurrency: "number", onProgress: "function" };
 
 export interface StoreOrdersClient {
   /**
@@ -100,10 +109,18 @@ export function createClient(options: ClientOptions): StoreOrdersClient {
     headers: requestHeaders(settings.apiKey, callOptions, ifNoneMatch),
   });
   return {
-    listOrders: ({ oneMoment = false, ifNoneMatch, ...callOptions } = {}) =>
-      orderList(newCall(callOptions, ifNoneMatch), oneMoment),
-    cancelOrder: async (id, callOptions = {}) => cancelOrder(newCall(callOptions), toOrderId(id)),
-    cancelOrders: async (ids, { concurrency = 6, onProgress, ...callOptions } = {}) => {
+    listOrders: (listOptions = {}) => {
+      checkTypes(listOptions, LIST_OPTIONS);
+      const { oneMoment = false, ifNoneMatch, ...callOptions } = listOptions;
+      return orderList(newCall(callOptions, ifNoneMatch), oneMoment);
+    },
+    cancelOrder: async (id, callOptions = {}) => {
+      checkTypes(callOptions, CALL_OPTIONS);
+      return cancelOrder(newCall(callOptions), toOrderId(id));
+    },
+    cancelOrders: async (ids, batchOptions = {}) => {
+      checkTypes(batchOptions, BATCH_OPTIONS);
+      const { concurrency = 6, onProgress, ...callOptions } = batchOptions;
       const distinct = [...new Set(Array.from(ids, toOrderId))];
       checkNumber("concurrency", concurrency, 1, 1_000);
       return cancelOrders(newCall(callOptions), distinct, concurrency, onProgress);
@@ -116,7 +133,14 @@ export function createClient(options: ClientOptions): StoreOrdersClient {
 
 function orderList(call: Call, oneMoment: boolean): OrderList {
   let etag: string | null = null;
-  const open = () => send(call, "GET", "", 200);
+  const open = async () => {
+    try {
+      return await send(call, "GET", "", 200);
+    } catch (error) {
+      if (error instanceof NotModifiedError) etag = call.headers.get("If-None-Match");
+      throw error;
+    }
+  };
   const all = () =>
     withRetries(call, async () => {
       const orders: Order[] = [];

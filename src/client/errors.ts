@@ -7,6 +7,7 @@ export const API_ERROR_CODES = [
   "not_found",
   "method_not_allowed",
   "order_already_shipped",
+  "precondition_failed",
   "rate_limit_exceeded",
   "api_key_banned",
   "internal_error",

@@ -5,7 +5,10 @@ export interface Retry {
   readonly error: AnyStoreOrdersError;
   /** The number of this retry, from 1. */
   readonly attempt: number;
-  /** Milliseconds that the client waits before the retry: never less than `Retry-After`. */
+  /**
+   * Milliseconds that the client waits before the retry: never less than `Retry-After`. A paced
+   * call waits less if a newer response shows that requests are admitted again.
+   */
   readonly delayMs: number;
 }
 
@@ -22,15 +25,15 @@ export interface ResponseInfo {
 /** Options that apply to each request of one call. */
 export interface CallOptions {
   /** Aborts the call, which throws the signal's reason; a batch throws a BatchInterruptedError. */
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
   /** Overrides the client's `timeoutMs` for this call. */
-  readonly timeoutMs?: number;
+  readonly timeoutMs?: number | undefined;
   /** Overrides the client's `retries` for this call. */
-  readonly retries?: number;
+  readonly retries?: number | undefined;
   /** `X-Request-Id`: 1 to 255 letters, digits, `_`, `-` or `=`. Default: an id from the service. */
-  readonly requestId?: string;
+  readonly requestId?: string | undefined;
   /** Additional request headers. In browsers, the service's CORS settings must allow them. */
-  readonly headers?: Readonly<Record<string, string>>;
+  readonly headers?: Readonly<Record<string, string>> | undefined;
 }
 
 export interface ClientOptions {
@@ -38,28 +41,63 @@ export interface ClientOptions {
   /** The URL of the service, such as `https://orders.example`, with or without `/v1`. */
   readonly baseUrl: string | URL;
   /** The function that sends the requests. Default: `globalThis.fetch`. */
-  readonly fetch?: typeof globalThis.fetch;
+  readonly fetch?: typeof globalThis.fetch | undefined;
   /** The longest wait in ms for a response, and for each further part of a list. Default 30,000. */
-  readonly timeoutMs?: number;
+  readonly timeoutMs?: number | undefined;
   /** The maximum number of retries of a request. Default 5. With 0, the client never retries. */
-  readonly retries?: number;
+  readonly retries?: number | undefined;
   /**
    * The longest time in milliseconds from the start of a call to a retry. Default 120,000. The call
    * fails at once if the next retry would be later. `pacing` and `cancelOrders` disable this limit.
    */
-  readonly maxElapsedMs?: number;
+  readonly maxElapsedMs?: number | undefined;
   /**
    * Whether each call waits, even for hours, until the rate limits admit the call, so that the
    * service does not refuse it. Default false. `cancelOrders` always waits.
    */
-  readonly pacing?: boolean;
-  readonly onRetry?: (retry: Retry) => void;
+  readonly pacing?: boolean | undefined;
+  readonly onRetry?: ((retry: Retry) => void) | undefined;
   /** Called for each response, before the client reads the body. */
-  readonly onResponse?: (response: ResponseInfo) => void;
+  readonly onResponse?: ((response: ResponseInfo) => void) | undefined;
 }
 
 /** The validated options with defaults. `baseUrl` has neither `/v1` nor a slash at its end. */
-export type Settings = Required<Omit<ClientOptions, "baseUrl">> & { readonly baseUrl: string };
+export type Settings = {
+  readonly [Option in keyof ClientOptions]-?: Exclude<ClientOptions[Option], undefined>;
+} & { readonly baseUrl: string };
+
+/** The `typeof` of each option in a set of options. */
+type OptionTypes<Options> = Readonly<Record<keyof Options, string>>;
+
+const CLIENT_OPTIONS: OptionTypes<ClientOptions> = {
+  apiKey: "string",
+  baseUrl: "string or object",
+  fetch: "function",
+  timeoutMs: "number",
+  retries: "number",
+  maxElapsedMs: "number",
+  pacing: "boolean",
+  onRetry: "function",
+  onResponse: "function",
+};
+
+export const CALL_OPTIONS: OptionTypes<CallOptions> = {
+  signal: "object",
+  timeoutMs: "number",
+  retries: "number",
+  requestId: "string",
+  headers: "object",
+};
+
+/** Throws a TypeError for an option that is unknown or has another type. Allows `undefined`. */
+export function checkTypes(options: object, types: Readonly<Record<string, string>>): void {
+  for (const [name, value] of Object.entries(options)) {
+    if (!Object.hasOwn(types, name)) throw new TypeError(`${name}: unknown option`);
+    const type = types[name] ?? "";
+    if (value === undefined || type.split(" or ").includes(typeof value)) continue;
+    throw new TypeError(`${name}: expected a ${type}`);
+  }
+}
 
 /** The headers that the client sets itself, each with the option for its value, if any. */
 const OWN_HEADERS = {
@@ -74,6 +112,7 @@ const ENTITY_TAG = /^(?:W\/)?"[\x21\x23-\x7e]*"$/;
 
 /** Validates options and fills in defaults. Errors name the option and never show the API key. */
 export function checkOptions(options: ClientOptions): Settings {
+  checkTypes(options, CLIENT_OPTIONS);
   const { apiKey, pacing = false } = options;
   if (typeof apiKey !== "string" || !/^[\x21-\x7e]+$/.test(apiKey)) {
     throw new TypeError("apiKey: expected an API key, without spaces or line breaks");
@@ -92,8 +131,9 @@ export function checkOptions(options: ClientOptions): Settings {
 }
 
 type Attempts = Pick<Settings, "timeoutMs" | "retries">;
+type AttemptOptions = Pick<CallOptions, "timeoutMs" | "retries">;
 
-export function checkAttempts(options: Partial<Attempts>, defaults: Attempts): Attempts {
+export function checkAttempts(options: AttemptOptions, defaults: Attempts): Attempts {
   const { timeoutMs, retries } = options;
   return {
     timeoutMs: checkNumber("timeoutMs", timeoutMs ?? defaults.timeoutMs, 1, 2 ** 31 - 1),

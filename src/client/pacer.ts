@@ -16,6 +16,16 @@ interface OpenWindow extends WindowQuota {
 
 type Announcement = Omit<Limits, "answeredAt">;
 
+/** What one response said, with what is needed to tell whether a later response replaces it. */
+interface Heard {
+  /** The number of responses that had arrived, this one included. */
+  readonly order: number;
+  readonly arrivedMs: number;
+  readonly windows: readonly OpenWindow[];
+  /** The time until which `Retry-After` forbids requests; 0 without this header. */
+  readonly heldUntilMs: number;
+}
+
 /** A forecast for several requests, which may have to wait for later windows of a rate limit. */
 interface Forecast {
   /** The wait in milliseconds until the rate limits admit the last of the requests. */
@@ -31,11 +41,19 @@ interface Forecast {
  * The pacer counts the requests in flight, so that concurrent requests never exceed a limit
  * together. Before the first response and after the end of a window, the pacer admits only one
  * request at a time until a response describes the open windows.
+ *
+ * The newest response decides, even if it shows more room than an earlier one: the operator may
+ * have reset the key, raised its limits or lifted a ban. A response is certainly newer than those
+ * that had arrived when its request was sent. Of responses to requests that ran at the same time,
+ * nobody knows which is newer, so that the more cautious values count.
  */
 export class Pacer {
-  readonly #windows = new Map<string, OpenWindow>();
+  /** The responses that no later response has replaced: about as many as run at the same time. */
+  #heard: readonly Heard[] = [];
+  #arrivals = 0;
   #underWay = 0;
-  /** The time until which `Retry-After` forbids requests. */
+  /** The combination of `#heard`. */
+  #windows: ReadonlyMap<string, OpenWindow> = new Map();
   #heldUntilMs = 0;
 
   /** Returns a new request's wait in milliseconds. `Infinity`: until the next response arrives. */
@@ -49,28 +67,48 @@ export class Pacer {
     return this.#underWay < room ? 0 : Infinity;
   }
 
-  begin(): void {
-    this.#underWay += 1;
+  /** Returns how long `Retry-After` still forbids requests, in milliseconds. */
+  heldMs(nowMs: number): number {
+    return Math.max(0, this.#heldUntilMs - nowMs);
   }
 
-  /** Records the end of a request. `windows` is empty if no rate-limit headers arrived. */
-  end({ windows, retryAfterSeconds }: Announcement, nowMs: number): void {
+  /** Counts a request as in flight. Returns its ticket for `end`. */
+  begin(): number {
+    this.#underWay += 1;
+    return this.#arrivals;
+  }
+
+  /**
+   * Records the end of a request. `windows` is empty if the response does not describe the key's
+   * windows, or if no response arrived.
+   */
+  end(ticket: number, { windows, retryAfterSeconds }: Announcement, nowMs: number): void {
     this.#underWay -= 1;
-    if (retryAfterSeconds !== null) {
-      this.#heldUntilMs = Math.max(this.#heldUntilMs, nowMs + retryAfterSeconds * 1_000);
-    }
+    this.#arrivals += 1;
+    const heldUntilMs = retryAfterSeconds === null ? 0 : nowMs + retryAfterSeconds * 1_000;
+    const arrival = { order: this.#arrivals, arrivedMs: nowMs };
     if (windows.length === 0) {
       // The service may have counted the request, although its response was lost.
-      for (const [name, window] of this.#windows) {
-        this.#windows.set(name, { ...window, remaining: Math.max(0, window.remaining - 1) });
-      }
+      const left = [...this.#windows.values()].map((window) => ({
+        ...window,
+        remaining: Math.max(0, window.remaining - 1),
+      }));
+      const longestMs = Math.max(this.#heldUntilMs, heldUntilMs);
+      this.#heard = [{ ...arrival, windows: left, heldUntilMs: longestMs }];
+    } else {
+      const open = windows.map((window) => ({
+        ...window,
+        endsMs: nowMs + window.resetSeconds * 1_000,
+      }));
+      const others = this.#heard.filter(({ order }) => order > ticket);
+      this.#heard = [...others, { ...arrival, windows: open, heldUntilMs }];
     }
-    for (const window of windows) this.#learn(window, nowMs);
+    this.#combine();
   }
 
   /** Forecasts how long the rate limits delay the last of several new requests. */
   forecast(requests: number, nowMs: number): Forecast {
-    const heldMs = Math.max(0, this.#heldUntilMs - nowMs);
+    const heldMs = this.heldMs(nowMs);
     let slowest: Forecast = { waitMs: heldMs, lastRequests: requests };
     for (const { remaining, limit, lengthSeconds, endsMs } of this.#windows.values()) {
       const isOpen = nowMs < endsMs;
@@ -85,23 +123,31 @@ export class Pacer {
     return slowest;
   }
 
-  #learn(announced: WindowQuota, nowMs: number): void {
-    const known = this.#windows.get(announced.name);
-    const endsMs = nowMs + announced.resetSeconds * 1_000;
-    const differenceMs = known === undefined ? Infinity : endsMs - known.endsMs;
-    const halfLengthMs = announced.lengthSeconds * 500;
-    // Ignores a response about an earlier window, because responses can arrive out of sequence.
-    if (differenceMs < -halfLengthMs) return;
-    const isSameWindow =
-      known !== undefined && differenceMs <= halfLengthMs && nowMs < known.endsMs;
-    this.#windows.set(announced.name, {
-      ...announced,
-      remaining: isSameWindow
-        ? Math.min(announced.remaining, known.remaining)
-        : announced.remaining,
-      endsMs: isSameWindow ? Math.min(endsMs, known.endsMs) : endsMs,
-    });
+  #combine(): void {
+    const combined = new Map<string, OpenWindow>();
+    for (const { windows, arrivedMs } of this.#heard) {
+      for (const window of windows) {
+        const known = combined.get(window.name);
+        combined.set(window.name, known ? moreCautious(known, window, arrivedMs) : window);
+      }
+    }
+    this.#windows = combined;
+    this.#heldUntilMs = Math.max(...this.#heard.map(({ heldUntilMs }) => heldUntilMs));
   }
+}
+
+/** Combines two descriptions of one limit, of which nobody knows which is newer. */
+function moreCautious(known: OpenWindow, arrived: OpenWindow, arrivedMs: number): OpenWindow {
+  const differenceMs = arrived.endsMs - known.endsMs;
+  const halfLengthMs = arrived.lengthSeconds * 500;
+  // Ignores a response about an earlier window, because responses can arrive out of sequence.
+  if (differenceMs < -halfLengthMs) return known;
+  if (differenceMs > halfLengthMs || arrivedMs >= known.endsMs) return arrived;
+  return {
+    ...arrived,
+    remaining: Math.min(arrived.remaining, known.remaining),
+    endsMs: Math.min(arrived.endsMs, known.endsMs),
+  };
 }
 
 /** Delays the requests of paced calls (`pacing`, `cancelOrders`) until the limits admit them. */
@@ -114,30 +160,53 @@ export class Gate {
   #responses = 0;
   #wakers: (() => void)[] = [];
 
-  /** Counts a request as in flight. If `isPaced`, first waits until the limits admit it. */
-  async enter(isPaced: boolean, signal: AbortSignal | undefined): Promise<void> {
+  /**
+   * Counts a request as in flight, and returns its ticket for `leave`. If `isPaced`, first waits
+   * until the limits admit the request.
+   */
+  async enter(isPaced: boolean, signal: AbortSignal | undefined): Promise<number> {
     signal?.throwIfAborted();
     while (isPaced) {
       const waitMs = this.pacer.waitMs(performance.now());
       if (waitMs === 0) break;
-      if (waitMs < Infinity) await sleep(waitMs, signal);
-      else await orAbort(signal, () => new Promise<void>((wake) => this.#wakers.push(wake)));
+      await this.#waitForNews(waitMs, signal);
     }
-    this.pacer.begin();
+    return this.pacer.begin();
   }
 
-  /** Records that a request ended. Wakes waiting requests. `headers`: `null` without a response. */
-  leave(headers: Headers | null, elapsedMs: number): void {
-    const received = headers ?? new Headers();
-    const windows = readWindows(received);
-    const announcement = { windows, retryAfterSeconds: readRetryAfterSeconds(received) };
-    this.pacer.end(announcement, performance.now());
-    if (headers !== null) {
+  /** Waits until `Retry-After` no longer forbids requests, or until a newer response lifts it. */
+  async waitWhileHeld(signal: AbortSignal | undefined): Promise<void> {
+    const heldMs = (): number => this.pacer.heldMs(performance.now());
+    for (let ms = heldMs(); ms > 0; ms = heldMs()) await this.#waitForNews(ms, signal);
+  }
+
+  /** Records that a request ended, without a response if `undefined`. Wakes waiting requests. */
+  leave(ticket: number, response: Response | undefined, elapsedMs: number): void {
+    const headers = response?.headers ?? new Headers();
+    const windows = readWindows(headers);
+    const announcement = { windows, retryAfterSeconds: readRetryAfterSeconds(headers) };
+    // The service may send these before it knows the key: they describe the address instead.
+    const { status = 0 } = response ?? {};
+    const isOfKey = status !== 401 && status < 500;
+    this.pacer.end(
+      ticket,
+      isOfKey ? announcement : { ...announcement, windows: [] },
+      performance.now(),
+    );
+    if (response !== undefined) {
       this.#responses = Math.min(20, this.#responses + 1);
       this.responseMs += (elapsedMs - this.responseMs) / this.#responses;
     }
     // Keeps the earlier limits if a response, such as a proxy's, has no rate-limit headers.
     if (windows.length > 0) this.limits = { ...announcement, answeredAt: new Date() };
     for (const wake of this.#wakers.splice(0)) wake();
+  }
+
+  /** Waits `ms`, or until a request ends if that is earlier. If the signal aborts, throws. */
+  async #waitForNews(ms: number, signal: AbortSignal | undefined): Promise<void> {
+    const timer = new AbortController();
+    const waits = [new Promise<void>((wake) => this.#wakers.push(wake))];
+    if (ms < Infinity) waits.push(sleep(ms, timer.signal).catch(() => undefined));
+    await orAbort(signal, () => Promise.race(waits)).finally(() => timer.abort());
   }
 }

@@ -24,7 +24,10 @@ export async function withRetries<T>(call: Call, work: () => Promise<T>): Promis
       const delayMs = retryDelayMs(error.retryAfterSeconds, attempt);
       if (performance.now() - startMs + delayMs > maxElapsedMs) throw error;
       settings.onRetry({ error, attempt, delayMs });
-      await sleep(delayMs, signal);
+      const heldMs = isPaced ? (error.retryAfterSeconds ?? 0) * 1_000 : 0;
+      // A newer response may end a long wait early, such as after the operator lifted a ban.
+      if (heldMs > 0) await call.gate.waitWhileHeld(signal);
+      await sleep(delayMs - heldMs, signal);
     }
   }
 }

@@ -110,7 +110,7 @@ export async function send(
   expectedStatus: number,
 ): Promise<Answer> {
   const { settings, gate, headers: sentHeaders } = call;
-  await gate.enter(call.isPaced, call.signal);
+  const ticket = await gate.enter(call.isPaced, call.signal);
   const deadline = new Deadline(call.signal, settings.timeoutMs);
   const { signal } = deadline;
   const url = `${settings.baseUrl}/v1/store/orders${path}`;
@@ -124,7 +124,7 @@ export async function send(
     deadline.abort();
     throw error;
   } finally {
-    gate.leave(response?.headers ?? null, performance.now() - startMs);
+    gate.leave(ticket, response, performance.now() - startMs);
   }
   try {
     const { status, headers } = response;

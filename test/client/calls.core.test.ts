@@ -70,6 +70,7 @@ describe("cancelOrder", () => {
     [404, "not_found"],
     [405, "method_not_allowed"],
     [409, "order_already_shipped"],
+    [412, "precondition_failed"],
   ])("throws an error with the code of a %i %s, and does not retry", async (status, code) => {
     const service = new ScriptedService(failed(status, code));
     await expect(clientOf(service).cancelOrder(1n)).rejects.toMatchObject({
@@ -156,6 +157,27 @@ describe("a retry", () => {
     const service = new ScriptedService(failed(503, "service_unavailable", headers), list("[]"));
     await settled(clientOf(service).listOrders().all());
     expect(service.gapsMs).toEqual([gapMs]);
+  });
+
+  test.each<[text: string, seconds: number | null]>([
+    ["1.5", null],
+    ["-1", null],
+    ["+5", null],
+    ["120.5", null],
+    ["5, 10", null],
+    ["2027-01-15", null],
+    ["Fri, 15 Jan 2027 08:01:00 GMT", 60],
+    ["Friday, 15-Jan-27 08:01:00 GMT", 60],
+    ["Fri Jan 15 08:01:00 2027", 60],
+    ["Sunday, 06-Nov-94 08:49:37 GMT", 0],
+    ["60", 60],
+  ])("takes from Retry-After %j %s seconds", async (text, seconds) => {
+    vi.setSystemTime(Date.parse("2027-01-15T08:00:00Z"));
+    const service = new ScriptedService(
+      failed(503, "service_unavailable", { "Retry-After": text }),
+    );
+    const refusal = clientOf(service, { retries: 0 }).cancelOrder(1n);
+    await expect(refusal).rejects.toMatchObject({ retryAfterSeconds: seconds });
   });
 
   test("backs off with full jitter: from zero to a limit that doubles", async () => {
@@ -338,6 +360,8 @@ describe.each(CALLS)("%s", (operation) => {
 
   test.each([
     [{ timeoutMs: 0 }, "timeoutMs"],
+    [{ timeout: 5 }, "timeout: unknown option"],
+    [{ requestId: 5 }, "requestId"],
     [{ retries: -1 }, "retries"],
     [{ requestId: "" }, "requestId"],
     [{ requestId: "a b" }, "requestId"],
@@ -349,7 +373,7 @@ describe.each(CALLS)("%s", (operation) => {
     [{ signal: AbortSignal.abort(new Error("enough")) }, "enough"],
   ])("refuses %o before any request", async (options, name) => {
     const service = new ScriptedService(answer);
-    const outcome = await call(operation, service, options);
+    const outcome = await call(operation, service, options as CallOptions);
     expect(outcome).toMatchObject({ reason: { message: expect.stringContaining(name) } });
     expect(service.requests).toHaveLength(0);
   });
@@ -440,8 +464,11 @@ test.each([
   [{ retries: -1 }, "retries"],
   [{ retries: 1.5 }, "retries"],
   [{ maxElapsedMs: NaN }, "maxElapsedMs"],
+  [{ pacing: "yes" }, "pacing"],
+  [{ retry: 3 }, "retry: unknown option"],
+  [{ onRetry: 1 }, "onRetry"],
 ])("wrong options %o are refused without naming the key", (options, name) => {
-  const create = () => createClient({ ...OPTIONS, ...options });
+  const create = () => createClient({ ...OPTIONS, ...(options as object) });
   expect(create).toThrow(name);
   expect(create).not.toThrow(/secret/);
 });

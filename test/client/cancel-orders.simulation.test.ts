@@ -134,6 +134,28 @@ test("a batch waits and is not banned while another client uses the same key", a
   expect(service.counts.banned).toBe(0);
 });
 
+test.each(["rate_limit_exceeded", "api_key_banned"])(
+  "a batch that waits for a day after %s goes on when a newer response shows room",
+  async (code) => {
+    const policy = '"minute";q=60;w=60, "day";q=1000;w=86400';
+    const full = { "RateLimit-Policy": policy, RateLimit: '"minute";r=59;t=60, "day";r=0;t=86400' };
+    const room = {
+      "RateLimit-Policy": policy,
+      RateLimit: '"minute";r=59;t=60, "day";r=999;t=86400',
+    };
+    const service = new ScriptedService(
+      failed(429, code, { ...full, "Retry-After": "86400" }),
+      () => Response.json([], { headers: room }),
+      () => new Response(null, { status: 204, headers: room }),
+    );
+    const client = clientOf(service);
+    const batch = client.cancelOrders(ids(3));
+    setTimeout(() => void client.listOrders().all(), 5_000);
+    expect(await settled(batch)).toMatchObject({ value: { length: 3 } });
+    expect(service.requests[2]!.atMs - service.requests[0]!.atMs).toBeLessThan(6_000);
+  },
+);
+
 test("cancels each id once and returns the outcomes in the order of the ids", async () => {
   const service = new ScriptedService(({ url }) => {
     if (url.endsWith("/2")) return failed(404, "order_not_found")();

@@ -155,6 +155,7 @@ test("an unchanged list is an error, so that it is not mistaken for an empty lis
   await expect(orders.all()).rejects.toMatchObject(notModified);
   expect(await loop(orders)).toMatchObject({ error: notModified });
   expect(service.requests).toHaveLength(2);
+  expect(orders.etag).toBe(TAG);
 });
 
 test.each(["", "b635bf2f", '"b635', '"a", "b"', '"a"\n', "*"])(

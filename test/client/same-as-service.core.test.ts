@@ -1,5 +1,6 @@
 import { expect, expectTypeOf, test } from "vitest";
 import type { ApiErrorCode } from "../../src/client/errors.ts";
+import type { CallOptions } from "../../src/client/options.ts";
 import { isOrder, type Order, toOrderId } from "../../src/client/order.ts";
 import { INT64_MAX, INT64_MIN, parseInt64 } from "../../src/rules/int64.ts";
 import { type OrderRecord, orderSchema } from "../../src/rules/order.ts";
@@ -32,6 +33,13 @@ test("the client accepts exactly the ids that the service accepts", () => {
   };
   expect(texts.map(clientReads)).toEqual(texts.map(parseInt64));
 });
+
+test("an id with leading zeros is told what is wrong with it", () => {
+  expect(() => toOrderId("007")).toThrow("without leading zeros");
+});
+
+// An option may be `undefined`, so that callers compile with `exactOptionalPropertyTypes`.
+expectTypeOf<Required<CallOptions>["signal"]>().toEqualTypeOf<AbortSignal | undefined>();
 
 // The client declares its own types, because it must not import the service's libraries.
 // `npm run typecheck` fails if the types of client and service differ.
