@@ -5,6 +5,7 @@ export const ERROR_STATUS = {
   not_found: 404,
   method_not_allowed: 405,
   order_already_shipped: 409,
+  precondition_failed: 412,
   rate_limit_exceeded: 429,
   api_key_banned: 429,
   internal_error: 500,
