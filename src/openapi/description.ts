@@ -1,5 +1,5 @@
 import { parseConfig } from "../rules/config.ts";
-import { EXACT_READERS, ROUNDING_WARNING } from "./exact-integers.ts";
+import { EXACT_READERS, JQ_WARNING, ROUNDING_WARNING } from "./exact-integers.ts";
 import { type Limits, PLAN_LIMITS } from "../rules/limits/plans.ts";
 
 const { bans } = parseConfig({});
@@ -11,7 +11,11 @@ export const description = `List the orders of a store, and cancel those that ha
 
 Identifiers and quantities are int64, digit for digit, as JSON numbers.
 
-**${ROUNDING_WARNING}** These lines keep every digit:
+**${ROUNDING_WARNING}**
+
+${JQ_WARNING}
+
+These lines keep every digit:
 
 ${EXACT_READERS.map(readerSection).join("\n\n")}
 
@@ -32,6 +36,7 @@ waits, or backs off exponentially, is never banned.
 ## Versions and deprecation
 
 The version is in the address: \`/v1\`. Nothing in it is removed, renamed or given another meaning.
+Fields, headers and error codes may be added to it: a client ignores those that it does not know.
 Filtering and pagination of the list come with v2, at an address of its own; \`/v1\` stays as it is.
 Before \`/v1\` ends, each of its answers announces the end. \`Deprecation\` (RFC 9745) is the time from which it is
 deprecated; \`Sunset\` (RFC 8594) is the time from which it may stop answering.`;

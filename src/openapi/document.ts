@@ -43,9 +43,9 @@ export function openApiDocument(origin = "", contact?: Contact): string {
         "X-Request-Id": {
           name: "X-Request-Id",
           in: "header",
-          description: "Your own id for the request. The response repeats it.",
+          description:
+            "Your own id for the request, such as `nightly-export-17`. The response repeats it.",
           schema: { type: "string", maxLength: 255, pattern: "^[\\w=-]+$" },
-          example: "nightly-export-17",
         },
       },
       headers: componentHeaders,

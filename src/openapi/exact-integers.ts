@@ -2,6 +2,10 @@
 export const ROUNDING_WARNING =
   "`JSON.parse` rounds integers above 2^53, without an error. The ids `9007199254740993` and `9007199254740992` become one number, so cancelling one order can cancel the other.";
 
+/** A warning about `jq`, in Markdown. */
+export const JQ_WARNING =
+  "`jq` 1.6, which Debian 12 has, rounds integers above 2^53 too: `curl … | jq … | xargs …` would cancel another order than the one in the list. Use `jq` 1.7 or newer, and do not calculate with ids.";
+
 /**
  * Code in several languages that parses the response body `text` into `orders` without rounding
  * integers. `note` is Markdown. The tests run the code in JavaScript, TypeScript and Python.

@@ -88,7 +88,7 @@ const someResponses = {
   "Cache-Control": {
     description:
       "Only your own cache may keep the list. Send `If-None-Match` before you use it again.",
-    schema: { type: "string", const: "private, no-cache" },
+    schema: { type: "string", enum: ["private, no-cache"] },
     example: "private, no-cache",
   },
   "WWW-Authenticate": {

@@ -24,8 +24,10 @@ export const paths = {
           description:
             "The `ETag` of the list you have, or `*`. The response is 304 if the list is unchanged.",
           schema: { type: "string" },
-          example: '"b635bf2fd4266e169c4c0e2344af96d9"',
         },
+        ifMatch(
+          "The `ETag` of the list you expect, or `*`. The response is 412 if the list has another one.",
+        ),
       ],
       responses: {
         "200": {
@@ -45,6 +47,7 @@ export const paths = {
         ...responseRefs(
           "Unauthorized",
           "MethodNotAllowed",
+          "PreconditionFailed",
           "TooManyRequests",
           "InternalError",
           "Unavailable",
@@ -71,12 +74,23 @@ export const paths = {
       summary: "Cancel an order",
       description:
         "Cancels an order that has not shipped, in one atomic step. Of any number of simultaneous requests for the same order, exactly one receives 204. A cancelled order is removed from the list, and cancelling it again receives 404.",
+      parameters: [
+        ifMatch("An order has no tag: only `*` is true. Any other value is answered 412."),
+        {
+          name: "If-None-Match",
+          in: "header",
+          description:
+            "`*` is false while the order exists: the response is 412, and the order is not cancelled.",
+          schema: { type: "string" },
+        },
+      ],
       responses: {
         "204": { description: "The order is cancelled.", headers: headerRefs() },
         ...responseRefs(
           "Unauthorized",
           "NotFound",
           "Conflict",
+          "PreconditionFailed",
           "TooManyRequests",
           "InternalError",
           "Unavailable",
@@ -86,3 +100,7 @@ export const paths = {
     },
   },
 };
+
+function ifMatch(description: string) {
+  return { name: "If-Match", in: "header", description, schema: { type: "string" } };
+}

@@ -25,18 +25,26 @@ export const ERROR_ANSWERS = {
     messages: {
       order_not_found: "No order has the id 42. It may have been cancelled before.",
       not_found:
-        'There is nothing at "/v1/store/orders/42/". Orders are at /v1/store/orders, and the reference is at /.',
+        "There is nothing at this path. Orders are at /v1/store/orders, and the reference is at /.",
     },
   },
   MethodNotAllowed: {
     description: "The path does not have this method.",
     headers: ["Allow"],
-    messages: { method_not_allowed: "POST is not possible here. Use GET or HEAD." },
+    messages: { method_not_allowed: "This method is not possible here. Use GET or HEAD." },
   },
   Conflict: {
     description: "The order has shipped; it is unchanged.",
     messages: {
       order_already_shipped: "Order 1004 has already shipped, so it can no longer be cancelled.",
+    },
+  },
+  PreconditionFailed: {
+    description:
+      "`If-Match` or `If-None-Match` is false (RFC 9110, section 13). The request was not performed, and nothing was changed.",
+    messages: {
+      precondition_failed:
+        "The condition in If-Match or If-None-Match is false, so nothing was changed. List the orders, then repeat the request with the current ETag or without the condition.",
     },
   },
   TooManyRequests: {
@@ -82,7 +90,7 @@ export function componentResponses(): Record<string, unknown> {
 
 /** Returns the 405 response of an order's path, where `Allow` names `DELETE` instead of `GET`. */
 export function orderMethodNotAllowed(): unknown {
-  const messages = { method_not_allowed: "GET is not possible here. Use DELETE." };
+  const messages = { method_not_allowed: "This method is not possible here. Use DELETE." };
   const response = errorResponse({ ...ERROR_ANSWERS.MethodNotAllowed, messages });
   const Allow = { ...componentHeaders["Allow"], example: "DELETE" };
   return { ...response, headers: { ...response.headers, Allow } };
@@ -92,7 +100,10 @@ function errorResponse(answer: ErrorAnswer) {
   const { description, headers = [], messages } = answer;
   const { codes, status } = codesOf(answer);
   const narrowed = {
-    properties: { code: { enum: codes }, status: { const: status } },
+    properties: {
+      code: { type: "string", enum: codes },
+      status: { type: "integer", enum: [status] },
+    },
     required: ["code", "status"],
   };
   const examples = codes.map((code) => [

@@ -36,10 +36,13 @@ export function componentSchemas(): Record<string, JsonSchema> {
     unrepresentable: "any", // The `meta` of bigints and transforms names their JSON type.
   });
   const components = Object.fromEntries(
-    Object.entries(schemas).map(([name, { $schema: _schema, $id: _id, ...schema }]) => [
-      name,
-      schema,
-    ]),
+    // Allows further fields, because fields may be added to responses within a version.
+    Object.entries(schemas).map(
+      ([name, { $schema: _schema, $id: _id, additionalProperties: _closed, ...schema }]) => [
+        name,
+        schema,
+      ],
+    ),
   );
   // zod cannot represent exact bounds above 2^53.
   const bounds = { minimum: INT64_MIN, maximum: INT64_MAX };
@@ -47,10 +50,11 @@ export function componentSchemas(): Record<string, JsonSchema> {
     ...components,
     Int64: { ...components["Int64"], ...bounds },
     OrderId: {
-      type: ["integer", "string"],
-      format: "int64",
-      pattern: CANONICAL_DECIMAL.source,
-      ...bounds,
+      // Swagger UI cannot send a parameter whose `type` is an array.
+      anyOf: [
+        { type: "integer", format: "int64", ...bounds },
+        { type: "string", pattern: CANONICAL_DECIMAL.source },
+      ],
       description:
         "An int64 in plain decimal, as an integer or as text. Use text or a big integer in a language whose numbers are doubles.",
     },

@@ -20,12 +20,64 @@ describe("the document", () => {
   });
 });
 
+/** Lists every schema of the document, wherever it is. */
+function schemasIn(part: any): any[] {
+  if (typeof part !== "object" || part === null) return [];
+  const own = "type" in part || "enum" in part || "const" in part || "properties" in part;
+  return [...(own ? [part] : []), ...Object.values(part).flatMap(schemasIn)];
+}
+
+describe("the tools that people bring", () => {
+  test("find one type beside each enum, no list of types and no const", () => {
+    for (const schema of schemasIn(document.components).concat(schemasIn(document.paths))) {
+      if ("enum" in schema) expect(schema.type).toMatch(/^(?:string|integer)$/);
+      expect(Array.isArray(schema.type) || "const" in schema).toBe(false);
+    }
+  });
+
+  test("accept responses with fields that are added later", () => {
+    expect(text).not.toContain("additionalProperties");
+    expect(document.info.description).toContain("Fields, headers and error codes may be added");
+  });
+
+  test("prefill no optional parameter", () => {
+    const { parameters } = document.components;
+    const all = Object.values<any>(document.paths).flatMap(({ parameters: own, ...methods }) => [
+      ...own,
+      ...Object.values<any>(methods).flatMap((method) => method.parameters),
+    ]);
+    for (const { required, example, schema } of [...all, ...Object.values<any>(parameters)]) {
+      if (!required) expect([example, schema?.example, schema?.default]).toEqual(Array(3));
+    }
+  });
+
+  test("know where the document was served, if the build was told", () => {
+    const { servers } = JSON.parse(openApiDocument("http://localhost:9000"));
+    expect(servers[0].url).toBe("http://localhost:9000/v1");
+  });
+
+  test("know 412 for both operations", () => {
+    for (const [path, method] of [
+      ["/store/orders", "get"],
+      ["/store/orders/{orderId}", "delete"],
+    ] as const) {
+      const { responses, parameters } = document.paths[path][method];
+      expect(responses).toHaveProperty("412");
+      expect(parameters.map(({ name }: any) => name)).toContain("If-Match");
+    }
+  });
+
+  test("are warned of jq 1.6 where integers are explained", () => {
+    expect(document.info.description).toContain("`jq` 1.6");
+  });
+});
+
 describe("int64", () => {
   test("has exact bounds", () => {
     const exact: any = parse(text, undefined, BigInt as never);
     const { Int64, OrderId } = exact.components.schemas;
     expect(Int64).toMatchObject({ type: "integer", format: "int64" });
-    for (const { minimum, maximum } of [Int64, OrderId]) {
+    for (const { minimum, maximum } of [Int64, OrderId.anyOf[0]]) {
       expect([minimum, maximum]).toStrictEqual([INT64_MIN, INT64_MAX]);
     }
   });
@@ -43,8 +95,9 @@ describe("int64", () => {
     const { OrderId } = document.components.schemas;
     const [parameter] = document.paths["/store/orders/{orderId}"].parameters;
     expect(parameter.schema.$ref).toBe("#/components/schemas/OrderId");
-    expect(OrderId).toMatchObject({ type: ["integer", "string"], format: "int64" });
-    const pattern = new RegExp(OrderId.pattern);
+    const [integer, string] = OrderId.anyOf;
+    expect(integer).toMatchObject({ type: "integer", format: "int64" });
+    const pattern = new RegExp(string.pattern);
     for (const id of ["0", "42", String(INT64_MIN), String(INT64_MAX)]) {
       expect(id).toMatch(pattern);
     }

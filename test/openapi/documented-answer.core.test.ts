@@ -22,6 +22,7 @@ const GOOD = {
   cancelled: answer("DELETE", "/v1/store/orders/1", 204, QUOTA),
   conflict: error("DELETE", "/v1/store/orders/1", 409, "order_already_shipped"),
   refused: error("GET", "/v1/store/orders", 429, "api_key_banned", { "Retry-After": "60" }),
+  precondition: error("DELETE", "/v1/store/orders/1", 412, "precondition_failed"),
   otherMethod: error("PUT", "/v1/store/orders", 405, "method_not_allowed", { Allow: "GET, HEAD" }),
   otherPath: error("GET", "/v1/pets", 404, "not_found"),
   preflight: answer("OPTIONS", "/v1/pets", 204, { "Access-Control-Allow-Methods": "GET" }),

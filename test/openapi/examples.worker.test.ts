@@ -77,9 +77,11 @@ async function provoke({ method, path, status, code, body }: Example): Promise<R
     case "order_not_found":
       return send(ofOrder());
     case "not_found":
-      return send({ path: found(/(?<=").*(?=")/) });
+      return send({ path: "/v1/store/orders/42/" });
     case "method_not_allowed":
-      return send({ method: found(/^\w+/) });
+      return send({ method: "PATCH" });
+    case "precondition_failed":
+      return send({ headers: { "If-Match": '"another"' } });
     case "order_already_shipped":
       await placeOrder(BigInt(found(/\d+/)), { status: "shipped" });
       return send(ofOrder());

@@ -91,9 +91,9 @@ export function Fields(props: { readonly prefix: string; readonly fields: readon
   );
 }
 
-function typeOf({ type, format }: Field["schema"]): string {
-  if (Array.isArray(type)) return `${type.join(" or ")} (${format})`;
-  return format ?? type ?? "";
+function typeOf({ type, format, anyOf }: Field["schema"]): string {
+  if (anyOf !== undefined) return anyOf.map(typeOf).join(" or ");
+  return format ?? String(type);
 }
 
 function ExampleValue({ value }: { readonly value: Field["example"] }) {
