@@ -20,21 +20,16 @@ export function hasSecretForm(text: string): boolean {
   return SECRET_FORMAT.test(text);
 }
 
-/** The prefix in hexadecimal, and in Base64 at each of the three offsets. */
-const ENCODED_PREFIXES = /736f7264|c29yZF|NvcmRf|zb3JkX/;
+/** The prefix in Base64, at each of the three offsets. */
+const ENCODED_PREFIXES = /c29yZF|NvcmRf|zb3JkX/;
 
 /**
  * Returns whether a secret could be in `text`: its prefix in any case, with other characters in
- * between or encoded, or as many characters of Base32 as a secret has.
+ * between, or encoded.
  */
 export function couldHoldSecret(text: string): boolean {
   const letters = text.toLowerCase().replace(/[^a-z0-9]/g, "");
-  return (
-    letters.includes("sord") ||
-    ENCODED_PREFIXES.test(text) ||
-    letters.includes("736f7264") ||
-    /[a-z2-7]{40}/.test(letters)
-  );
+  return letters.includes("sord") || ENCODED_PREFIXES.test(text) || letters.includes("736f7264");
 }
 
 /** Returns whether `text` has the form of a secret and a correct checksum. */

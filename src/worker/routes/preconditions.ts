@@ -5,11 +5,12 @@ type EntityTags = "*" | { readonly strong: readonly string[]; readonly weak: rea
 
 const ENTITY_TAG = /(?<weak>W\/)?"(?<opaque>[\x21\x23-\x7e\x80-\xff]*)"/g;
 
-/** Parses a header; `null` if it was not sent. Text that is no tag matches nothing. */
+/** Parses a header; `null` if it was not sent or is empty. Text that is no tag matches nothing. */
 function entityTags(header: string | undefined): EntityTags | null {
-  if (header === undefined) return null;
-  if (header.trim() === "*") return "*";
-  const tags = [...header.matchAll(ENTITY_TAG)].map(({ groups }) => ({
+  const value = header?.trim() ?? "";
+  if (value === "") return null;
+  if (value === "*") return "*";
+  const tags = [...value.matchAll(ENTITY_TAG)].map(({ groups }) => ({
     isWeak: groups?.["weak"] !== undefined,
     opaque: groups?.["opaque"] ?? "",
   }));
@@ -51,6 +52,6 @@ export class Preconditions {
 export function preconditionFailed(): ApiError {
   return new ApiError(
     "precondition_failed",
-    "If-Match or If-None-Match is false, so nothing was done. Send the request without it, or with the current ETag of the list.",
+    "The condition in If-Match or If-None-Match is false, so nothing was changed. List the orders, then repeat the request with the current ETag or without the condition.",
   );
 }

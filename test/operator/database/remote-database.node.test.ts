@@ -61,6 +61,7 @@ describe("the remote database", () => {
   const key = {
     id: "key_a",
     hash: "0a",
+    lastFour: "abcd",
     plan: "free",
     name,
     createdAt: new Date(1_795_000_000_123),
@@ -70,7 +71,7 @@ describe("the remote database", () => {
     await keyDatabase.all(insertInto("api_keys", key));
     const limits = { perMinute: null, perDay: null };
     const times = { expiresAt: null, revokedAt: null, formerKeyEnds: [], bannedUntil: null };
-    const unset = { ...limits, ...times, lastFour: null, locationHint: null };
+    const unset = { ...limits, ...times, locationHint: null };
     const record = { ...key, ...unset, revision: 0, resets: 0 };
     expect(await findApiKey(keyDatabase.orm, "key_a")).toEqual(record);
 

@@ -440,7 +440,10 @@ const REFUSALS: readonly (readonly [string | RegExp, readonly string[], () => un
     `no Worker ${WORKER}, but the database ${KEYS} holds data`,
     CREATE,
     () =>
-      createWith(KEYS, "api_keys (id, hash, name, plan, created_at) VALUES (1, 2, 3, 'pro', 4)"),
+      createWith(
+        KEYS,
+        "api_keys (id, hash, last_four, name, plan, created_at) VALUES (1, 2, 'abcd', 3, 'pro', 4)",
+      ),
   ],
   [
     `the database ${KEYS} exists already, outside the jurisdiction eu. No database can move. It is empty: npx wrangler d1 delete ${KEYS}`,

@@ -199,7 +199,7 @@ const CASES: Readonly<
   "Restoring keys": async (followCase) => {
     const TIME = keys().timeOf(keys().bookmark());
     keys().sqlite.exec(`
-      INSERT INTO api_keys (id, hash, name, plan, created_at) VALUES ('${NEW}', 'n', 'New', 'free', 1);
+      INSERT INTO api_keys (id, hash, last_four, name, plan, created_at) VALUES ('${NEW}', 'n', 'abcd', 'New', 'free', 1);
       UPDATE api_keys SET revoked_at = 1 WHERE id = '${ZOO}'`);
     const said = await followCase({ TIME, BOOKMARK: keys().bookmark() });
     expect(said).toContain(`Keys made since, which are gone: ${NEW}.`);

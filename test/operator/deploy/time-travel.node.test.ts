@@ -31,7 +31,7 @@ function timeTravel(...args: string[]): Promise<Outcome> {
 function addKey(id: string, { revision = 0, resets = 0 } = {}): void {
   database()
     .sqlite.prepare(
-      "INSERT INTO api_keys (id, hash, name, plan, created_at, revision, resets) VALUES (?, ?, 'A', 'pro', 0, ?, ?)",
+      "INSERT INTO api_keys (id, hash, last_four, name, plan, created_at, revision, resets) VALUES (?, ?, 'abcd', 'A', 'pro', 0, ?, ?)",
     )
     .run(id, `hash of ${id}`, revision, resets);
 }

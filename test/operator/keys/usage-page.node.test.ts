@@ -25,7 +25,15 @@ async function addKey(
 ): Promise<void> {
   const database = await store.database("keys");
   const own = plan === "enterprise" ? { perMinute: 5_000, perDay: 500_000 } : null;
-  const key = insertInto("api_keys", { id, name, plan, ...own, hash: id, createdAt: NOW });
+  const key = insertInto("api_keys", {
+    id,
+    name,
+    plan,
+    ...own,
+    hash: id,
+    lastFour: "abcd",
+    createdAt: NOW,
+  });
   const limits = own ?? PLAN_LIMITS[plan as "free"];
   const peaks = { peakMinute: limits.perMinute / 2, peakDay: limits.perDay / 4 };
   const counts = { refused: 0, strikes: 0, bans: 0, ...peaks, ...limits, reportedAt: NOW };

@@ -25,7 +25,14 @@ function row(keyId: string, days: number, admitted: number, figures = {}) {
 }
 
 const key = (id: string, name: string, plan: Plan) => {
-  return insertInto("api_keys", { id, name, plan, hash: id, createdAt: daysAgo(40) });
+  return insertInto("api_keys", {
+    id,
+    name,
+    plan,
+    hash: id,
+    lastFour: "abcd",
+    createdAt: daysAgo(40),
+  });
 };
 
 beforeAll(async () => {

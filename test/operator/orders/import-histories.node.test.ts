@@ -270,10 +270,7 @@ function cancel(model: Model, position: number): void {
   const order = ascending(model)[position];
   if (order?.status !== "pending") return;
   const { version } = state();
-  store.sqlite.exec(
-    `UPDATE orders SET status = 'cancelled', cancelled_at = 1 WHERE id = ${order.id};
-     DELETE FROM cancelled_orders`,
-  );
+  store.sqlite.exec(`DELETE FROM orders WHERE id = ${order.id}`);
   model.delete(order.id);
   expect(state().version).not.toBe(version);
 }

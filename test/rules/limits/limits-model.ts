@@ -70,7 +70,7 @@ export class LimitsModel extends WindowsModel {
   strikes = 0;
   bans = 0;
   #wait: { beganMs: number; strikesMs: number[] } | null = null;
-  #ban: { endMs: number; number: number; mode: string } | null = null;
+  #ban: { endMs: number; lengthMs: number; number: number; mode: string } | null = null;
 
   constructor(numbers: BanPolicy) {
     super();
@@ -83,10 +83,10 @@ export class LimitsModel extends WindowsModel {
   }
 
   request(policy: QuotaPolicy, nowMs: number, report: WaitReport | null = null): Decision {
-    const { graceMs, longestBanMs } = this.numbers;
+    const { graceMs } = this.numbers;
     const { limits: limitsBefore } = this.policy ?? policy;
     const hasRoom = this.hasRoom(policy, nowMs);
-    if (this.#ban !== null) this.#ban.endMs = Math.min(this.#ban.endMs, nowMs + longestBanMs);
+    if (this.#ban !== null) this.#ban.endMs = Math.min(this.#ban.endMs, nowMs + this.#ban.lengthMs);
     if (this.#wait !== null) {
       this.#wait.beganMs = Math.min(this.#wait.beganMs, nowMs);
       this.#wait.strikesMs = this.#wait.strikesMs.map((ms) => Math.min(ms, nowMs));
@@ -145,7 +145,8 @@ export class LimitsModel extends WindowsModel {
     let lengthMs = firstBanMs;
     for (let n = 1; n < number; n++) lengthMs *= 2;
     this.bans += 1;
-    this.#ban = { endMs: nowMs + Math.min(lengthMs, longestBanMs), number, mode };
+    const ownMs = Math.min(lengthMs, longestBanMs);
+    this.#ban = { endMs: nowMs + ownMs, lengthMs: ownMs, number, mode };
     wait.strikesMs = [];
   }
 

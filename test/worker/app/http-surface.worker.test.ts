@@ -103,7 +103,7 @@ function isUnderV1(path: string): boolean {
   return /^\/v1(?:\/|$)/.test(new URL(`https://store.example${path}`).pathname);
 }
 
-const DOCUMENTED = [200, 204, 304, 401, 404, 405, 409, 429];
+const DOCUMENTED = [200, 204, 304, 401, 404, 405, 409, 412, 429];
 
 // `startService` compares every response with the OpenAPI document.
 test("any request receives a documented response with the right body and headers for its status, and never 500", async () => {

@@ -8,7 +8,7 @@ const stored = {
   resets: 0,
   minute: { openedMs: 1, count: 60 },
   day: { openedMs: 1, count: 60 },
-  ban: { untilMs: 60_000, number: 1 },
+  ban: { untilMs: 60_000, lengthMs: 60_000, number: 1 },
 };
 
 beforeEach(() => {

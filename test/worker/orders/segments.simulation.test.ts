@@ -69,12 +69,9 @@ const place = (n: bigint) =>
 const STATEMENTS: ((all: readonly bigint[], q: string) => string)[] = [
   (all, q) => `INSERT INTO orders (id, quantity) VALUES ${values(all, q)} ON CONFLICT DO NOTHING`,
   (all, q) => `INSERT OR REPLACE INTO orders (id, quantity) VALUES ${values(all, q)}`,
-  ([n = 1n]) =>
-    `INSERT OR REPLACE INTO orders (id, status, cancelled_at) VALUES (${LITERAL(n)}, 'cancelled', 5)`,
   (all, q) => `UPDATE orders SET quantity = ${q} WHERE id IN (${list(all)})`,
   ([n = 1n]) => `UPDATE orders SET status = 'shipped' WHERE id = ${LITERAL(n)}`,
-  (all) =>
-    `UPDATE orders SET status = 'cancelled', cancelled_at = 1 WHERE id IN (${list(all)}) AND status = 'pending'`,
+  (all) => `DELETE FROM orders WHERE id IN (${list(all)}) AND status = 'pending'`,
   (all) => `DELETE FROM orders WHERE id IN (${list(all)})`,
 ];
 
