@@ -53,7 +53,9 @@ export async function openRemoteDatabase(target: RemoteTarget): Promise<StoreDat
     runIdempotent: async <Row>(query: SQLWrapper) => {
       const { sql, params: values } = toStatement(query);
       // The API accepts parameters only as texts. SQLite converts the texts for numeric columns.
-      const params = values.map((value) => (value === null ? null : String(value)));
+      const params = values.map((value) =>
+        value === null ? null : String(value as string | number),
+      );
       return (await send({ sql, params }, "stores once")) as Row[];
     },
     close: async () => {},

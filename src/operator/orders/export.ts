@@ -5,7 +5,7 @@ import { join } from "node:path";
 import type { Writable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import pRetry from "p-retry";
-import { count, gte, sql } from "drizzle-orm";
+import { count as countRows, gte, sql } from "drizzle-orm";
 import { orderList, orders } from "../../schema/orders.ts";
 import { INT64_MAX, INT64_MIN } from "../../rules/int64.ts";
 import { JSON_MEMBERS } from "../../worker/orders/order-json.ts";
@@ -143,7 +143,7 @@ export async function* exportPages(database: StoreDatabase): AsyncGenerator<Page
     const listVersion = database.orm.select({ version: orderList.version }).from(orderList);
     const [row] = await database.orm
       .select({
-        count: count(),
+        count: countRows(),
         last: sql<string | null>`max(${page.id}) || ''`.as("last"),
         lines: sql<string>`ifnull(group_concat(${page.json}, char(10)) || char(10), '')`.as(
           "lines",

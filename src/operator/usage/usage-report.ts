@@ -1,4 +1,4 @@
-import { and, count, eq, gte, inArray, sql } from "drizzle-orm";
+import { and, count as countRows, eq, gte, inArray, sql } from "drizzle-orm";
 import { keyBans, keyUsage } from "../../schema/keys.ts";
 import { limitsOf } from "../../rules/keys/api-key.ts";
 import type { Limits } from "../../rules/limits/plans.ts";
@@ -124,7 +124,7 @@ function readBanDays(database: Orm, id: string | undefined, firstDay: string) {
   const { keyId, beganAt } = keyBans;
   const day = sql<string>`date(${beganAt} / 1000, 'unixepoch')`.as("day");
   return database
-    .select({ keyId, day, bans: count() })
+    .select({ keyId, day, bans: countRows() })
     .from(keyBans)
     .where(and(gte(beganAt, new Date(firstDay)), id === undefined ? undefined : eq(keyId, id)))
     .groupBy(keyId, sql`day`);

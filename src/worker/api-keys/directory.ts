@@ -73,7 +73,9 @@ export class ApiKeyDirectory {
     this.#lookUps = new BatchedQuery({ concurrency: CONCURRENCY, timeoutMs, ...shared });
     const suspectTimeoutMs = SUSPECTS_PAUSE_MS + timeoutMs;
     this.#suspectLookUps = new BatchedQuery({
-      ...{ concurrency: 1, timeoutMs: suspectTimeoutMs, ...shared },
+      concurrency: 1,
+      timeoutMs: suspectTimeoutMs,
+      ...shared,
     });
   }
 

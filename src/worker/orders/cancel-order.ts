@@ -22,7 +22,11 @@ const KEEP = Statement.of(() =>
       db
         .select({
           cancelledAt: sql<Date>`${sql.placeholder("nowMs")}`.as("cancelled_at"),
-          ...{ id, petId, quantity, shipDate, complete },
+          id,
+          petId,
+          quantity,
+          shipDate,
+          complete,
         })
         .from(orders)
         .where(isPending),

@@ -1,4 +1,4 @@
-import { type Context, Hono } from "hono";
+import { Hono } from "hono";
 import type { AppEnv } from "../app-env.ts";
 import type { DatabaseQueries } from "../db/availability.ts";
 import { ApiError } from "../errors.ts";
@@ -59,7 +59,7 @@ export function orderRoutes(queries: DatabaseQueries, lists: OrderLists, limiter
 
 /** Returns a handler that responds with 405 and the header `Allow` (RFC 9110, section 15.5.6). */
 function methodNotAllowed(allow: string) {
-  return function methodNotAllowedHandler(c: Context): never {
+  return function methodNotAllowedHandler(): never {
     throw new ApiError(
       "method_not_allowed",
       `This method is not possible here. Use ${allow.replace(", ", " or ")}.`,

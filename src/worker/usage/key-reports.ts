@@ -167,9 +167,13 @@ export class KeyReports {
     const keyId = this.#keyId;
     const statements = [
       ...bans.map((ban) => INSERT_BAN.bind(database, { keyId, ...ban })),
-      ...usage.map(({ day, limits, isReported: _, ...totals }) =>
+      ...usage.map((counted) =>
         REPORT_USAGE.bind(database, {
-          ...{ keyId, day: dayText(day), reportedMs: nowMs, ...limits, ...totals },
+          ...counted,
+          ...counted.limits,
+          keyId,
+          day: dayText(counted.day),
+          reportedMs: nowMs,
         }),
       ),
     ];

@@ -1,15 +1,13 @@
-import { existsSync, globSync, mkdirSync, readdirSync } from "node:fs";
+import { existsSync, globSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { sql } from "drizzle-orm";
 import { afterEach, describe, expect, test, vi } from "vitest";
-import { DATABASE_NAMES } from "../../../src/operator/database/database.ts";
 import { openLocalDatabase, openLocalStore } from "../../../src/operator/database/local.ts";
 import * as changes from "../../../src/operator/key-store/change-key.ts";
 import { prepareStore } from "../../../src/operator/start/sample-store.ts";
 import { PROGRAMS } from "../../../src/operator/programs.ts";
 import { PROJECT_ROOT } from "../../../src/operator/wrangler.ts";
-import { readMigrations } from "../../../src/operator/database/migrations.ts";
 import type { Outcome } from "../deploy/run-command.ts";
 import { runInProcess } from "../in-process.ts";
 import { StoreFolder } from "../store-folder.ts";
@@ -21,32 +19,14 @@ afterEach(() => {
   store = new StoreFolder();
 });
 
-/** The names of the files in which wrangler 4.155 keeps the databases. */
-const WRANGLER_FILES = {
-  DB: "e7352547963de7050bd7d94658afc4fe78b61811b7815da12d90be8e863abf4d",
-  orders: "8b597f72425999db712922162cee3af8be219fa654f951e5fd0326804a54642b",
-  keys: "8dcd3b3d8f49cd24dbefea1e5438ede8d7c385460dd5a525db0c9c9163177f04",
-};
-
-/** Creates one of the store's databases, as `wrangler d1 migrations apply` does. */
-function makeWithWrangler(name: keyof typeof WRANGLER_FILES, sql: string, migration: string): void {
-  const folder = join(store.path, "v3", "d1", "miniflare-D1DatabaseObject");
-  mkdirSync(folder, { recursive: true });
-  using sqlite = new DatabaseSync(join(folder, `${WRANGLER_FILES[name]}.sqlite`));
-  sqlite.exec(`CREATE TABLE d1_migrations(
-    id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE,
-    applied_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP NOT NULL);
-    INSERT INTO d1_migrations (name) VALUES ('${migration}');${sql}`);
-}
-
 /** Opens the only database file of the store, as another program would. */
 function databaseFile(): DatabaseSync {
   const [file = ""] = globSync(`${store.path}/v3/d1/*/*.sqlite`);
   return new DatabaseSync(file);
 }
 
-function valuesOf(sqlite: DatabaseSync, sql: string): unknown[] {
-  const rows = sqlite.prepare(sql).all();
+function valuesOf(sqlite: DatabaseSync, query: string): unknown[] {
+  const rows = sqlite.prepare(query).all();
   return rows.flatMap((row) => Object.values(row));
 }
 
