@@ -1,4 +1,5 @@
 import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { is } from "drizzle-orm";
 import { getTableConfig, SQLiteAsyncDialect, SQLiteTable } from "drizzle-orm/sqlite-core";
@@ -81,9 +82,9 @@ function byName(one: { name: unknown }, other: { name: unknown }): number {
 
 function migrate(name: DatabaseName): DatabaseSync {
   const sqlite = new DatabaseSync(":memory:");
-  const folder = new URL(`../../migrations/${name}/`, import.meta.url);
+  const folder = join(import.meta.dirname, "../../migrations", name);
   for (const file of readdirSync(folder).toSorted()) {
-    sqlite.exec(readFileSync(new URL(file, folder), "utf8"));
+    sqlite.exec(readFileSync(join(folder, file), "utf8"));
   }
   return sqlite;
 }
