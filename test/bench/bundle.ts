@@ -1,12 +1,9 @@
-import { execFile, spawnSync } from "node:child_process";
+import { execFile } from "node:child_process";
 import { globSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { promisify } from "node:util";
-import { PROJECT_ROOT, QUIET_WRANGLER, wranglerCommand } from "../../src/operator/wrangler.ts";
-
-/** The name of a Worker: the service, or a path in `test/bench` without the extension `.ts`. */
-export type Worker = "service" | `observed/${string}` | `peers/${string}`;
+import { QUIET_WRANGLER, wranglerCommand } from "../../src/operator/wrangler.ts";
 
 export interface Bundle {
   readonly script: string;
@@ -14,19 +11,26 @@ export interface Bundle {
   readonly compatibilityDate: string;
 }
 
-/** Bundles a Worker of the checkout `root` into `folder`, exactly as a deployment does. */
-export async function bundleWorker(worker: Worker, root: string, folder: string): Promise<Bundle> {
-  const isService = worker === "service";
-  const script = isService ? [] : [join("test/bench", `${worker}.ts`)];
-  const config = isService ? "wrangler.toml" : "test/bench/wrangler.toml";
-  const outdir = join(folder, worker);
-  const options = ["--dry-run", "--config", config, "--env=", "--outdir", outdir];
-  const { command, args } = wranglerCommand(["deploy", ...script, ...options]);
-  await runCommand(command, args, root);
+/**
+ * Bundles a Worker exactly as a deployment does.
+ *
+ * @param script the Worker's source; `null` for the service.
+ */
+export async function bundleWorker(
+  root: string,
+  script: string | null,
+  outdir: string,
+): Promise<Bundle> {
+  const options = ["--dry-run", "--env=", "--outdir", outdir];
+  const { command, args } = wranglerCommand([
+    ...["deploy", ...(script === null ? [] : [script])],
+    ...options,
+  ]);
+  await run(command, args, root);
   return {
-    script: join(outdir, `${isService ? "index" : basename(worker)}.js`),
+    script: join(outdir, script === null ? "index.js" : basename(script).replace(/ts$/, "js")),
     wasm: globSync(join(outdir, "*.wasm")),
-    compatibilityDate: await compatibilityDateIn(join(root, config)),
+    compatibilityDate: await compatibilityDateIn(join(root, "wrangler.toml")),
   };
 }
 
@@ -37,26 +41,8 @@ export async function compatibilityDateIn(config: string): Promise<string> {
   return date;
 }
 
-/** The earlier commit with which the benchmark compares the service. */
-export const BASELINE_COMMIT = "451a601";
-
-/** Checks out `BASELINE_COMMIT` as a git worktree at `root`, and installs its npm packages. */
-export async function checkOutBaseline(root: string): Promise<void> {
-  const worktree = ["worktree", "add", "--detach", root, BASELINE_COMMIT];
-  await runCommand("git", worktree, PROJECT_ROOT);
-  await runCommand("npm", ["ci", "--workspace", "src/client", "--include-workspace-root"], root);
-}
-
-export function removeBaseline(root: string): void {
-  spawnSync("git", ["worktree", "remove", "--force", root], { cwd: PROJECT_ROOT });
-}
-
-/** Runs a command. Throws an error with the command's stderr if its exit status is not 0. */
-export async function runCommand(
-  command: string,
-  args: readonly string[],
-  cwd: string,
-): Promise<void> {
+/** Runs a command and returns its stdout. Throws its stderr if its exit status is not 0. */
+export async function run(command: string, args: readonly string[], cwd: string): Promise<string> {
   const env = { ...process.env, ...QUIET_WRANGLER };
-  await promisify(execFile)(command, args, { cwd, env, maxBuffer: 2 ** 26 });
+  return (await promisify(execFile)(command, args, { cwd, env, maxBuffer: 2 ** 26 })).stdout;
 }

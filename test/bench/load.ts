@@ -1,11 +1,8 @@
-import type { IncomingHttpHeaders } from "node:http";
+import { once } from "node:events";
+import { connect, type Socket } from "node:net";
 import { setTimeout as wait } from "node:timers/promises";
 import { Pool, request } from "undici";
-import type { Operations } from "../worker/operations/operations.ts";
-import type { Server } from "./server.ts";
-
-export const CONNECTIONS = 32;
-const BAN_TIMEOUT_MS = 30_000;
+import type { Served } from "./checkout.ts";
 
 export interface Request {
   readonly url: string;
@@ -13,36 +10,27 @@ export interface Request {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-export function listRequest(
-  url: string,
-  key: string,
-  headers: Record<string, string> = {},
-): Request {
-  return { url: `${url}/v1/store/orders`, headers: { Authorization: `Bearer ${key}`, ...headers } };
+export function listRequest({ url }: { readonly url: string }, key: string): Request {
+  return { url: `${url}/v1/store/orders`, headers: { Authorization: `Bearer ${key}` } };
 }
 
-export interface Answer {
-  readonly status: number;
-  readonly headers: IncomingHttpHeaders;
-  readonly body: Buffer;
-}
-
-/** Sends a request on its own connection. Throws if the status is not `expectedStatus`. */
-export async function send(sent: Request, expectedStatus?: number): Promise<Answer> {
+/** Sends a request on its own connection. Returns the body; throws for another status. */
+export async function send(sent: Request, expectedStatus?: number): Promise<Buffer> {
   const { url, ...options } = sent;
-  const { statusCode, headers, body } = await request(url, { ...options, reset: true });
+  const { statusCode, body } = await request(url, { ...options, reset: true });
   const bytes = Buffer.from(await body.arrayBuffer());
   if (expectedStatus !== undefined && statusCode !== expectedStatus) {
     throw new Error(`${url}: ${statusCode} instead of ${expectedStatus}.`);
   }
-  return { status: statusCode, headers, body: bytes };
+  return bytes;
 }
 
-/** The times from the request to the first and last byte, and the server's processor time. */
+/** Times from the request to the first and the last byte, and the server's processor time. */
 export type ListTimes = Readonly<Record<"firstByteMs" | "totalMs" | "processorMs", number>>;
 
 /** Requests a list and returns its times. Throws for another status, or if the list is cut off. */
-export async function timeList(server: Server, { url, ...options }: Request): Promise<ListTimes> {
+export async function timeList(server: Served, key: string): Promise<ListTimes> {
+  const { url, ...options } = listRequest(server, key);
   const spentBefore = server.process.processorMs();
   const startMs = performance.now();
   const { statusCode, body } = await request(url, { ...options, reset: true });
@@ -57,24 +45,22 @@ export async function timeList(server: Server, { url, ...options }: Request): Pr
   return { firstByteMs, totalMs, processorMs: server.process.processorMs() - spentBefore };
 }
 
-/**
- * Sends the request `count` times over `connections` connections. Returns the requests per
- * second. Throws if a status is not `expectedStatus`.
- */
+/** Sends a request `count` times over `connections` connections. Returns the requests a second. */
 export async function requestRate(
-  sent: Request,
+  { url, ...options }: Request,
   count: number,
   connections: number,
   expectedStatus: number,
 ): Promise<number> {
-  const { url } = sent;
+  const { origin, pathname: path } = new URL(url);
   // Opens new connections for each load, because Workers close idle connections.
-  const pool = new Pool(new URL(url).origin, { connections });
+  const pool = new Pool(origin, { connections });
   let left = count;
   const sendUntilNoneIsLeft = async () => {
     while (left-- > 0) {
-      const status = await sendOne(pool, sent);
-      if (status !== expectedStatus) throw new Error(`${url}: ${status}, not ${expectedStatus}.`);
+      const { statusCode, body } = await pool.request({ path, method: "GET", ...options });
+      await body.arrayBuffer();
+      if (statusCode !== expectedStatus) throw new Error(`${url}: ${statusCode}.`);
     }
   };
   try {
@@ -86,50 +72,33 @@ export async function requestRate(
   }
 }
 
-export async function sendOne(pool: Pool, { url, ...options }: Request): Promise<number> {
-  const { pathname, search } = new URL(url);
-  const path = pathname + search;
-  const { statusCode, body } = await pool.request({ path, method: "GET", ...options });
-  await body.arrayBuffer();
-  return statusCode;
-}
-
-/**
- * Sends a request every `everyMs` milliseconds, even while others are in flight, until `isOver`
- * returns true. Then waits for all responses.
- *
- * @throws an Error if the status of a response is not in `expected`.
- */
+/** Sends a request every `everyMs` milliseconds, even while others are in flight. */
 export async function sendEvery(
   everyMs: number,
-  expected: readonly number[],
+  expectedStatus: number,
   requestAt: (index: number) => Request,
-  isOver: (index: number) => boolean,
+  isOver: () => boolean,
 ): Promise<void> {
   const startMs = performance.now();
-  const sent: Promise<Answer>[] = [];
-  for (let index = 0; !isOver(index); index += 1) {
+  const sent: Promise<unknown>[] = [];
+  for (let index = 0; !isOver(); index += 1) {
     const earlyMs = startMs + index * everyMs - performance.now();
     if (earlyMs > 0) await wait(earlyMs);
-    const answer = send(requestAt(index));
+    const answer = send(requestAt(index), expectedStatus);
     answer.catch(() => {});
     sent.push(answer);
   }
-  const others = (await Promise.all(sent)).filter(({ status }) => !expected.includes(status));
-  if (others.length > 0) throw new Error(`${others.length} answers had ${others[0]?.status}.`);
+  await Promise.all(sent);
 }
 
-export async function provokeBan(banned: Request): Promise<void> {
-  const deadline = Date.now() + BAN_TIMEOUT_MS;
-  while (Date.now() < deadline) {
-    if ((await send(banned)).body.includes("api_key_banned")) return;
-    await wait(10);
-  }
-  throw new Error("The key was not banned.");
-}
-
-/** Returns the operations that `counted-service.ts` has counted since the previous call. */
-export async function operationsSince(server: Server): Promise<Operations> {
-  const response = await fetch(`${server.url}/operations`);
-  return (await response.json()) as Operations;
+/** Opens a list and reads only the beginning of its answer. The caller destroys the socket. */
+export async function openUnreadList({ url }: Served, key: string): Promise<Socket> {
+  const { hostname, port } = new URL(url);
+  const socket = connect(Number(port), hostname);
+  socket.on("error", () => {});
+  socket.write(
+    `GET /v1/store/orders HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${key}\r\n\r\n`,
+  );
+  await once(socket, "readable");
+  return socket;
 }

@@ -1,4 +1,4 @@
-import { open, readFile } from "node:fs/promises";
+import { open } from "node:fs/promises";
 import { INT64_MAX, INT64_MIN } from "../../src/rules/int64.ts";
 
 const LINES_AT_ONCE = 10_000;
@@ -15,11 +15,6 @@ export async function writeOrderFile(path: string, count: number): Promise<void>
     await file.write(lines.join(""));
   }
   await file.close();
-}
-
-export async function expectedList(path: string): Promise<Buffer> {
-  const lines = await readFile(path, "utf8");
-  return Buffer.from(`[${lines.trimEnd().replaceAll("\n", ",")}]`);
 }
 
 /** Returns an order as JSON. Some orders have extreme int64 values, and some lack fields. */

@@ -1,52 +1,50 @@
-export type Spread = Readonly<Record<"median" | "min" | "max", number>>;
+type Spread = Readonly<Record<"median" | "min" | "max", number>>;
 
 /** A row of the table of results. `service` and `peer` are measurements with units. */
-export interface Result {
+export interface Row {
   readonly what: string;
   readonly service: string;
   readonly peer: string;
-  /** Usually the ratio of the two measurements. The target applies to the median. */
-  readonly ratio: Spread;
+  /** The ratio of the two measurements, to whose median the target applies. */
+  readonly ratio: Spread | null;
   /** The ratio of processor times, peer to service. Other processes hardly affect this ratio. */
   readonly processorRatio?: Spread;
-  readonly target: { readonly atLeast: number } | { readonly atMost: number };
+  readonly target?: { readonly atLeast: number } | { readonly atMost: number };
 }
 
-export interface Table {
-  readonly head: readonly string[];
-  readonly rows: readonly (readonly string[])[];
+/**
+ * Warms up each contestant, then measures all of them in every round, so that other work on the
+ * machine affects them alike. Every second round has the reverse order.
+ */
+export async function takeTurns<Name extends string, Figure>(
+  rounds: number,
+  contestants: Readonly<Record<Name, () => Promise<Figure>>>,
+): Promise<Record<Name, Figure[]>> {
+  const names = Object.keys(contestants) as Name[];
+  const figures = Object.fromEntries(names.map((name) => [name, []])) as unknown as Record<
+    Name,
+    Figure[]
+  >;
+  for (const name of names) await contestants[name]();
+  for (let round = 0; round < rounds; round += 1) {
+    for (const name of round % 2 === 0 ? names : names.toReversed()) {
+      figures[name].push(await contestants[name]());
+    }
+  }
+  return figures;
 }
 
-function isMet({ ratio, target }: Result): boolean {
-  return "atLeast" in target ? ratio.median >= target.atLeast : ratio.median <= target.atMost;
+/** Returns the spread of the ratios of `figures` to `others`, with one ratio for each round. */
+export function ratiosOf(figures: readonly number[] = [], others: readonly number[] = []): Spread {
+  const ratios = figures.map((figure, round) => figure / (others[round] ?? Number.NaN));
+  return { median: medianOf(ratios), min: Math.min(...ratios), max: Math.max(...ratios) };
 }
 
-export function resultTable(results: readonly Result[]): Table {
-  return {
-    head: ["What", "Service", "Peer", "Median (min–max)", "By processor time", "Target", "Met"],
-    rows: results.map((result) => [
-      result.what,
-      result.service,
-      result.peer,
-      spreadText(result.ratio),
-      result.processorRatio === undefined ? "" : spreadText(result.processorRatio),
-      targetText(result),
-      isMet(result) ? "yes" : "**no**",
-    ]),
-  };
-}
-
-export function toMarkdown({ head, rows }: Table): string {
-  const line = (cells: readonly string[]) => `| ${cells.join(" | ")} |\n`;
-  return [head, head.map(() => "---"), ...rows].map(line).join("");
-}
-
-export function spreadOf(figures: readonly number[]): Spread {
+export function medianOf(figures: readonly number[] = []): number {
   const sorted = figures.toSorted((one, other) => one - other);
-  const at = (index: number) => sorted[index] ?? Number.NaN;
   const middle = (sorted.length - 1) / 2;
-  const median = (at(Math.floor(middle)) + at(Math.ceil(middle))) / 2;
-  return { median, min: at(0), max: at(sorted.length - 1) };
+  const at = (index: number) => sorted[index] ?? Number.NaN;
+  return (at(Math.floor(middle)) + at(Math.ceil(middle))) / 2;
 }
 
 /** Formats a number with three significant digits, or as an integer if it is 100 or more. */
@@ -55,14 +53,25 @@ export function number(value: number): string {
   return digits.toLocaleString("en");
 }
 
-export function medianText(figures: readonly number[], unit: string): string {
-  return `${number(spreadOf(figures).median)} ${unit}`;
+export function toMarkdown(head: readonly string[], rows: readonly (readonly string[])[]): string {
+  const line = (cells: readonly string[]) => `| ${cells.join(" | ")} |\n`;
+  return [head, head.map(() => "---"), ...rows].map(line).join("");
 }
 
-function spreadText({ median, min, max }: Spread): string {
-  return min === max ? number(median) : `${number(median)} (${number(min)}–${number(max)})`;
+export function resultTable(results: readonly Row[]): string {
+  const head = ["What", "Service", "Peer", "Median (min–max)", "By processor time", "Target"];
+  const rows = results.map(({ what, service, peer, ratio, processorRatio, target }) => {
+    const text = (spread: Spread | null | undefined) =>
+      spread ? `${number(spread.median)} (${number(spread.min)}–${number(spread.max)})` : "";
+    return [what, service, peer, text(ratio), text(processorRatio), targetText(ratio, target)];
+  });
+  return toMarkdown(head, rows);
 }
 
-function targetText({ target }: Result): string {
-  return "atLeast" in target ? `≥ ${number(target.atLeast)}` : `≤ ${number(target.atMost)}`;
+function targetText(ratio: Spread | null, target: Row["target"]): string {
+  if (ratio === null || target === undefined) return "";
+  const isFloor = "atLeast" in target;
+  const bound = isFloor ? target.atLeast : target.atMost;
+  const isMet = isFloor ? ratio.median >= bound : ratio.median <= bound;
+  return `${isFloor ? "≥" : "≤"} ${number(bound)}: ${isMet ? "met" : "**not met**"}`;
 }

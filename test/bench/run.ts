@@ -1,43 +1,38 @@
+import { rmSync } from "node:fs";
 import { mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { InvalidArgumentError, Option } from "commander";
 import { createProgram, runProgram } from "../../src/operator/command-line.ts";
-import { Bench } from "./bench.ts";
-import { type Result, resultTable, type Table, toMarkdown } from "./report.ts";
-import { distance } from "./sections/distance.ts";
-import { hotKey } from "./sections/hot-key.ts";
-import { inventedKeys } from "./sections/invented-keys.ts";
-import { busyList, farList, largeList, memory } from "./sections/lists.ts";
-import { requests } from "./sections/requests.ts";
+import { PROJECT_ROOT } from "../../src/operator/wrangler.ts";
+import { Checkout } from "./checkout.ts";
+import { resultTable, type Row } from "./report.ts";
+import { type Bench, busyList, farList, hotKey, largeList, memory, requests } from "./sections.ts";
 
-/** Each section adds rows to the table of results, or a table of its own. */
 const SECTIONS = {
   requests,
-  "large-list": largeList,
-  memory,
-  "busy-list": busyList,
-  "far-list": farList,
   "hot-key": hotKey,
-  distance,
-  "invented-keys": inventedKeys,
-} as const satisfies Record<string, (bench: Bench) => Promise<Result[] | Table>>;
-
+  "large-list": largeList,
+  "far-list": farList,
+  "busy-list": busyList,
+  memory,
+} satisfies Record<string, (bench: Bench) => Promise<Row[]>>;
 type Section = keyof typeof SECTIONS;
+const NAMES = Object.keys(SECTIONS) as Section[];
 
 interface Options {
   readonly only: readonly Section[];
   readonly rounds: number;
   readonly orders: number;
+  readonly baseline?: string;
 }
-
-const NAMES = Object.keys(SECTIONS) as Section[];
 
 const program = createProgram(
   "npm run bench --",
-  "Measures the service against an earlier version and against bare Workers, in turns, and prints tables in Markdown.",
+  "Measures the service in turns with bare Workers and with another checkout, and prints a table in Markdown.",
 )
   .addOption(new Option("--only <section...>", "sections to run").choices(NAMES).default(NAMES))
+  .option("--baseline <dir>", "a checkout of another commit, with its packages installed")
   .option("--rounds <n>", "how many times each contestant is measured", atLeast(1), 5)
   .option("--orders <n>", "orders of the largest store", atLeast(10_000), 1_000_000)
   .addHelpText(
@@ -47,20 +42,22 @@ const program = createProgram(
   )
   .action(run);
 
-async function run({ only, rounds, orders }: Options): Promise<void> {
+async function run({ only, rounds, orders, baseline }: Options): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), "store-orders-bench-"));
-  const bench = new Bench({ rounds, orders, folder });
-  process.once("exit", () => bench.remove());
+  // Removes all files synchronously, because Miniflare ends the process at once after a signal.
+  process.once("exit", () =>
+    rmSync(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 200 }),
+  );
   for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => process.exit(1));
-  const results: Result[] = [];
-  const tables: Table[] = [];
-  for (const name of only) {
-    const measured = await SECTIONS[name](bench);
-    if ("rows" in measured) tables.push(measured);
-    else results.push(...measured);
-  }
-  const printed = [...(results.length > 0 ? [resultTable(results)] : []), ...tables];
-  process.stdout.write(printed.map(toMarkdown).join("\n"));
+  const bench: Bench = {
+    rounds,
+    orders,
+    today: new Checkout("today", PROJECT_ROOT, folder),
+    baseline: baseline === undefined ? null : new Checkout("baseline", resolve(baseline), folder),
+  };
+  const results: Row[] = [];
+  for (const name of only) results.push(...(await SECTIONS[name](bench)));
+  process.stdout.write(resultTable(results));
 }
 
 function atLeast(least: number): (text: string) => number {

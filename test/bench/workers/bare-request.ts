@@ -14,7 +14,7 @@ const ORDER_JSON_SQL = `'{"id":' || id
   || '}'`;
 
 const LIST_SQL = `SELECT '[' || group_concat(json, ',') || ']' AS json
-  FROM (SELECT ${ORDER_JSON_SQL} AS json FROM orders WHERE status <> 'cancelled' ORDER BY id)`;
+  FROM (SELECT ${ORDER_JSON_SQL} AS json FROM orders ORDER BY id)`;
 
 /** A Worker that returns the list from one D1 statement, while a Durable Object writes a row. */
 export default {
