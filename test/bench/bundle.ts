@@ -22,10 +22,8 @@ export async function bundleWorker(
   outdir: string,
 ): Promise<Bundle> {
   const options = ["--dry-run", "--env=", "--outdir", outdir];
-  const { command, args } = wranglerCommand([
-    ...["deploy", ...(script === null ? [] : [script])],
-    ...options,
-  ]);
+  const target = script === null ? [] : [script];
+  const { command, args } = wranglerCommand(["deploy", ...target, ...options]);
   await run(command, args, root);
   return {
     script: join(outdir, script === null ? "index.js" : basename(script).replace(/ts$/, "js")),

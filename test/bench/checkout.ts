@@ -76,9 +76,8 @@ export class Checkout {
     for (const name of KEY_NAMES) {
       const limit = String(name === "unlimited" || name === "other" ? MAX_LIMIT : 1);
       const limits = ["--per-minute", limit, "--per-day", limit];
-      const created = await command(
-        ...["keys", "create", "--name", name, "--plan", "enterprise", ...limits, "--json"],
-      );
+      const key = ["--name", name, "--plan", "enterprise", "--json"];
+      const created = await command("keys", "create", ...key, ...limits);
       keys[name] = (JSON.parse(created) as { key: string }).key;
     }
     return { store, keys: keys as Keys };

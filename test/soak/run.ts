@@ -25,7 +25,10 @@ async function soak({ minutes, seed }: SoakOptions): Promise<void> {
   process.once("exit", () => rmSync(folder, { recursive: true, force: true }));
   const store = join(folder, "store");
   const cast = await prepareStore(store);
-  const service = new Service(await bundleWorker("service", PROJECT_ROOT, folder), store);
+  const service = new Service(
+    await bundleWorker(PROJECT_ROOT, null, join(folder, "bundle")),
+    store,
+  );
   try {
     const world = new World(service, Date.now() + minutes * 60_000, seed);
     await Promise.all([playAll(world, cast), killAgainAndAgain(world)]);
@@ -72,7 +75,10 @@ function report(world: World, minutes: number, wrongOrders: readonly string[]): 
     ["Violations", violations.length],
   ];
   process.stdout.write(
-    toMarkdown({ head: ["Soak", ""], rows: rows.map((row) => row.map(String)) }),
+    toMarkdown(
+      ["Soak", ""],
+      rows.map((row) => row.map(String)),
+    ),
   );
   for (const violation of violations) process.stdout.write(`- ${violation}\n`);
   if (violations.length > 0) process.exitCode = 1;
