@@ -172,6 +172,26 @@ END;
 CREATE TRIGGER empty_segments_are_removed AFTER UPDATE OF count ON order_segments
 WHEN NEW.count = 0 AND NEW.first_id <> -9223372036854775808
 BEGIN DELETE FROM order_segments WHERE first_id = NEW.first_id; END;
+-- A list has at most 3,600 segments, so small neighbours are joined: at every 256th deletion, because looking
+-- at the neighbours reads rows. Deleting a segment joins it to the previous one.
+CREATE TRIGGER shrunk_segments_are_joined AFTER UPDATE OF count ON order_segments
+WHEN NEW.count < OLD.count AND NEW.count % 256 = 0 AND NEW.count BETWEEN 1 AND 4096
+BEGIN
+  DELETE FROM order_segments
+  WHERE first_id = (SELECT min(first_id) FROM order_segments WHERE first_id > NEW.first_id)
+    -- A split inserts a segment with a count of 0, and counts it later.
+    AND count > 0 AND count + NEW.count <= 4096;
+  DELETE FROM order_segments
+  WHERE first_id = NEW.first_id AND count + (
+    SELECT count FROM order_segments WHERE first_id = (
+      SELECT max(first_id) FROM order_segments WHERE first_id < NEW.first_id)) <= 4096;
+END;
+CREATE TRIGGER deleted_segments_are_joined AFTER DELETE ON order_segments
+WHEN OLD.count > 0 AND NOT EXISTS (SELECT 1 FROM order_bulk_change)
+BEGIN
+  UPDATE order_segments SET version = lower(hex(randomblob(16))), count = count + OLD.count
+  WHERE first_id = (SELECT max(first_id) FROM order_segments WHERE first_id < OLD.first_id);
+END;
 
 -- A bulk change keeps no former states, so no list is read as it was before this row.
 CREATE TRIGGER bulk_change_is_recorded AFTER DELETE ON order_bulk_change

@@ -146,7 +146,7 @@ function spawnOptions(cwd: string): SpawnOptions {
 function freePort(): Promise<number> {
   return pRetry(async () => {
     const port = randomInt(10_000, 32_768);
-    await requireFreePort(port, "");
+    await requireFreePort(port);
     return port;
   });
 }

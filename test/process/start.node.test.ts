@@ -5,7 +5,7 @@ import { promisify } from "node:util";
 import { sql } from "drizzle-orm";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
 import { openLocalStore } from "../../src/operator/database/local.ts";
-import { insertInto } from "../support/row.ts";
+import { orderImportParts } from "../../src/schema/orders.ts";
 import { startProgram } from "../../src/operator/start/program.ts";
 import { isSecret } from "../../src/rules/keys/secret.ts";
 import { runInProcess } from "../operator/in-process.ts";
@@ -31,9 +31,9 @@ afterAll(async () => {
  */
 async function leaveWork(): Promise<void> {
   await using databases = await openLocalStore(store.path);
-  await databases.keys.all(sql`ALTER TABLE key_usage RENAME TO lost_usage`);
+  await databases.keys.orm.run(sql`ALTER TABLE key_usage RENAME TO lost_usage`);
   const part = { importId: "left", part: 0, createdAt: new Date(0), lines: "[]" };
-  await databases.orders.all(insertInto("order_import_parts", part));
+  await databases.orders.orm.insert(orderImportParts).values(part);
 }
 
 describe("npm start on a new store", () => {
@@ -41,7 +41,9 @@ describe("npm start on a new store", () => {
     expect(service.stderr).toContain(
       `Preparing a new store in ${store.path}: two databases, sample orders and demo keys.`,
     );
-    expect(service.stdout).toContain(`Serving on http://localhost:${service.port}`);
+    expect(service.stdout).toContain(
+      `Serving on http://localhost:${service.port} (only on 127.0.0.1)`,
+    );
     const { demoKeys } = service;
     expect(Object.keys(demoKeys)).toEqual(["free", "pro", "business", "enterprise"]);
     expect(Object.values(demoKeys).every(isSecret)).toBe(true);
@@ -122,21 +124,14 @@ describe("the static files", () => {
 
 describe("a store that is served", { timeout: 120_000 }, () => {
   it("cannot be used by a second service, whose port is taken too", async () => {
-    for (const [port, other] of [
-      [service.port, service.port + 1],
-      [65_535, 65_534],
-    ]) {
-      const holder = { pid: service.pid, port };
-      writeFileSync(join(store.path, "service.json"), JSON.stringify(holder));
-      const args = ["--port", String(port), "--persist-to", store.path];
-      expect(await runInProcess(startProgram(), args)).toEqual({
-        status: 1,
-        stdout: "",
-        stderr:
-          `error: process ${service.pid} already serves the store ${store.path} on port ${port}; ` +
-          `end it first, or serve another store: npm start -- --port ${other} --persist-to OTHER\n`,
-      });
-    }
+    const args = ["--port", String(service.port), "--persist-to", store.path];
+    expect(await runInProcess(startProgram(), args)).toEqual({
+      status: 1,
+      stdout: "",
+      stderr:
+        `error: process ${service.pid} already serves the store ${store.path} on port ${service.port}: ` +
+        "end it first, or serve another store on another port (--persist-to DIR --port N)\n",
+    });
   });
 
   it("is served again after a kill, with its data, by one of two services that start at once", async () => {
@@ -160,9 +155,8 @@ describe("a store that is served", { timeout: 120_000 }, () => {
     expect(await Promise.race(both.map((candidate) => candidate.exited()))).toBe(1);
     const loser = both.find(({ hasExited }) => hasExited)!;
     const winner = both.find((candidate) => candidate !== loser)!;
-    const line = `npm start -- --empty --port ${loser.port} --persist-to OTHER`;
     expect(loser.stderr).toMatch(
-      new RegExp(`process \\d+ already serves .* on port ${winner.port};.*: ${line}\n`),
+      new RegExp(`process \\d+ already serves .* on port ${winner.port}: end it first`),
     );
     expect(loser.stderr).not.toContain(`process ${process.pid} `);
 
@@ -181,5 +175,19 @@ describe("a store that is served", { timeout: 120_000 }, () => {
     expect(await store.keysJson("list")).toEqual(keys);
     // Sends the signal only to npm; the service must end too.
     await winner.end("SIGTERM");
+  });
+
+  it("ends with status 1, and says why, if the workerd that listens dies", async () => {
+    const other = new StoreFolder();
+    onTestFinished(() => other.remove());
+    const dying = await Service.start(other.path);
+    onTestFinished(() => dying.end("SIGKILL"));
+    const { stdout } = await promisify(execFile)("ps", ["-A", "-ww", "-o", "pid=,ppid=,args="]);
+    const workerds = [...stdout.matchAll(/^ *(\d+) +(\d+) .*workerd serve.*$/gm)];
+    const [, first] = workerds.find(([, , parent]) => Number(parent) === dying.pid) ?? [];
+    process.kill(Number(first), "SIGKILL");
+    expect(await dying.exited()).toBe(1);
+    expect(dying.stderr).toContain("workerd, which runs the service, has ended (SIGKILL).");
+    await vi.waitUntil(() => dying.processes().length === 0);
   });
 });

@@ -21,6 +21,7 @@ const TRIGGERS: Record<DatabaseName, string[]> = {
     "bulk_change_is_recorded",
     "change_renews_order_list",
     "delete_changes_order_list",
+    "deleted_segments_are_joined",
     "empty_segments_are_removed",
     "grown_segments_are_split",
     "insert_changes_order_list",
@@ -29,6 +30,7 @@ const TRIGGERS: Record<DatabaseName, string[]> = {
     "shipped_orders_are_kept",
     "shipped_orders_are_not_replaced",
     "shipped_orders_stay_shipped",
+    "shrunk_segments_are_joined",
     "update_changes_order_list",
   ],
 };

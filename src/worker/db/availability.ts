@@ -1,6 +1,6 @@
-import { CircuitBreaker } from "../circuit-breaker.ts";
 import { pause, withDeadline } from "../deadline.ts";
 import { Outage } from "../outage.ts";
+import { messages, waitForFile } from "./locked-file.ts";
 
 /** The databases of the service. `keys` contains the API keys, the audit trail, bans and usage. */
 export type DatabaseName = "orders" | "keys";
@@ -15,48 +15,26 @@ export class DatabaseUnavailableError extends Error {
   }
 }
 
-/** Thrown for a query that is not sent, because an earlier query has just timed out. */
-class PausedError extends Error {}
-
 /** Matches the error messages of SQLite and D1 for a statement that would fail in every attempt. */
 const STATEMENT_FAULT =
   /SQLITE_(?:ERROR|CONSTRAINT|MISMATCH|RANGE|TOOBIG|AUTH|MISUSE|SCHEMA)|D1_(?:TYPE|COLUMN|DUMP|EXEC)\w*|no such (?:table|column)/;
 
-/** Milliseconds to wait for a query that probes a failed database. Then another query may probe. */
-const PROBE_MS = 1_000;
+const OVERLOADED = /overloaded/i;
 
-const LONGEST_PAUSE_MS = 500;
+/** How often a repeatable query is sent at most. Each attempt counts towards D1's 1,000 a request. */
+export const MAX_ATTEMPTS = 5;
 
-/**
- * Matches the errors of a local D1 while a command locks its file. A statement that fails with such
- * an error has had no effect, so it can be repeated.
- */
-const LOCKED = /SQLITE_BUSY|SQLITE_LOCKED|database is locked|Failed to get session commit token/;
+/** The longest pause before the second attempt, in milliseconds. Later pauses are three times longer. */
+const PAUSE_MS = 200;
+const OVERLOADED_PAUSE_MS = 1_500;
 
-/**
- * An error by which a local D1 may hide that its file is locked. The statement may have been
- * executed, so only reads are repeated. The number of attempts is small, because D1 on Cloudflare
- * reports the same error in an outage, and requests should then fail soon.
- */
-const HIDDEN = /internal error; reference/;
-const HIDDEN_ATTEMPTS = 5;
-
-/**
- * Runs queries on one database, and repeats them while a command has locked a local database.
- *
- * If a query times out and the database has answered no other query meanwhile, all queries fail
- * immediately for one second. After that, one query a second is sent as a probe, until the database
- * answers. A probe that never ends, because its client disconnected, does not block later probes.
- */
+/** Runs queries on one database, each within a timeout. */
 export class DatabaseQueries {
   readonly database: DatabaseName;
   /** Outages of this database. Callers of `run` record failures with the id of a request or key. */
   readonly outage: Outage;
   /** The timeout in milliseconds for all attempts of a query together. */
   readonly timeoutMs: number;
-  readonly #breaker = new CircuitBreaker({ size: 1, probeMs: PROBE_MS });
-  /** The number of answers of the database, errors included. */
-  #answers = 0;
 
   constructor(database: DatabaseName, timeoutMs: number) {
     this.database = database;
@@ -69,44 +47,23 @@ export class DatabaseQueries {
 
   /**
    * @param isRead true for a query that only reads.
-   * @param isRepeatable true for a query that may run twice; any temporary error causes a retry.
+   * @param isRepeatable true for a query that may run twice and has no client to repeat it, such as
+   *   a query for a list that has begun. A temporary error causes up to `MAX_ATTEMPTS` attempts.
    * @throws {DatabaseUnavailableError} if the database does not respond in time.
    * @throws the error of the database if the statement itself is wrong.
    */
   async run<T>(query: () => Promise<T>, { isRead = false, isRepeatable = false } = {}): Promise<T> {
-    let isOver = false;
-    let isUnanswered = false;
-    let answersBefore = 0;
-    const ask = async () => {
-      if (!this.#breaker.allows(this.database, Date.now())) {
-        throw new PausedError(
-          "The query was not sent, because an earlier query has just timed out.",
-        );
-      }
-      isUnanswered = true;
-      answersBefore = this.#answers;
-      try {
-        return await query();
-      } finally {
-        isUnanswered = false;
-        // A query that rejects also counts as a success: the database has responded.
-        this.#answers += 1;
-        this.#breaker.succeeded(this.database);
-      }
-    };
-    const isTemporary = (error: unknown, attempt: number) => {
-      if (isRepeatable) return !isStatementFault(error) && !(error instanceof PausedError);
-      const isHidden = isRead && attempt < HIDDEN_ATTEMPTS && HIDDEN.test(messages(error));
-      return isHidden || LOCKED.test(messages(error));
-    };
+    let hasEnded = false;
+    const isOver = () => hasEnded;
     const answer = async () => {
       for (let attempt = 1; ; attempt += 1) {
         try {
-          return await ask();
+          return await waitForFile(query, { isRead: isRead || isRepeatable, isOver });
         } catch (error) {
-          if (!isTemporary(error, attempt)) throw error;
-          await pause(Math.min(LONGEST_PAUSE_MS, 20 * 2 ** attempt) * Math.random());
-          if (isOver) throw error;
+          if (!isRepeatable || attempt === MAX_ATTEMPTS || isStatementFault(error)) throw error;
+          const longestMs = OVERLOADED.test(messages(error)) ? OVERLOADED_PAUSE_MS : PAUSE_MS;
+          await pause(longestMs * 3 ** (attempt - 1) * (0.5 + Math.random() / 2));
+          if (hasEnded) throw error;
         }
       }
     };
@@ -115,12 +72,10 @@ export class DatabaseQueries {
       this.outage.answered();
       return result;
     } catch (error) {
-      isOver = true;
-      if (isUnanswered && this.#answers === answersBefore) {
-        this.#breaker.failed(this.database, Date.now());
-      }
       if (isStatementFault(error)) throw error;
       throw this.unavailable(error);
+    } finally {
+      hasEnded = true;
     }
   }
 
@@ -134,10 +89,4 @@ function isStatementFault(error: unknown): boolean {
     error instanceof RangeError ||
     STATEMENT_FAULT.test(messages(error))
   );
-}
-
-/** Returns the messages of an error and its causes, because D1 wraps the errors of SQLite. */
-function messages(error: unknown): string {
-  if (!(error instanceof Error)) return String(error);
-  return error.cause === undefined ? error.message : `${error.message} ${messages(error.cause)}`;
 }

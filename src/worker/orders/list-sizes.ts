@@ -1,22 +1,26 @@
 /** Limits on the memory and queries for the lists that an isolate sends. Tests use smaller values. */
 export const LIST_SIZES = {
-  /** How many `readSnapshot` queries may run at the same time. Further requests share the next. */
+  /** How many snapshot queries may run at the same time. Further requests share the next. */
   concurrency: 2,
   /** How many segments may be read with the manifest. If memory lacks more, only one is read. */
   missingWithManifest: 16,
-  /** How many segments a group may have. A query reads at most one group. */
+  /** How many segments a query that reads ahead may have. */
   groupSegments: 4,
   /** How many groups a list may read ahead: Cloudflare allows a request six connections. */
   groupsAhead: 6,
-  /** A list reserves at least this many bytes of memory for one query. */
-  queryBytes: 768 * 1_024,
-  /** The bytes of shorthand in a piece of a list. Larger pieces are faster, but need more memory. */
-  sliceBytes: 256 * 1_024,
-  /** How many segments a list may have: 900 groups. Cloudflare allows a request 1,000 queries. */
+  /** How many queries a list may need if it reads nothing ahead: D1 allows a request 1,000. */
+  maxQueries: 900,
+  /** How many segments a list may have: `maxQueries` groups. */
   maxSegments: 3_600,
-  /** The memory in bytes for all lists being sent. If too little is left, a request gets a 503. */
-  underWayBytes: 40 * 2 ** 20,
-  /** The service aborts a list if the client reads nothing of it for this long. */
+  /** The bytes of shorthand of a list that is sent in one piece and needs no place. */
+  shortBytes: 256 * 1_024,
+  /** The bytes of shorthand in a piece of a longer list. */
+  pieceBytes: 256 * 1_024,
+  /** The memory of a piece: its JSON is as long as the shorthand of this many of the longest orders. */
+  pieceOrders: 6_144,
+  /** How many orders all lists under way may hold: 40 MB if all of them are as long as possible. */
+  heldOrders: 440_000,
+  /** A list whose client has taken nothing for this long gives its place to a list without one. */
   stallMs: 60_000,
 };
 

@@ -2,34 +2,29 @@ import QuickLRU from "quick-lru";
 import { type Config, REMEMBERED_KEYS } from "../../rules/config.ts";
 import type { DatabaseQueries } from "../db/availability.ts";
 import { BatchedQuery } from "../db/batched-query.ts";
-import type { StatementSource } from "../db/statement.ts";
 import { pause } from "../deadline.ts";
 import { ApiError } from "../errors.ts";
+import { allowsMatch, knownTags, type Preconditions } from "../preconditions.ts";
 import {
+  ListDatabase,
   type Manifest,
-  readSegments,
-  readSnapshot,
   type Segment,
   type SegmentTexts,
   type Snapshot,
-} from "./list-queries.ts";
-import { ListReader } from "./list-reader.ts";
-import { LIST_SIZES, type ListSizes } from "./list-sizes.ts";
-import { listStream, listText, StalledReaderError } from "./list-stream.ts";
-import { ListsUnderWay } from "./lists-under-way.ts";
-import type { OrderExpander } from "./order-expander.ts";
+} from "./list-database.ts";
+import { ListPlaces } from "./list-places.ts";
+import { LIST_SIZES, type ListSizes, MEMORY_BYTES } from "./list-sizes.ts";
+import { listStream, listText, SegmentReader } from "./list-stream.ts";
 import { SegmentMemory } from "./segment-memory.ts";
-import { bytesOf, maxBytesOf, readInOrder } from "./segment-reader.ts";
-
-/** The bytes of a typical order in shorthand (`order-json.ts`). Its JSON is twice as long. */
-const ORDER_BYTES = 48;
+import type { OrderExpander } from "./shorthand/expander.ts";
 
 /** How long `#seen` remembers a change: much longer than a replica can lag behind. */
 const SEEN_MS = 3_600_000;
 
 class ListMovedError extends Error {}
+class StalledReaderError extends Error {}
 
-/** Log events (docs/observability.md): three for a list that is cut off, the others for a 503. */
+/** Log events (docs/operating.md, The log): three for a list that is cut off, the others for a 503. */
 export type ListEvent =
   | "order_list_moved"
   | "order_list_stalled"
@@ -39,20 +34,31 @@ export type ListEvent =
 export interface ListRequest {
   readonly database: D1Database;
   readonly keyId: string;
-  /** The list versions that the HTTP client already has; `"*"` matches any version. */
-  readonly knownVersions: readonly string[] | "*";
+  readonly preconditions: Preconditions;
+  readonly isHead: boolean;
+  /** Whether to query the list before the request is admitted. */
+  readonly readsEarly: boolean;
+  /**
+   * Resolves with the sequence number of the key's last cancellation if the request is admitted: 0
+   * if there is none, `Infinity` if it is unknown. Resolves with `null` if it is refused.
+   */
+  readonly admission: Promise<number | null>;
   readonly log: (event: ListEvent, error?: unknown) => void;
   readonly waitUntil: (promise: Promise<unknown>) => void;
 }
 
-interface RequestNeeds extends Pick<ListRequest, "knownVersions"> {
+interface RequestNeeds {
+  readonly knownVersions: readonly string[] | "*";
   /** The lowest acceptable sequence number; `Infinity` requires the primary database. */
   readonly atLeast: number;
 }
 
-interface OrderList {
-  readonly version: string;
-  /** The list as a JSON array; `null` if the HTTP client already has this version. */
+interface OrderList extends Pick<Snapshot, "version"> {
+  /** The database that served the list, if lists may come from a replica. */
+  readonly servedBy: Snapshot["servedBy"] | null;
+  /** Whether the HTTP client already has this version. */
+  readonly isKnown: boolean;
+  /** The list as a JSON array; `null` if it is known, or if only the headers were requested. */
   readonly body: Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array> | "[]" | null;
 }
 
@@ -63,11 +69,11 @@ interface OrderList {
  * when the manifest was read. So changes meanwhile do not affect the list.
  */
 export class OrderLists {
-  readonly #reader: ListReader;
+  readonly #database: ListDatabase;
   readonly #expander: OrderExpander;
   readonly #sizes: ListSizes;
   readonly #snapshots: BatchedQuery<RequestNeeds, Snapshot>;
-  readonly #underWay: ListsUnderWay;
+  readonly #places: ListPlaces;
   readonly #memory: SegmentMemory;
   /** The sequence number of the newest change that each key has seen, by the key's id. */
   readonly #seen = new QuickLRU<string, number>({ maxSize: REMEMBERED_KEYS, maxAge: SEEN_MS });
@@ -77,69 +83,68 @@ export class OrderLists {
   constructor(
     queries: DatabaseQueries,
     expander: OrderExpander,
-    {
-      sizes: changedSizes = {},
-      memory = new SegmentMemory(),
-      underWay,
-      listReads = "primary",
-    }: {
+    options: {
       readonly sizes?: Partial<ListSizes>;
-      readonly memory?: SegmentMemory;
-      readonly underWay?: ListsUnderWay;
+      readonly memoryBytes?: number;
+      readonly places?: ListPlaces;
       readonly listReads?: Config["listReads"];
     } = {},
   ) {
-    const sizes = { ...LIST_SIZES, ...changedSizes };
-    this.#reader = new ListReader(queries, listReads === "nearest");
+    this.#sizes = { ...LIST_SIZES, ...options.sizes };
+    this.#database = new ListDatabase(queries, options.listReads === "nearest");
     this.#expander = expander;
-    this.#memory = memory;
-    this.#sizes = sizes;
-    this.#underWay = underWay ?? new ListsUnderWay(sizes.underWayBytes, sizes.stallMs);
-    const { concurrency } = sizes;
-    const { timeoutMs } = this.#reader;
+    this.#memory = new SegmentMemory(options.memoryBytes ?? MEMORY_BYTES);
+    this.#places = options.places ?? new ListPlaces(this.#sizes);
+    const { timeoutMs } = this.#database;
+    const { concurrency } = this.#sizes;
     this.#snapshots = new BatchedQuery({ concurrency, timeoutMs, late: queries.unavailable });
   }
 
   get areNearest(): boolean {
-    return this.#reader.isNearest;
+    return this.#database.isNearest;
   }
 
-  /** @throws {DatabaseUnavailableError} if the database does not respond. */
-  read(request: ListRequest): Promise<Snapshot> {
-    return this.#read(request, this.#seen.get(request.keyId) ?? 0);
-  }
-
-  /**
-   * Returns `snapshot`, or one from the primary database if `snapshot` is too old. A snapshot must
-   * be as new as the key's last cancellation, and as every list that this isolate sent to the key.
-   *
-   * @param cancellation the sequence number of the key's last cancellation: 0 if there is none,
-   *   `Infinity` if it is unknown.
-   */
-  async renew(snapshot: Snapshot, request: ListRequest, cancellation: number): Promise<Snapshot> {
-    if (!this.areNearest) return snapshot;
-    const atLeast = Math.max(cancellation, this.#seen.get(request.keyId) ?? 0);
-    const isNewEnough = snapshot.servedBy.isPrimary || snapshot.sequence >= atLeast;
-    const renewed = isNewEnough ? snapshot : await this.#read(request, Infinity);
-    this.saw(request.keyId, renewed.sequence);
-    return renewed;
-  }
-
-  saw(keyId: string, sequence: number): void {
+  /** Records that a key has seen a change: further lists of this key are at least as new. */
+  recordSeen(keyId: string, sequence: number): void {
     if (sequence > (this.#seen.get(keyId) ?? 0)) this.#seen.set(keyId, sequence);
   }
 
-  #read({ knownVersions, database, waitUntil }: ListRequest, atLeast: number): Promise<Snapshot> {
-    const query = (requests: readonly RequestNeeds[]) => this.#query(database, requests);
-    return this.#snapshots.read({ knownVersions, atLeast }, query, waitUntil);
+  /**
+   * Answers a request for the list; `null` if the request is not admitted.
+   *
+   * @throws {DatabaseUnavailableError} if the database does not respond.
+   * @throws {ApiError} if a precondition is false, the list is too long or too many lists are sent.
+   */
+  async answer(request: ListRequest): Promise<OrderList | null> {
+    const seen = () => this.#seen.get(request.keyId) ?? 0;
+    const early = request.readsEarly ? this.#snapshot(request, seen()) : null;
+    early?.catch(() => undefined); // If the request is admitted, this error is thrown below.
+    const cancellation = await request.admission;
+    if (cancellation === null) return null;
+    let snapshot = await (early ?? this.#snapshot(request, seen()));
+    // A key's list is as new as its last cancellation and as every list that this isolate sent to it.
+    const isOld = snapshot.sequence < Math.max(cancellation, seen());
+    if (this.areNearest) {
+      if (isOld && !snapshot.servedBy.isPrimary) snapshot = await this.#snapshot(request, Infinity);
+      this.recordSeen(request.keyId, snapshot.sequence);
+    }
+    const { version } = snapshot;
+    if (!allowsMatch(request.preconditions, version)) {
+      throw new ApiError(
+        "precondition_failed",
+        "The list has another entity tag than If-Match requires. Repeat the request without If-Match.",
+      );
+    }
+    const known = knownTags(request.preconditions);
+    const isKnown = known === "*" || known.includes(version);
+    const body = isKnown ? null : this.#body(snapshot, request);
+    return { version, servedBy: this.areNearest ? snapshot.servedBy : null, isKnown, body };
   }
 
-  /** @throws {ApiError} if the list is too long or too many lists are being sent. */
-  answer({ version, manifest, texts }: Snapshot, request: ListRequest): OrderList {
-    const { knownVersions } = request;
-    if (knownVersions === "*" || knownVersions.includes(version)) return { version, body: null };
-    if (manifest === null) throw new Error("The manifest of a needed list was not read.");
-    return { version, body: this.#body(manifest, texts, request) };
+  #snapshot({ preconditions, database, waitUntil }: ListRequest, atLeast: number) {
+    const needs = { knownVersions: knownTags(preconditions), atLeast };
+    const query = (requests: readonly RequestNeeds[]) => this.#query(database, requests);
+    return this.#snapshots.read(needs, query, waitUntil);
   }
 
   async #query(database: D1Database, requests: readonly RequestNeeds[]): Promise<Snapshot> {
@@ -152,20 +157,13 @@ export class OrderLists {
     // If memory lacks the first segment, do not use the manifest in memory. The query then reads
     // that segment too, and the response begins after one round trip.
     const canReuseHeld = held !== null && segmentVersions[0] === held.segments[0]?.version;
-    const readFrom = async (source: StatementSource): Promise<Snapshot> => {
-      const snapshot = await readSnapshot(source, {
-        needsManifest: listRequests.length > 0,
-        knownVersions: [...commonVersions(listRequests), ...(canReuseHeld ? [held.version] : [])],
-        segmentVersions,
-        maxMissing: this.#sizes.missingWithManifest,
-      });
-      if (source !== database) return snapshot;
-      // Without a session, D1 always queries the primary, whether or not its result says so.
-      return { ...snapshot, servedBy: { ...snapshot.servedBy, isPrimary: true } };
-    };
-    const isNewEnough = (found: Snapshot) => found.sequence >= atLeast;
-    const options = { isPrimaryOnly: atLeast === Infinity };
-    const snapshot = await this.#reader.read(database, readFrom, isNewEnough, options);
+    const snapshot = await this.#database.snapshot(database, {
+      needsManifest: listRequests.length > 0,
+      knownVersions: [...commonVersions(listRequests), ...(canReuseHeld ? [held.version] : [])],
+      segmentVersions,
+      maxMissing: this.#sizes.missingWithManifest,
+      atLeast,
+    });
     const { version, sequence, manifest, texts, servedBy } = snapshot;
     if (manifest === null) {
       // No request needs the manifest, or the list's version is known. If memory has this version,
@@ -185,83 +183,75 @@ export class OrderLists {
     return snapshot;
   }
 
-  #body(
-    manifest: Manifest,
-    texts: SegmentTexts,
-    request: ListRequest,
-  ): NonNullable<OrderList["body"]> {
+  #body({ manifest, texts }: Snapshot, request: ListRequest): OrderList["body"] {
+    if (manifest === null) throw new Error("The manifest of a needed list was not read.");
     const { segments } = manifest;
-    const { maxSegments, sliceBytes, stallMs } = this.#sizes;
+    const { maxSegments, maxQueries, shortBytes, pieceBytes, pieceOrders } = this.#sizes;
     const [first] = segments;
     if (segments.length === 1 && first !== undefined) {
       const text = texts.get(first.version) ?? this.#memory.get(first.version);
-      if (text !== undefined && text.length <= sliceBytes) return this.#shortList(text);
+      if (text !== undefined && text.length <= shortBytes) {
+        return request.isHead ? null : this.#shortList(text);
+      }
     }
     if (segments.length > maxSegments) throw refusal(request, "order_list_too_long");
-    const ownBytes = this.#ownBytes(segments);
-    // One piece of JSON is about twice as long as its shorthand.
-    const reservation = this.#underWay.reserve(2 * sliceBytes + ownBytes);
-    if (reservation === null) throw refusal(request, "order_lists_too_many");
-    const hasRoom = reservation.grow(bytesOf(texts));
-    const orders = readInOrder(segments, {
-      texts: new Map(hasRoom ? texts : []),
+    // A query of a long list reads several segments, so that the list needs few enough queries.
+    const ownSegments = Math.ceil(segments.length / maxQueries);
+    const largest = segments.reduce((most, { count }) => Math.max(most, count), 0);
+    const reader = new SegmentReader(segments, {
       memory: this.#memory,
-      reservation,
-      ownBytes,
       sizes: this.#sizes,
-      read: (group) => {
-        const reading = this.#readGroup(request.database, manifest, group);
-        // Keep the request alive until the query settles, even if the client disconnects.
-        request.waitUntil(reading.catch(() => undefined));
-        return reading;
-      },
+      ownSegments,
+      read: this.#groupReader(manifest, request),
     });
-    return listStream(listText(orders, this.#expander, sliceBytes), {
-      stallMs,
-      onProgress: () => reservation.progressed(),
+    const cutOff = Promise.withResolvers<Error>();
+    const place = this.#places.take(request.keyId, ownSegments * largest + pieceOrders, {
+      forgetAhead: () => reader.forgetAhead(),
+      cutOff: () =>
+        cutOff.resolve(new StalledReaderError("Another list needed the place of a stalled one.")),
+    });
+    if (place === null) throw refusal(request, "order_lists_too_many");
+    if (request.isHead) {
+      place.end();
+      return null;
+    }
+    return listStream(listText(reader.texts(texts, place), this.#expander, pieceBytes), {
+      onMove: () => place.moved(),
+      cutOff: cutOff.promise,
       onEnd(error) {
-        reservation.release();
+        place.end();
         if (error !== undefined) request.log(eventOf(error), error);
       },
     });
   }
 
   /**
+   * Returns a function that reads some segments of a list.
+   *
    * @throws {ListMovedError} if a bulk change or a restore has replaced a segment since the
    *   manifest was read.
    */
-  async #readGroup(
-    database: D1Database,
-    manifest: Manifest,
-    group: readonly Segment[],
-  ): Promise<SegmentTexts> {
-    // A local D1 runs on the Worker's thread. Yield first, so that queued output is flushed and
-    // other requests continue.
-    await pause(0);
-    const query = (source: StatementSource) => readSegments(source, manifest, group);
-    // A replica that is older than the manifest lacks segments.
-    const isUsable = ({ size }: SegmentTexts) => size === group.length;
-    const options = { isRepeatable: true };
-    const found = await this.#reader.read(database, query, isUsable, options);
-    if (found.size < group.length) {
-      throw new ListMovedError(
-        "A bulk change or a restore has replaced the orders while the list was sent.",
-      );
-    }
-    for (const [segment, text] of found) this.#memory.add(segment, text);
-    return found;
-  }
-
-  /**
-   * Returns the bytes to reserve for one query, enough for the largest segment. If the list does
-   * not fit into memory, the bytes are enough for a group of segments. Reading whole groups keeps
-   * the number of queries below Cloudflare's limit for a request.
-   */
-  #ownBytes(segments: readonly Segment[]): number {
-    const largest = Math.max(...segments.map((segment) => maxBytesOf([segment])));
-    const orders = segments.reduce((sum, { count }) => sum + count, 0);
-    const count = this.#memory.holds(orders * ORDER_BYTES) ? 1 : this.#sizes.groupSegments;
-    return Math.max(this.#sizes.queryBytes, count * largest);
+  #groupReader(manifest: Manifest, { database, waitUntil }: ListRequest) {
+    const read = this.#database.segmentsOf(database, manifest);
+    const readGroup = async (group: readonly Segment[]): Promise<SegmentTexts> => {
+      // A local D1 runs on the Worker's thread. Yield first, so that queued output is flushed and
+      // other requests continue.
+      await pause(0);
+      const found = await read(group);
+      if (found.size < group.length) {
+        throw new ListMovedError(
+          "A bulk change or a restore has replaced the orders while the list was sent.",
+        );
+      }
+      for (const [segment, text] of found) this.#memory.add(segment, text);
+      return found;
+    };
+    return (group: readonly Segment[]) => {
+      const reading = readGroup(group);
+      // Keep the request alive until the query settles, even if the client disconnects.
+      waitUntil(reading.catch(() => undefined));
+      return reading;
+    };
   }
 
   #shortList(text: string): Uint8Array<ArrayBuffer> | "[]" {

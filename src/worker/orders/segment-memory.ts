@@ -1,4 +1,4 @@
-import type { Manifest } from "./list-queries.ts";
+import type { Manifest } from "./list-database.ts";
 import { MEMORY_BYTES } from "./list-sizes.ts";
 
 /** The memory of a segment in bytes in addition to the text of its orders. */
@@ -30,10 +30,6 @@ export class SegmentMemory {
 
   get(version: string): string | undefined {
     return this.#texts.get(version) ?? undefined;
-  }
-
-  holds(bytes: number): boolean {
-    return bytes <= this.#maxBytes;
   }
 
   /** Sets the newest manifest, and forgets the segments that are not in it. */

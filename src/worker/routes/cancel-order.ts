@@ -1,19 +1,19 @@
 import { Hono } from "hono";
 import type { AppEnv } from "../app-env.ts";
 import type { DatabaseQueries } from "../db/availability.ts";
-import { ApiError } from "../errors.ts";
-import { cancelOrder } from "../orders/cancel-order.ts";
-import type { Limiter } from "../limiter/limiter.ts";
-import type { OrderLists } from "../orders/order-lists.ts";
 import { parseInt64 } from "../../rules/int64.ts";
-import { preconditionFailed, Preconditions } from "./preconditions.ts";
+import { ApiError } from "../errors.ts";
+import type { Limiter } from "../limiter/limiter.ts";
+import { cancelOrder } from "../orders/cancellation.ts";
+import type { OrderLists } from "../orders/order-lists.ts";
+import { allowsChange, preconditionsOf } from "../preconditions.ts";
 
 /**
  * Routes `cancelOrder` (docs/api.md, Cancelling), and responds with 405 to other methods on the
  * paths of orders. Must be registered after `listRoute`, which handles `GET` and `HEAD` of the
  * list.
  */
-export function orderRoutes(queries: DatabaseQueries, lists: OrderLists, limiter: Limiter) {
+export function cancelRoute(queries: DatabaseQueries, lists: OrderLists, limiter: Limiter) {
   return new Hono<AppEnv>()
     .all("/", methodNotAllowed("GET, HEAD"))
     .delete("/:orderId", async (c) => {
@@ -25,12 +25,12 @@ export function orderRoutes(queries: DatabaseQueries, lists: OrderLists, limiter
         );
       }
       const { result, sequence } = await cancelOrder(c.env.ORDERS, id, queries, {
-        isAllowed: new Preconditions((name) => c.req.header(name)).allowsChange,
         needsSequence: lists.areNearest,
+        isAllowed: allowsChange(preconditionsOf(c.req.raw.headers)),
       });
       // Record a repeated cancellation too, because the first request may not have recorded it.
-      if (sequence !== null && result !== "already_shipped") {
-        lists.saw(c.get("apiKey").id, sequence);
+      if (sequence !== null && (result === "cancelled" || result === "not_found")) {
+        lists.recordSeen(c.get("apiKey").id, sequence);
         await limiter.recordCancellation(c.get("limitedKey"), sequence, {
           objects: c.env.RATE_LIMITER,
           requestId: c.get("requestId"),
@@ -45,8 +45,11 @@ export function orderRoutes(queries: DatabaseQueries, lists: OrderLists, limiter
             "order_already_shipped",
             `Order ${id} has already shipped, so it can no longer be cancelled.`,
           );
-        case "pending":
-          throw preconditionFailed();
+        case "precondition_failed":
+          throw new ApiError(
+            "precondition_failed",
+            `Order ${id} was not cancelled. An order has no entity tag: If-Match can only be *, and If-None-Match cannot be *.`,
+          );
         case "not_found":
           throw new ApiError(
             "order_not_found",

@@ -42,9 +42,9 @@ export const OPERATIONS = {
   /** A command places or ships one order. */
   orderChange: { ...NO_OPERATIONS, queries: 1, rowsRead: 11, rowsWritten: 4 },
   /** An alarm of a key's Durable Object reports the key's usage to D1 and sets the next alarm. */
-  usageReport: { ...ADMISSION, objectRowsWritten: 2, queries: 1, rowsWritten: 1 },
+  usageReport: { ...ADMISSION, objectRowsWritten: 1, queries: 1, rowsWritten: 1 },
   /** A Durable Object deletes itself a day after its last request. */
-  objectEnd: { ...ADMISSION, objectRowsWritten: 2, queries: 1 },
+  objectEnd: { ...ADMISSION, objectRowsWritten: 1, queries: 1 },
 } as const satisfies Readonly<Record<string, Operations>>;
 
 /** Sizes in D1, which `sizes.worker.test.ts` checks, and estimates of the log and of times. */

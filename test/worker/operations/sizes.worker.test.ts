@@ -33,11 +33,11 @@ const reportUsage = () =>
 
 async function createKeys(): Promise<void> {
   const settings = { plan: "free", name: "Customer 123", limits: null, expiresAt: null } as const;
-  const store = d1Store(env.KEYS);
+  const database = d1Store(env.KEYS);
   const statements = Array.from({ length: KEYS }, () =>
-    creation(store.orm, createApiKey(settings, new Date()).record, "operator"),
+    creation(database.orm, createApiKey(settings, new Date()).record, "operator"),
   ).flat();
-  await store.transaction(statements);
+  await database.transaction(statements);
 }
 
 async function databaseBytes(database: D1Database): Promise<number> {

@@ -35,6 +35,40 @@ test("a cancelled order is stored with the time of its cancellation, and the API
   expect((await cancel(key, 7)).status).toBe(204);
 });
 
+test("A request whose precondition is false is not performed: 412, after 404 and 409", async () => {
+  const { key } = await createApiKey();
+  for (const id of [1n, 2n, 3n, 4n, 5n]) await placeOrder(id);
+  await placeOrder(9n, { status: "shipped" });
+  const cancelIf = (id: number | string, headers: Record<string, string>) =>
+    send(`${LIST}/${id}`, { method: "DELETE", key, headers });
+  const falsehoods = ['"stale"', 'W/"1"', '*, "a"', '"*"', "", "stale"].map((tag) => ({
+    "If-Match": tag,
+  }));
+  for (const headers of [...falsehoods, { "If-None-Match": "*" }]) {
+    await expectError(await cancelIf(1, headers), 412, "precondition_failed");
+    expect(await storedOrder(1n)).toMatchObject({ status: "pending" });
+    await expectError(await cancelIf(8, headers), 404, "order_not_found");
+    await expectError(await cancelIf("x", headers), 404, "order_not_found");
+    await expectError(await cancelIf(9, headers), 409, "order_already_shipped");
+  }
+  const truths = [{ "If-Match": "*" }, { "If-Match": " * " }, { "If-None-Match": '"stale"' }];
+  for (const [index, headers] of truths.entries())
+    expect((await cancelIf(index + 2, headers)).status).toBe(204);
+  expect((await cancelIf(5, { "If-Match": "*", "If-None-Match": "*" })).status).toBe(412);
+});
+
+test("No answer repeats text that a caller sent, except an int64", async () => {
+  const { key } = await createApiKey();
+  for (const text of [key, encodeURIComponent(`${key}é`), `x${key}`, "%22x%22", "9".repeat(40)]) {
+    const response = await send(`${LIST}/${text}`, { method: "DELETE", key });
+    const message = await expectError(response, 404, "order_not_found");
+    expect(message).toMatch(/int64/);
+    for (const sent of [key, decodeURIComponent(text)]) expect(message).not.toContain(sent);
+    const wrongMethod = await send(`${LIST}/${text}`, { method: "PATCH", key });
+    expect(await expectError(wrongMethod, 405, "method_not_allowed")).not.toContain(key);
+  }
+});
+
 test("an order is found by its exact digits, and its neighbours do not change", async () => {
   const { key } = await createApiKey();
   const ids = [INT64_MIN, -(2n ** 53n) - 1n, -1n, 0n, 2n ** 53n + 1n, INT64_MAX];

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { afterAll, afterEach, beforeEach, expect, test, vi } from "vitest";
 import { listenTo } from "../../support/written-lines.ts";
 import { openOrderDatabase, prepare } from "./isolates/order-database.ts";
-import { type Change, type QueryFault, type Reader, World } from "./isolates/world.ts";
+import { type Blip, type Change, type Reader, World } from "./isolates/world.ts";
 
 const database = openOrderDatabase();
 const RUNS = 800;
@@ -13,25 +13,27 @@ afterAll(() => database.close());
 
 const id = fc.integer({ min: 1, max: 24 });
 const ids = fc.array(id, { minLength: 1, maxLength: 8 });
+const one = (weight: number, arbitrary: fc.Arbitrary<Change>) => ({ weight, arbitrary });
 
-const change: fc.Arbitrary<Change> = fc.oneof(
-  { weight: 4, arbitrary: id.map((n): Change => ({ do: "cancel", id: n })) },
-  { weight: 3, arbitrary: id.map((n): Change => ({ do: "place", id: n })) },
-  id.map((n): Change => ({ do: "touch", id: n })),
-  id.map((n): Change => ({ do: "insert", id: n })),
-  id.map((n): Change => ({ do: "ship", id: n })),
-  id.map((n): Change => ({ do: "replace", id: n })),
-  { weight: 2, arbitrary: ids.map((all): Change => ({ do: "import", ids: all })) },
-  ids.map((all): Change => ({ do: "bulk", ids: all })),
-  id.map((n): Change => ({ do: "evict", id: n })),
-  {
-    weight: 2,
-    arbitrary: fc
-      .tuple(fc.nat(1), fc.nat(3))
-      .map(([replica, changes]): Change => ({ do: "follow", replica, changes })),
-  },
-  { weight: 2, arbitrary: fc.constantFrom<Change>({ do: "restore" }, { do: "keep house" }) },
-  fc.constantFrom(400, 3_000, 7_200_000).map((ms): Change => ({ do: "wait", ms })),
+const change = fc.oneof(
+  one(4, fc.record({ do: fc.constant("cancel" as const), id })),
+  one(3, fc.record({ do: fc.constant("place" as const), id })),
+  one(4, fc.record({ do: fc.constantFrom("touch", "insert", "replace", "evict"), id })),
+  one(1, fc.record({ do: fc.constant("bulk" as const), ids })),
+  one(2, fc.record({ do: fc.constant("follow" as const), replica: fc.nat(1), changes: fc.nat(3) })),
+  one(2, fc.constantFrom<Change>({ do: "restore" }, { do: "keep house" })),
+  one(
+    1,
+    fc.record({ do: fc.constant("wait" as const), ms: fc.constantFrom(400, 90_000, 7_200_000) }),
+  ),
+  one(
+    1,
+    fc.record({
+      do: fc.constant("away" as const),
+      ms: fc.constantFrom(100, 2_000, 30_000),
+      error: fc.constantFrom(null, "D1_ERROR: D1 DB is overloaded. Too many requests queued."),
+    }),
+  ),
 );
 
 const reader: fc.Arbitrary<Reader> = fc.record({
@@ -39,15 +41,12 @@ const reader: fc.Arbitrary<Reader> = fc.record({
   key: fc.nat(1),
   isHead: fc.integer({ min: 0, max: 3 }).map((n) => n === 0),
   tag: fc.option(fc.nat(5), { freq: 3 }),
-  stopsAfter: fc.option(fc.integer({ min: 1, max: 4 }), { freq: 2 }),
+  stopsAfter: fc.option(fc.integer({ min: 0, max: 4 }), { freq: 2 }),
   stops: fc.constantFrom("leave", "stall"),
-  pauseMs: fc.constantFrom(0, 0, 0, 59_000),
+  pauseMs: fc.constantFrom(0, 0, 0, 59_000, 90_000),
 });
 
-const queryFault = fc.oneof(
-  { weight: 8, arbitrary: fc.constant<QueryFault>("pass") },
-  fc.constantFrom<QueryFault>("fail", "lose the answer", "hang", "our fault"),
-);
+const blip = fc.constantFrom<Blip>("pass", "pass", "pass", "fail", "lose the answer");
 /** Rounds of overlapping requests and changes. Each round begins after the previous one ends. */
 const history = (nearest: fc.Arbitrary<number[]>) =>
   fc.record({
@@ -55,32 +54,27 @@ const history = (nearest: fc.Arbitrary<number[]>) =>
     first: fc.array(id, { maxLength: 24 }),
     rounds: fc.array(
       fc.record({
-        readers: fc.array(reader, { minLength: 1, maxLength: 5 }),
+        readers: fc.array(reader, { minLength: 1, maxLength: 6 }),
         changes: fc.array(change, { maxLength: 4 }),
       }),
       { minLength: 1, maxLength: 3 },
     ),
     isolates: fc.integer({ min: 1, max: 2 }),
-    concurrency: fc.integer({ min: 1, max: 2 }),
-    queryFaults: fc.oneof(fc.constant([]), fc.array(queryFault, { maxLength: 20 })),
+    blips: fc.oneof(fc.constant([]), fc.array(blip, { maxLength: 20 })),
     memoryBytes: fc.constantFrom(600, 2_000, 20_000),
-    underWayBytes: fc.constantFrom(600, 1_500, 20_000),
+    places: fc.constantFrom("few", "more"),
   });
 
 const reads = [
-  { from: "the primary database", nearest: fc.constant<number[]>([]), rarest: RUNS / 400 },
-  {
-    from: "the nearest replica",
-    nearest: fc.array(fc.nat(2), { minLength: 1, maxLength: 8 }),
-    rarest: 0,
-  },
+  { from: "the primary database", nearest: fc.constant<number[]>([]) },
+  { from: "the nearest replica", nearest: fc.array(fc.nat(2), { minLength: 1, maxLength: 8 }) },
 ];
 
 test.for(reads)(
-  "from $from, every list is the store at one moment, and only four causes cut a list off",
+  "from $from, every list is the store at one moment, only four causes cut a list off, and no key takes the lists from another",
   { timeout: 120_000 },
-  async ({ nearest, rarest }) => {
-    const warnings = listenTo("warn");
+  async ({ nearest }) => {
+    listenTo("warn");
     const total: Record<string, number> = {};
     await fc.assert(
       fc.asyncProperty(history(nearest), fc.scheduler(), async (happened, scheduler) => {
@@ -92,14 +86,13 @@ test.for(reads)(
           const world = new World(database, scheduler, happened);
           for (const { readers, changes } of happened.rounds) {
             const inOrder = async () => {
-              for (const one of changes) await world.change(one);
+              for (const next of changes) await world.change(next);
             };
-            await world.run([...readers.map((one) => world.read(one)), inOrder()]);
+            await world.run([...readers.map((next) => world.read(next)), inOrder()]);
           }
           await world.expectFree();
-          for (const [kind, count] of Object.entries(world.answers)) {
-            total[kind] = (total[kind] ?? 0) + count;
-          }
+          for (const [end, count] of Object.entries(world.ends))
+            total[end] = (total[end] ?? 0) + count;
           expect(world.faults).toStrictEqual([]);
         } finally {
           vi.clearAllTimers();
@@ -108,15 +101,9 @@ test.for(reads)(
       }),
       { numRuns: RUNS },
     );
-
-    // Expects only warnings of the simulated faults.
-    const own = warnings().filter(
-      (line) => !/Network connection lost|SQLITE_ERROR|timed out|_(?:off|recovered)"/.test(line),
-    );
-    expect(own).toStrictEqual([]);
-    // Reads from the primary database must produce each kind of response often enough to test it.
-    for (const [kind, count] of Object.entries(total)) {
-      expect(count, kind).toBeGreaterThanOrEqual(rarest);
-    }
+    // Each kind of end must occur, so that it is tested.
+    const ends = ["whole", "known", "failed", "refused", "left"];
+    const cuts = ["order_list_moved", "order_list_stalled", "order_list_broken"];
+    expect(Object.keys(total)).toEqual(expect.arrayContaining([...ends, ...cuts]));
   },
 );

@@ -2,8 +2,8 @@ import { env } from "cloudflare:workers";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { INT64_MAX, INT64_MIN } from "../../../src/rules/int64.ts";
-import { quotaOf } from "../../support/answer.ts";
-import { createApiKey } from "../../support/api-key-fixture.ts";
+import { expectError, quotaOf } from "../../support/answer.ts";
+import { createApiKey, createEnterpriseKey } from "../../support/api-key-fixture.ts";
 import { MAX_SEGMENT_ORDERS, placeManyOrders, placeOrder } from "../../support/order-fixture.ts";
 import { LIST, send } from "../../support/service.ts";
 
@@ -90,4 +90,40 @@ test("a request with the list's entity tag in If-None-Match receives 304 until t
   await send(`${LIST}/5`, { key, method: "DELETE" });
   expect(await getIf(tag)).toBe(200);
   expect(await getIf(await entityTag())).toBe(304);
+});
+
+test("a list whose If-Match does not hold strongly is 412, before If-None-Match", async () => {
+  const { key } = await createApiKey({ plan: "business" });
+  await placeManyOrders(2);
+  const tag = (await send(LIST, { key, method: "HEAD" })).headers.get("ETag")!;
+  const getIf = async (match: string, others = {}) => {
+    const headers = { "If-Match": match, ...others };
+    const response = await send(LIST, { key, headers });
+    quotaOf(response);
+    if (response.status === 412) await expectError(response, 412, "precondition_failed");
+    else await response.body?.cancel();
+    return response.status;
+  };
+  for (const match of [tag, "*", `"other", ${tag}`]) expect(await getIf(match), match).toBe(200);
+  for (const match of [`W/${tag}`, '"other"', "", tag.slice(1)])
+    expect(await getIf(match), match).toBe(412);
+  expect(await getIf(tag, { "If-None-Match": tag })).toBe(304);
+  expect(await getIf('"other"', { "If-None-Match": tag })).toBe(412);
+});
+
+test("No key can take the lists from another: lists that a key opens and does not read leave room for others", async () => {
+  await placeManyOrders(3 * MAX_SEGMENT_ORDERS);
+  const [hostile, other] = [await createEnterpriseKey(1_000, 1_000), await createApiKey()];
+  const unread: Response[] = [];
+  for (let sent = 0; sent < 60; sent += 1) unread.push(await send(LIST, hostile));
+  const statuses = unread.map(({ status }) => status);
+  const refused = unread.find(({ status }) => status === 503)!;
+  expect(refused.headers.get("Retry-After")).toBe("5");
+  await expectError(refused, 503, "service_unavailable");
+  expect(statuses.filter((status) => status === 200).length).toBeGreaterThan(3);
+  expect(JSON.parse(await (await send(LIST, other)).text())).toHaveLength(3 * MAX_SEGMENT_ORDERS);
+  for (const { body, status } of unread) if (status === 200) await body?.cancel();
+  const again = await send(LIST, hostile);
+  expect(again.status).toBe(200);
+  await again.body?.cancel();
 });

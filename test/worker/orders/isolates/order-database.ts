@@ -6,6 +6,8 @@ const REPLACEMENTS = [
   ["CAST(unixepoch('subsec') * 1000000 AS INTEGER)", "now_microseconds()"],
   ["12288", "4"],
   ["OFFSET 6144", "OFFSET 2"],
+  ["4096", "2"],
+  ["% 256", "% 1"],
   ["8192", "3"],
 ] as const;
 
@@ -114,4 +116,13 @@ export function bulkChange(database: DatabaseSync, change: () => void): void {
   prepare(database, "INSERT INTO order_bulk_change (id, changed) VALUES (1, 1)").run();
   change();
   for (const sql of NEW_SEGMENTS) prepare(database, sql).run();
+}
+
+/** Deletes former states like housekeeping: lists that began at `ms` or later keep theirs. */
+export function deleteChangesBefore(database: DatabaseSync, ms: number): void {
+  prepare(
+    database,
+    `DELETE FROM order_changes WHERE sequence < (
+       SELECT max(sequence) FROM order_changes WHERE sequence <= ? * 1000)`,
+  ).run(ms);
 }

@@ -1,10 +1,13 @@
 import { type SQL, sql, type SQLWrapper } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
+import { INT64_MAX, INT64_MIN } from "../../rules/int64.ts";
 import { exact } from "../../schema/int64.ts";
 import { orderChanges, orderList, orders, orderSegments } from "../../schema/orders.ts";
+import type { DatabaseQueries } from "../db/availability.ts";
 import { Statement, type StatementSource } from "../db/statement.ts";
-import { INT64_MAX, INT64_MIN } from "../../rules/int64.ts";
-import { orderShorthand, SEPARATOR } from "./order-json.ts";
+import { withDeadline } from "../deadline.ts";
+import { Outage } from "../outage.ts";
+import { joined, shorthandOf } from "./shorthand/sql.ts";
 
 /** A range of ids and its orders. Segments of the same version always contain the same orders. */
 export interface Segment {
@@ -28,7 +31,7 @@ export interface Manifest extends ListVersion {
   readonly segments: readonly Segment[];
 }
 
-/** The orders of each segment in shorthand (see `orderShorthand`), by the segment's version. */
+/** The orders of each segment in shorthand (see `shorthand/README.md`), by the segment's version. */
 export type SegmentTexts = ReadonlyMap<string, string>;
 
 export interface Snapshot extends ListVersion {
@@ -39,13 +42,15 @@ export interface Snapshot extends ListVersion {
   readonly texts: SegmentTexts;
 }
 
-interface SnapshotNeeds {
+export interface SnapshotNeeds {
   /** Whether a request needs the manifest, unless the list has one of `knownVersions`. */
   readonly needsManifest: boolean;
   readonly knownVersions: readonly string[];
   readonly segmentVersions: readonly string[];
   /** If memory lacks more segments than this, the query reads only the first missing one. */
   readonly maxMissing: number;
+  /** The lowest acceptable sequence number; `Infinity` requires the primary database. */
+  readonly atLeast: number;
 }
 
 const SMALLEST = sql.raw(String(INT64_MIN));
@@ -58,25 +63,20 @@ const segment = alias(orderSegments, "segment");
 const later = alias(orderSegments, "later");
 const former = alias(orderChanges, "former");
 
-/** Returns a SQL expression that joins the column `shorthand` of `select` into one text. */
-function joined(select: SQL): SQL {
-  return sql`(SELECT ifnull(group_concat(shorthand, '${sql.raw(SEPARATOR)}'), '') FROM (${select}))`;
+/** True for a segment whose version is not in memory. Unlike `json_each`, `instr` reads no rows. */
+function isMissing({ version }: { readonly version: SQLWrapper }): SQL {
+  return sql`instr(${sql.placeholder("inMemory")}, '"' || ${version} || '"') = 0`;
 }
 
 /** A SQL subquery for the orders of the segment in the outer query's current row `segment`. */
 const segmentText = () =>
   joined(sql`
-  SELECT ${orderShorthand(orders)} AS shorthand FROM ${orders}
-  WHERE ${orders.id} BETWEEN ${segment.firstId} AND ifnull((
-    SELECT min(${later.firstId}) - 1 FROM ${orderSegments} AS later
-    WHERE ${later.firstId} > ${segment.firstId}
-  ), ${LARGEST})
-  ORDER BY ${orders.id}`);
-
-/** True for a segment whose version is not in memory. Unlike `json_each`, `instr` reads no rows. */
-function isMissing({ version }: { readonly version: SQLWrapper }): SQL {
-  return sql`instr(${sql.placeholder("inMemory")}, '"' || ${version} || '"') = 0`;
-}
+    SELECT ${shorthandOf(orders)} AS shorthand FROM ${orders}
+    WHERE ${orders.id} BETWEEN ${segment.firstId} AND ifnull((
+      SELECT min(${later.firstId}) - 1 FROM ${orderSegments} AS later
+      WHERE ${later.firstId} > ${segment.firstId}
+    ), ${LARGEST})
+    ORDER BY ${orders.id}`);
 
 /**
  * A single statement, so the version, the manifest and the orders are consistent. If no request
@@ -109,7 +109,9 @@ const SNAPSHOT = Statement.ofSql<SnapshotRow>(
  * - For any other segment, orders that have changed since are read from `order_changes`, in their
  *   state before the first change. `text` is `NULL` after a bulk change, which keeps no states.
  *
- * A segment's range of ids comes from the manifest, because the range may have been split since.
+ * A segment's range of ids comes from the manifest: segments may have been split or joined since.
+ * `former` keeps only the changes in the range of all wanted segments, because many orders can have
+ * changed since.
  */
 const SEGMENTS = Statement.ofSql<TextRow>(
   () => sql`
@@ -119,26 +121,25 @@ const SEGMENTS = Statement.ofSql<TextRow>(
     FROM json_each(${sql.placeholder("segments")})
   ), former AS MATERIALIZED (
     SELECT min(sequence), id, was_listed, pet_id, quantity, ship_date, complete
-    FROM ${orderChanges} WHERE ${orderChanges.sequence} > ${sequence} AND ${orderChanges.id}
-      BETWEEN (SELECT min(first_id) FROM wanted) AND (SELECT max(last_id) FROM wanted)
-    GROUP BY id
+    FROM ${orderChanges} WHERE ${orderChanges.sequence} > ${sequence} AND (
+      ${orderChanges.id} IS NULL OR ${orderChanges.id}
+        BETWEEN (SELECT min(first_id) FROM wanted) AND (SELECT max(last_id) FROM wanted)
+    ) GROUP BY id
   )
   SELECT wanted.version AS version, CASE
     WHEN EXISTS (
       SELECT 1 FROM ${orderSegments} AS segment
       WHERE ${segment.firstId} = wanted.first_id AND ${segment.version} = wanted.version
     ) THEN ${joined(sql`
-      SELECT ${orderShorthand(orders)} AS shorthand FROM ${orders}
+      SELECT ${shorthandOf(orders)} AS shorthand FROM ${orders}
       WHERE ${orders.id} BETWEEN wanted.first_id AND wanted.last_id ORDER BY ${orders.id}`)}
-    WHEN NOT EXISTS (
-      SELECT 1 FROM ${orderChanges}
-      WHERE ${orderChanges.sequence} > ${sequence} AND ${orderChanges.id} IS NULL)
+    WHEN NOT EXISTS (SELECT 1 FROM former WHERE ${former.id} IS NULL)
     THEN ${joined(sql`
-      SELECT ${orders.id} AS id, ${orderShorthand(orders)} AS shorthand FROM ${orders}
+      SELECT ${orders.id} AS id, ${shorthandOf(orders)} AS shorthand FROM ${orders}
       WHERE ${orders.id} BETWEEN wanted.first_id AND wanted.last_id
         AND ${orders.id} NOT IN (SELECT ${former.id} FROM former)
       UNION ALL
-      SELECT ${former.id}, ${orderShorthand(former)} FROM former
+      SELECT ${former.id}, ${shorthandOf(former)} FROM former
       WHERE ${former.id} BETWEEN wanted.first_id AND wanted.last_id AND ${former.wasListed}
       ORDER BY 1`)}
   END AS text
@@ -157,14 +158,114 @@ type SnapshotRow = { readonly list_version: string; readonly sequence: number } 
   | { readonly first_id: null }
 );
 
+/** The primary database is queried too if the replica has not answered within this time. */
+const REPLICA_MS = 1_000;
+
+class StaleReplicaError extends Error {}
+
+/**
+ * The database that lists are read from: the primary one or the nearest replica. If the replica
+ * fails, is slow or too old, the primary is queried too, and the first usable result counts. A
+ * replica that fails or is slow is then skipped for a second.
+ */
+export class ListDatabase {
+  readonly isNearest: boolean;
+  /** The time in milliseconds within which every read settles. */
+  readonly timeoutMs: number;
+  readonly #queries: DatabaseQueries;
+  readonly #outage = new Outage({ began: "list_replica_failed", ended: "list_replica_recovered" });
+  #failedMs = -Infinity;
+
+  constructor(queries: DatabaseQueries, isNearest: boolean) {
+    this.#queries = queries;
+    this.isNearest = isNearest;
+    this.timeoutMs = queries.timeoutMs + (isNearest ? REPLICA_MS : 0);
+  }
+
+  /**
+   * Reads the list's version and, if a request needs it, the manifest and segments not in memory.
+   *
+   * @throws {DatabaseUnavailableError} if the primary database does not respond.
+   */
+  snapshot(database: D1Database, needs: SnapshotNeeds): Promise<Snapshot> {
+    const { atLeast } = needs;
+    return this.#run(database, {
+      isFromReplica: this.isNearest && atLeast !== Infinity,
+      query: async (source) => {
+        const found = await readSnapshot(source, needs);
+        // Without a session, D1 always queries the primary, whether or not its result says so.
+        const isPrimary = source === database || found.servedBy.isPrimary;
+        return { ...found, servedBy: { ...found.servedBy, isPrimary } };
+      },
+      isUsable: ({ sequence: found }) => found >= atLeast,
+    });
+  }
+
+  /**
+   * Returns a function that reads segments of one list (see `readSegments`). After a replica has
+   * once been of no use, the list is read from the primary: D1 allows a request 1,000 queries.
+   */
+  segmentsOf(database: D1Database, manifest: Manifest) {
+    let isFromReplica = this.isNearest;
+    return (group: readonly Segment[]): Promise<SegmentTexts> =>
+      this.#run(database, {
+        isFromReplica,
+        isRepeatable: true,
+        query: (source) => readSegments(source, manifest, group),
+        // A replica that is older than the manifest lacks segments.
+        isUsable: ({ size }) => size === group.length,
+        onUseless: () => void (isFromReplica = false),
+      });
+  }
+
+  async #run<T>(
+    database: D1Database,
+    options: {
+      readonly isFromReplica: boolean;
+      readonly isRepeatable?: boolean;
+      /** Receives `database` itself if it must read from the primary database. */
+      readonly query: (source: StatementSource) => Promise<T>;
+      /** Returns whether the replica's result is recent and complete enough. */
+      readonly isUsable: (result: T) => boolean;
+      readonly onUseless?: () => void;
+    },
+  ): Promise<T> {
+    const { isRepeatable = false, query } = options;
+    const primary = () => this.#queries.run(() => query(database), { isRead: true, isRepeatable });
+    const sinceMs = Date.now() - this.#failedMs;
+    if (!options.isFromReplica || (sinceMs >= 0 && sinceMs < REPLICA_MS)) return primary();
+    const replica = query(database.withSession("first-unconstrained")).then((result) => {
+      this.#outage.answered();
+      if (options.isUsable(result)) return result;
+      throw new StaleReplicaError("The replica is older than the list.");
+    });
+    try {
+      return await withDeadline(replica, REPLICA_MS);
+    } catch (error) {
+      options.onUseless?.();
+      if (!(error instanceof StaleReplicaError)) {
+        this.#failedMs = Date.now();
+        this.#outage.failed({ error });
+      }
+    }
+    // A slow replica may still be faster than the primary.
+    const late = withDeadline(replica, this.#queries.timeoutMs);
+    return Promise.any([primary(), late]).catch((error: AggregateError) => {
+      throw error.errors[0];
+    });
+  }
+}
+
 /** Reads the list's version and, if a request needs it, the manifest and segments not in memory. */
-export async function readSnapshot(
+async function readSnapshot(
   source: StatementSource,
   { needsManifest, knownVersions, segmentVersions, maxMissing }: SnapshotNeeds,
 ): Promise<Snapshot> {
-  const knownJson = needsManifest ? JSON.stringify(knownVersions) : null;
-  const inMemory = JSON.stringify(segmentVersions);
-  const statement = SNAPSHOT.bind(source, { known: knownJson, inMemory, maxMissing });
+  const statement = SNAPSHOT.bind(source, {
+    known: needsManifest ? JSON.stringify(knownVersions) : null,
+    inMemory: JSON.stringify(segmentVersions),
+    maxMissing,
+  });
   const { results: rows, meta } = await statement.all<SnapshotRow>();
   const [list] = rows;
   if (list === undefined) throw new Error("The database has no version of the list.");
@@ -189,15 +290,14 @@ export async function readSnapshot(
  * Reads the orders of some segments as they were when the manifest was read. The result lacks a
  * segment if the database lacks that state, for example after a bulk change or on an old replica.
  */
-export async function readSegments(
+async function readSegments(
   source: StatementSource,
   { version, sequence: last }: Manifest,
   segments: readonly Segment[],
 ): Promise<SegmentTexts> {
   const wanted = segments.map(({ version: of, firstId, lastId }) => [of, firstId, lastId]);
-  return textsIn(
-    await SEGMENTS.all(source, { segments: JSON.stringify(wanted), sequence: last, version }),
-  );
+  const values = { segments: JSON.stringify(wanted), sequence: last, version };
+  return textsIn(await SEGMENTS.all(source, values));
 }
 
 function textsIn(rows: readonly TextRow[]): SegmentTexts {

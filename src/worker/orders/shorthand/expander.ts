@@ -1,4 +1,4 @@
-import { PIECES, PIECES_OF_VALUES, SEPARATOR } from "./order-json.ts";
+import { PIECES, PIECES_OF_VALUES, SEPARATOR } from "./letters.ts";
 
 /** The exports of `expand-orders.wat`. The parameters of `expand` are addresses in bytes. */
 export interface Expansion {

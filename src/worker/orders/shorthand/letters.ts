@@ -1,8 +1,3 @@
-import { type SQL, sql, type SQLWrapper } from "drizzle-orm";
-import type { orders } from "../../schema/orders.ts";
-
-type Order = typeof orders.$inferSelect;
-
 /** The JSON text around an order's values, without the braces, in the API's sequence of fields. */
 export const JSON_MEMBERS = {
   id: '"id":',
@@ -13,19 +8,6 @@ export const JSON_MEMBERS = {
   complete: ',"complete":true',
   incomplete: ',"complete":false',
 };
-
-/**
- * Returns a SQL expression for an order in shorthand: JSON with one letter for each recurring piece
- * of text. Shorthand is half as long as JSON and has no quotes to escape. So D1 and the Worker need
- * half the time to encode and parse a result. `concat` treats `NULL` as empty text.
- */
-export function orderShorthand({ id, petId, quantity, shipDate, complete }: OrderColumns): SQL {
-  return sql`concat(${id}, 'p', ${petId}, 'q', ${quantity}, 's', ${shipDate},
-    CASE ${complete} WHEN 1 THEN 't' WHEN 0 THEN 'f' ELSE 'n' END)`;
-}
-
-/** The columns of an order, in `orders` or in a table of its former states. */
-type OrderColumns = Record<keyof Omit<Order, "status">, SQLWrapper>;
 
 /** The character between two orders in shorthand. */
 export const SEPARATOR = "i";

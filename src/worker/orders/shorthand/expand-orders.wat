@@ -1,4 +1,4 @@
-;; Converts orders from shorthand to JSON (see order-expander.ts). This loop writes every byte of a
+;; Converts orders from shorthand to JSON (see README.md). This loop writes every byte of a
 ;; list: 100 MB for a million orders. The loop is in WebAssembly because V8 leaves the same loop in
 ;; JavaScript unoptimized in some processes.
 (module

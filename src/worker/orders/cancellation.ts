@@ -1,0 +1,72 @@
+import { and, eq, sql } from "drizzle-orm";
+import { cancelledOrders, orderList, orders } from "../../schema/orders.ts";
+import type { DatabaseQueries } from "../db/availability.ts";
+import { db, Statement } from "../db/statement.ts";
+
+interface Cancellation {
+  readonly result: "cancelled" | "already_shipped" | "not_found" | "precondition_failed";
+  /** The list's sequence number after the cancellation; `null` without `needsSequence`. */
+  readonly sequence: number | null;
+}
+
+const { id, petId, quantity, shipDate, complete, status } = orders;
+const isOrder = eq(id, sql.placeholder("id"));
+const isPending = and(isOrder, eq(status, "pending"));
+
+// Two statements move the order. An UPDATE and a trigger for the move would write one more row.
+const KEEP = Statement.of(() => {
+  const cancelledAt = sql<Date>`${sql.placeholder("nowMs")}`.as("cancelled_at");
+  const order = { cancelledAt, id, petId, quantity, shipDate, complete };
+  return db
+    .insert(cancelledOrders)
+    .select(db.select(order).from(orders).where(isPending))
+    .onConflictDoUpdate({
+      target: [cancelledOrders.cancelledAt, cancelledOrders.id],
+      set: {
+        petId: sql`excluded.pet_id`,
+        quantity: sql`excluded.quantity`,
+        shipDate: sql`excluded.ship_date`,
+        complete: sql`excluded.complete`,
+      },
+    });
+});
+const REMOVE = Statement.of(() => db.delete(orders).where(isPending).returning({ status }));
+const STATUS = Statement.of(() => db.select({ status }).from(orders).where(isOrder));
+const SEQUENCE = Statement.of(() =>
+  db.select({ sequence: orderList.sequence }).from(orderList).where(eq(orderList.id, 1)),
+);
+
+/**
+ * Cancels a pending order in one atomic step (docs/api.md, Cancelling). Returns `not_found` for an
+ * order that was already cancelled.
+ *
+ * @param options.isAllowed false if a precondition of the request is false: nothing is changed.
+ * @throws {DatabaseUnavailableError} if the database does not respond. The order may be cancelled
+ *   nevertheless; repeating the request is safe.
+ */
+export async function cancelOrder(
+  database: D1Database,
+  orderId: bigint,
+  queries: DatabaseQueries,
+  options: { readonly needsSequence: boolean; readonly isAllowed: boolean },
+): Promise<Cancellation> {
+  const values = { id: String(orderId), nowMs: Date.now() };
+  const statements: readonly Statement<unknown>[] = [
+    STATUS,
+    ...(options.isAllowed ? [KEEP, REMOVE] : []),
+    ...(options.needsSequence ? [SEQUENCE] : []),
+  ];
+  const results = await queries.run(() =>
+    database.batch(statements.map((statement) => statement.bind(database, values))),
+  );
+  const rowsAt = <Row>(statement: Statement<Row>) => {
+    const result = results[statements.indexOf(statement)];
+    return result === undefined ? [] : statement.rows(result);
+  };
+  const [order] = rowsAt(STATUS);
+  const [list] = rowsAt(SEQUENCE);
+  const sequence = list?.sequence ?? null;
+  if (order === undefined) return { result: "not_found", sequence };
+  if (order.status === "shipped") return { result: "already_shipped", sequence };
+  return { result: options.isAllowed ? "cancelled" : "precondition_failed", sequence };
+}
