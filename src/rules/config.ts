@@ -23,11 +23,11 @@ const origins = z.pipe(
       .split(",")
       .map((origin) => origin.trim())
       .filter((origin) => origin !== "");
-    for (const origin of listed) {
+    for (const [index, origin] of listed.entries()) {
       if (!URL.canParse(origin) || new URL(origin).origin !== origin) {
         context.issues.push({
           code: "custom",
-          message: `${origin} is not an origin such as https://app.example`,
+          message: `entry ${index + 1} is not an origin such as https://app.example`,
           input: text,
         });
       }
@@ -63,7 +63,7 @@ const varsSchema = z
     BAN_MIN_STRIKES: z._default(wholeNumber(1, 1_000_000), 60),
     BAN_MAX_STRIKES: z._default(wholeNumber(1, 1_000_000), 1_000),
     BAN_FIRST_SECONDS: z._default(wholeNumber(1, DAY_SECONDS), 60),
-    /** At most 24 days: a longer `Retry-After` overflows the timers of common clients. */
+    /** Beyond 24 days, `Retry-After` overflows the timers of common clients. */
     BAN_LONGEST_SECONDS: z._default(wholeNumber(1, 24 * DAY_SECONDS), DAY_SECONDS),
     BAN_FORGET_SECONDS: z._default(wholeNumber(1, 30 * DAY_SECONDS), DAY_SECONDS),
     /** The fallback limiter decides if the key's Durable Object does not respond within this time. */

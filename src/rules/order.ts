@@ -38,6 +38,9 @@ export const shipDateSchema = z
     if (/[1-9]/.test((groups["fraction"] ?? "").slice(3))) {
       return fail("finer than milliseconds, which would be lost");
     }
+    if (text.slice(17, 19) === "60") {
+      return fail("a leap second, which cannot be stored: use second 59, or the next minute");
+    }
     const day = text.slice(0, 10);
     const midnight = new Date(day);
     const dayExists = !Number.isNaN(midnight.getTime()) && midnight.toISOString().startsWith(day);

@@ -1,8 +1,8 @@
-import type { ApiKey } from "./api-keys/key-by-hash.ts";
+import type { FoundKey } from "./api-keys/key-by-hash.ts";
 import type { ErrorCode } from "../rules/error-codes.ts";
 import type { Quota } from "../rules/limits/decision.ts";
 import type { LimitedKey } from "./limiter/object-call.ts";
-import type { Snapshot } from "./orders/list-queries.ts";
+import type { Snapshot } from "./orders/list-database.ts";
 import type { DecidedBy } from "./limiter/limiter.ts";
 
 /** The bindings, and the variables that middleware sets for later handlers of the same request. */
@@ -17,7 +17,7 @@ export interface AppEnv {
     /** The quota in the rate-limit headers. If unset, they show the budget of the client's address. */
     quota?: Quota;
     errorCode?: ErrorCode;
-    apiKey: ApiKey;
+    apiKey: FoundKey;
     limitedKey: LimitedKey;
   };
 }

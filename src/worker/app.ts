@@ -15,7 +15,7 @@ import { Limiter } from "./limiter/limiter.ts";
 import { OrderLists } from "./orders/order-lists.ts";
 import { healthRoute } from "./routes/health.ts";
 import { expander, listRoute } from "./routes/list-orders.ts";
-import { orderRoutes } from "./routes/cancel-order.ts";
+import { cancelRoute } from "./routes/cancel-order.ts";
 
 /**
  * Creates the service. A request under `/v1` needs a valid key and counts against the key's limits,
@@ -46,7 +46,7 @@ export function createApp(config: Config): Hono<AppEnv> {
     // the list while the limiter decides.
     .route("/store/orders", listRoute(lists, limiter))
     .use(enforceLimits(limiter))
-    .route("/store/orders", orderRoutes(databases.orders, lists, limiter));
+    .route("/store/orders", cancelRoute(databases.orders, lists, limiter));
 
   return app
     .route("/v1", v1)

@@ -1,9 +1,9 @@
 import { type SQL, sql } from "drizzle-orm";
 import type { SQLiteColumn, SQLiteTable } from "drizzle-orm/sqlite-core";
-import type { Config } from "../rules/config.ts";
-import { DAY_MS } from "../rules/days.ts";
 import { keyUsage } from "../schema/keys.ts";
 import { cancelledOrders, orderChanges, orderImportParts } from "../schema/orders.ts";
+import { DAY_MS } from "../rules/days.ts";
+import type { Config } from "../rules/config.ts";
 import { type DatabaseName, DatabaseQueries } from "./db/availability.ts";
 import { Statement } from "./db/statement.ts";
 import { logEvent } from "./log.ts";
@@ -12,50 +12,53 @@ import { logEvent } from "./log.ts";
 const MAX_STEPS = 10;
 
 /** Unix milliseconds: a chore deletes older rows. */
-const olderThanMs = sql.placeholder("olderThanMs");
+const olderThan = sql.placeholder("olderThan");
 
-/** Deletes up to `limit` rows that match a condition, in ascending order of their primary key. */
-function deletion(table: SQLiteTable, key: readonly SQLiteColumn[], isOld: SQL) {
-  const columns = sql.join([...key], sql`, `);
-  return sql`
-    DELETE FROM ${table} WHERE (${columns}) IN (
-      SELECT ${columns} FROM ${table}
-      WHERE ${isOld} ORDER BY ${columns} LIMIT ${sql.placeholder("limit")})`;
+/** Deletes up to `limit` rows that match a condition, in ascending order of `columns`. */
+function deletion(table: SQLiteTable, columns: readonly SQLiteColumn[], isOld: SQL) {
+  const key = sql.join([...columns], sql`, `);
+  const old = sql`SELECT ${key} FROM ${table} WHERE ${isOld} ORDER BY ${key} LIMIT ${sql.placeholder("limit")}`;
+  return Statement.ofSql<never>(() => sql`DELETE FROM ${table} WHERE (${key}) IN (${old})`);
 }
 
 /** Deletes parts of abandoned imports. An import is abandoned if even its newest part is old. */
-const DELETE_IMPORT_PARTS = Statement.ofSql<never>(() => {
-  const { importId, part, createdAt } = orderImportParts;
-  const fresh = sql`SELECT ${importId} FROM ${orderImportParts} WHERE ${createdAt} >= ${olderThanMs}`;
-  return deletion(orderImportParts, [importId, part], sql`${importId} NOT IN (${fresh})`);
-});
+const { importId, part, createdAt } = orderImportParts;
+const DELETE_IMPORT_PARTS = deletion(
+  orderImportParts,
+  [importId, part],
+  sql`${importId} NOT IN (SELECT ${importId} FROM ${orderImportParts} WHERE ${createdAt} >= ${olderThan})`,
+);
 
 /**
  * Deletes old changes. A list uses changes to read the orders as they were when it began. The last
- * change before the time and all later changes stay, for lists that began then or later.
+ * change before the time `olderThan` and all later changes stay, for lists that began then or later.
  */
-export const DELETE_ORDER_CHANGES = Statement.ofSql<never>(() => {
-  const { sequence } = orderChanges;
-  const last = sql`SELECT max(${sequence}) FROM ${orderChanges} WHERE ${sequence} <= ${olderThanMs} * 1000`;
-  return deletion(orderChanges, [sequence], sql`${sequence} < (${last})`);
-});
+const { sequence } = orderChanges;
+export const DELETE_ORDER_CHANGES = deletion(
+  orderChanges,
+  [sequence],
+  sql`${sequence} < (SELECT max(${sequence}) FROM ${orderChanges} WHERE ${sequence} <= ${olderThan} * 1000)`,
+);
 
-const DELETE_USAGE = Statement.ofSql<never>(() => {
-  const { day, keyId } = keyUsage;
-  return deletion(keyUsage, [day, keyId], sql`${day} < date(${olderThanMs} / 1000, 'unixepoch')`);
-});
+const DELETE_USAGE = deletion(
+  keyUsage,
+  [keyUsage.day, keyUsage.keyId],
+  sql`${keyUsage.day} < date(${olderThan} / 1000, 'unixepoch')`,
+);
 
 /** Deleting these rows does not change the list's version: the list has no cancelled orders. */
-const DELETE_CANCELLED_ORDERS = Statement.ofSql<never>(() => {
-  const { cancelledAt, id } = cancelledOrders;
-  return deletion(cancelledOrders, [cancelledAt, id], sql`${cancelledAt} < ${olderThanMs}`);
-});
+const { cancelledAt, id } = cancelledOrders;
+const DELETE_CANCELLED_ORDERS = deletion(
+  cancelledOrders,
+  [cancelledAt, id],
+  sql`${cancelledAt} < ${olderThan}`,
+);
 
 /** A kind of old rows, deleted in steps. A step blocks the database for hundredths of a second. */
 interface Chore {
   readonly database: DatabaseName;
-  /** Deletes up to `limit` rows older than `olderThanMs`. */
-  readonly deletion: Statement<never>;
+  /** Deletes up to `limit` rows older than `olderThan`. */
+  readonly statement: Statement<never>;
   /** If undefined, the var `CANCELLED_ORDER_DAYS` applies. */
   readonly keptDays?: number;
   readonly rowsPerStep: number;
@@ -64,18 +67,18 @@ interface Chore {
 /** The chores by the log field that counts the deleted rows. */
 const CHORES: Readonly<Record<string, Chore>> = {
   // A part can have 2 MB, so a step deletes only a few.
-  importParts: { database: "orders", deletion: DELETE_IMPORT_PARTS, keptDays: 1, rowsPerStep: 10 },
+  importParts: { database: "orders", statement: DELETE_IMPORT_PARTS, keptDays: 1, rowsPerStep: 10 },
   // Changes are kept for a day: no client takes longer to read a list of a million orders. A store
   // with 50 changes a second adds 180,000 rows an hour; an hourly run deletes up to 200,000.
   orderChanges: {
     database: "orders",
-    deletion: DELETE_ORDER_CHANGES,
+    statement: DELETE_ORDER_CHANGES,
     keptDays: 1,
     rowsPerStep: 20_000,
   },
   // Usage is kept for at least a year, even if it is a leap year.
-  usageRows: { database: "keys", deletion: DELETE_USAGE, keptDays: 366, rowsPerStep: 5_000 },
-  cancelledOrders: { database: "orders", deletion: DELETE_CANCELLED_ORDERS, rowsPerStep: 5_000 },
+  usageRows: { database: "keys", statement: DELETE_USAGE, keptDays: 366, rowsPerStep: 5_000 },
+  cancelledOrders: { database: "orders", statement: DELETE_CANCELLED_ORDERS, rowsPerStep: 5_000 },
 };
 
 /**
@@ -94,15 +97,10 @@ export async function keepHouse(
   const errors: unknown[] = [];
   let isComplete = true;
   for (const [name, chore] of Object.entries(CHORES)) {
-    const {
-      database,
-      deletion: statement,
-      rowsPerStep,
-      keptDays = config.cancelledOrderDays,
-    } = chore;
+    const { database, statement, rowsPerStep, keptDays = config.cancelledOrderDays } = chore;
     if (keptDays === undefined) continue;
     const queries = new DatabaseQueries(database, config.databaseTimeoutMs);
-    const values = { olderThanMs: now.getTime() - keptDays * DAY_MS, limit: rowsPerStep };
+    const values = { olderThan: now.getTime() - keptDays * DAY_MS, limit: rowsPerStep };
     const bound = statement.bind(databases[database], values);
     try {
       let rows = rowsPerStep;

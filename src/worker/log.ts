@@ -14,5 +14,11 @@ export function logEvent({ error, ...fields }: LogEvent): void {
 
 function describe(error: unknown): Record<string, unknown> {
   if (error === undefined) return {};
-  return error instanceof Error ? { error: error.message, stack: error.stack } : { error };
+  if (!(error instanceof Error)) return { error };
+  return { error: withoutValue(error.message), stack: withoutValue(error.stack ?? "") };
+}
+
+/** Removes the value that D1 could not bind from its error: it may be a hash. */
+function withoutValue(text: string): string {
+  return text.replace(/ not supported for value '[^]*?'(?=$|\n {4}at )/, " not supported");
 }

@@ -1,16 +1,20 @@
-import { drizzle } from "drizzle-orm/d1";
-import type { SQL, SQLWrapper } from "drizzle-orm";
-import { type StoreDatabase, toStatement } from "../../src/operator/database/database.ts";
+import {
+  ormOver,
+  type Statement,
+  type StoreDatabase,
+  toStatement,
+} from "../../src/operator/database/database.ts";
 
 /** Returns an adapter through which the operator's commands use a database of the Worker. */
-export function d1Store(d1: D1Database): Pick<StoreDatabase, "orm" | "all" | "transaction"> {
-  const prepare = (query: SQLWrapper) => {
-    const { sql, params } = toStatement(query);
-    return d1.prepare(sql).bind(...params);
-  };
+export function d1Store(d1: D1Database): StoreDatabase {
+  const prepare = ({ sql, params }: Statement) => d1.prepare(sql).bind(...params);
+  const orm = ormOver((statement) => prepare(statement).raw());
   return {
-    orm: drizzle(d1),
-    all: async <Row>(statement: SQL) => (await prepare(statement).all<Row>()).results,
-    transaction: async (statements) => void (await d1.batch(statements.map(prepare))),
+    orm,
+    repeatable: orm,
+    transaction: async (statements) => {
+      await d1.batch(statements.map((statement) => prepare(toStatement(statement))));
+    },
+    close: async () => {},
   };
 }

@@ -1,34 +1,28 @@
 import { type Limits, type Plan, PLAN_LIMITS } from "../limits/plans.ts";
 
-/** The plan of a key. `perMinute` and `perDay` are set only for Enterprise keys. */
-interface PlannedKey {
+interface KeyLimits {
   readonly plan: Plan;
+  /** Individual rate limits, set only for Enterprise keys. */
   readonly perMinute: number | null;
   readonly perDay: number | null;
 }
 
-/**
- * Returns the limits of a key's plan, or the individual limits of an Enterprise key.
- *
- * @throws {Error} for an Enterprise key without limits, and for a plan that this version lacks: a
- *   later version may have created the key.
- */
-export function limitsOf({ plan, perMinute, perDay }: PlannedKey): Limits {
-  const limits: Limits | undefined =
-    plan === "enterprise"
-      ? perMinute === null || perDay === null
-        ? undefined
-        : { perMinute, perDay }
-      : PLAN_LIMITS[plan];
-  if (limits === undefined) throw new Error("A key whose limits are unknown.");
-  return limits;
+/** Returns the limits of a key's plan, or the individual limits of an Enterprise key. */
+export function limitsOf({ plan, perMinute, perDay }: KeyLimits): Limits {
+  // A later version may have stored a plan that this one does not know.
+  if (plan !== "enterprise" && Object.hasOwn(PLAN_LIMITS, plan)) return PLAN_LIMITS[plan];
+  if (plan !== "enterprise") throw new Error("This version does not know the plan of the key.");
+  if (perMinute === null || perDay === null) {
+    throw new Error("An Enterprise key without limits of its own.");
+  }
+  return { perMinute, perDay };
 }
 
 export const KEY_STATES = ["active", "expired", "revoked"] as const;
 
 /**
- * Returns a key's state at `nowMs` (Unix milliseconds). A key with a revocation is revoked, whatever
- * the clocks say: the machine that revoked it may have another time. Never becomes `expired` then.
+ * Returns a key's state at `nowMs` (Unix milliseconds). A revoked key is revoked whatever the time
+ * of its revocation: the clock of the machine that wrote it may be wrong.
  */
 export function keyState(
   { expiresAt, revokedAt }: { readonly expiresAt: Date | null; readonly revokedAt: Date | null },

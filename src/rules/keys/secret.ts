@@ -20,24 +20,29 @@ export function hasSecretForm(text: string): boolean {
   return SECRET_FORMAT.test(text);
 }
 
-/** The prefix in Base64, at each of the three offsets. */
-const ENCODED_PREFIXES = /c29yZF|NvcmRf|zb3JkX/;
-
-/**
- * Returns whether a secret could be in `text`: its prefix in any case, with other characters in
- * between, or encoded.
- */
-export function couldHoldSecret(text: string): boolean {
-  const letters = text.toLowerCase().replace(/[^a-z0-9]/g, "");
-  return letters.includes("sord") || ENCODED_PREFIXES.test(text) || letters.includes("736f7264");
-}
-
 /** Returns whether `text` has the form of a secret and a correct checksum. */
 export function isSecret(text: string): boolean {
   if (!hasSecretForm(text)) return false;
   const bytes = base32nopad.decode(text.slice(SECRET_PREFIX.length).toUpperCase());
   const expected = checksum(bytes.subarray(0, RANDOM_BYTES));
   return expected.every((byte, index) => byte === bytes[RANDOM_BYTES + index]);
+}
+
+/** The letters of the prefix, and their codes in hexadecimal, in upper or lower case. */
+const SPELLED_PREFIX = /sord|[57]3[46]f[57]2[46]4/i;
+
+/**
+ * Returns whether a secret may be part of `text`, which contains only letters, digits, `_`, `-` and
+ * `=`: whether the prefix is, in any case, with other separators, in hexadecimal or in base64.
+ */
+export function mayHoldSecret(text: string): boolean {
+  const base64 = text.replaceAll("-", "+").replaceAll("_", "/").replaceAll("=", "");
+  const decoded = [0, 1, 2, 3].map((offset) => {
+    return atob(base64.slice(offset, base64.length - ((base64.length - offset) % 4)));
+  });
+  return [text.replaceAll(/[-_=]/g, ""), ...decoded].some((spelled) =>
+    SPELLED_PREFIX.test(spelled),
+  );
 }
 
 /** Returns the lower-case hexadecimal SHA-256, which is stored instead of the secret. */

@@ -28,10 +28,10 @@ export interface Wait {
 }
 
 export interface Ban {
+  /** Unix time in milliseconds at which the ban began, or at which the clock was set back to it. */
+  readonly beganMs: number;
   /** Unix time in milliseconds at which the ban ends or ended. */
   readonly untilMs: number;
-  /** The length of the ban in milliseconds. If the clock is set back, the ban lasts no longer. */
-  readonly lengthMs: number;
   /** The number of consecutive bans of the key, including this one: at least 1. */
   readonly number: number;
   /** Set if the ban began in mode `log`: it refuses no request, even if the mode is `on` later. */
@@ -45,39 +45,10 @@ export function banAt(stored: Ban | null, policy: BanPolicy, nowMs: number): Ban
   return mode === (stored.loggedOnly ? "log" : "on") ? stored : null;
 }
 
-/** Returns whether a refusal at `nowMs` comes after the grace period, so that it is a strike. */
-export function isStrike(wait: Wait, policy: BanPolicy, nowMs: number): boolean {
-  return nowMs - wait.startedMs >= policy.graceMs;
-}
-
-/**
- * Adds new strikes to a wait. If the strike window has ended since the oldest of them, ignores all
- * of them, because some may have come after that end. So a ban may begin late, but never early.
- *
- * @param oldestMs the time of the oldest of these strikes, at most `nowMs`.
- */
-export function waitAfterStrikes(
-  wait: Wait,
-  policy: BanPolicy,
-  strikes: number,
-  oldestMs: number,
-  nowMs: number,
-): Wait {
-  const isSameSeries = wait.strikes > 0 && oldestMs - wait.firstStrikeMs < policy.strikeWindowMs;
-  const firstStrikeMs = isSameSeries ? Math.min(wait.firstStrikeMs, oldestMs) : oldestMs;
-  if (nowMs - firstStrikeMs >= policy.strikeWindowMs) return wait;
-  return { ...wait, strikes: strikes + (isSameSeries ? wait.strikes : 0), firstStrikeMs };
-}
-
-/** Returns how many strikes lead to a ban of a key with this limit per minute. */
-export function strikesToBan(policy: BanPolicy, perMinute: number): number {
-  return Math.min(Math.max(perMinute, policy.minStrikes), policy.maxStrikes);
-}
-
 /** Returns the ban that begins at `nowMs`: twice as long as `earlier`, up to the policy's limit. */
 export function nextBan(earlier: Ban | null, policy: BanPolicy, nowMs: number): Ban {
   const number = (earlier?.number ?? 0) + 1;
   const lengthMs = Math.min(policy.firstBanMs * 2 ** (number - 1), policy.longestBanMs);
-  const ban = { untilMs: nowMs + lengthMs, lengthMs, number };
+  const ban = { beganMs: nowMs, untilMs: nowMs + lengthMs, number };
   return policy.mode === "log" ? { ...ban, loggedOnly: true } : ban;
 }

@@ -20,7 +20,7 @@ export function isSameLimits(one: Limits, other: Limits): boolean {
   return WINDOW_NAMES.every((name) => limitOf(one, name) === limitOf(other, name));
 }
 
-/** The limits of the plans; each Enterprise key has limits of its own. */
+/** The limits of the plans. Each Enterprise key has limits of its own. */
 export const PLAN_LIMITS: Readonly<Record<Exclude<Plan, "enterprise">, Limits>> = {
   free: { perMinute: 60, perDay: 1_000 },
   pro: { perMinute: 300, perDay: 10_000 },

@@ -10,9 +10,6 @@ const RETRY_MS = 1_000;
 /** How many queries may run at once. With only one, a slow query would delay all requests. */
 const CONCURRENCY = 4;
 
-/** The hashes of one query take 0.7 of the 2 MB that D1 accepts for a parameter. */
-const MAX_HASHES = 20_000;
-
 /**
  * The pause before each query for suspects: clients that failed to authenticate too often. Limits
  * an isolate to 40 of these queries a second. With a longer pause, more requests resume at once.
@@ -69,14 +66,9 @@ export class ApiKeyDirectory {
     this.#queries = queries;
     this.#known = new QuickLRU({ maxSize: size });
     this.#unknown = new QuickLRU({ maxSize: size });
-    const shared = { maxKeys: MAX_HASHES, late };
-    this.#lookUps = new BatchedQuery({ concurrency: CONCURRENCY, timeoutMs, ...shared });
+    this.#lookUps = new BatchedQuery({ concurrency: CONCURRENCY, timeoutMs, late });
     const suspectTimeoutMs = SUSPECTS_PAUSE_MS + timeoutMs;
-    this.#suspectLookUps = new BatchedQuery({
-      concurrency: 1,
-      timeoutMs: suspectTimeoutMs,
-      ...shared,
-    });
+    this.#suspectLookUps = new BatchedQuery({ concurrency: 1, timeoutMs: suspectTimeoutMs, late });
   }
 
   /** Returns whether the result of an earlier look-up is remembered, even if no key was found. */

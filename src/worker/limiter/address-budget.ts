@@ -1,6 +1,7 @@
 import ipaddr from "ipaddr.js";
 import type { BanPolicy } from "../../rules/limits/bans.ts";
-import type { Decision, Quota, QuotaPolicy } from "../../rules/limits/decision.ts";
+import type { Decision, Quota } from "../../rules/limits/decision.ts";
+import type { QuotaPolicy } from "../../rules/limits/limiter-state.ts";
 import { PLAN_LIMITS } from "../../rules/limits/plans.ts";
 import { MemoryLimiter } from "./memory-limiter.ts";
 

@@ -2,14 +2,13 @@ import { DurableObject } from "cloudflare:workers";
 import { type Config, parseConfig } from "../../rules/config.ts";
 import { DatabaseQueries } from "../db/availability.ts";
 import type { Ban } from "../../rules/limits/bans.ts";
+import { type Decision, decide } from "../../rules/limits/decision.ts";
 import {
-  type Decision,
-  decide,
   type LimiterState,
   type QuotaPolicy,
   stateEndMs,
-  type WaitReport,
-} from "../../rules/limits/decision.ts";
+} from "../../rules/limits/limiter-state.ts";
+import type { WaitReport } from "../../rules/limits/strikes.ts";
 import { WINDOW_NAMES, type WindowName } from "../../rules/limits/windows.ts";
 import { logEvent } from "../log.ts";
 import { REPORT_EVERY_MS } from "../usage/day-usage.ts";
@@ -32,7 +31,7 @@ const CANCELLATION_MS = 3_600_000;
  * admission only after it is on disk. Calls that are decided during a write share the next write.
  *
  * A Durable Object that stores anything has an alarm for its reports to the database: the first write
- * of a day is reported within a minute, each further one within an hour. After a report, the alarm is set to a time when everything stored has
+ * of a day is reported within a minute, later ones within an hour. After a report without news, the alarm is set to a time when everything stored has
  * ended: windows, bans, days of usage, the last cancellation. If nothing new is stored until then,
  * the Durable Object deletes its storage.
  */
@@ -44,13 +43,15 @@ export class RateLimiter extends DurableObject {
   #cancellation: Cancellation | null;
   readonly #reports: KeyReports;
   readonly #commits: GroupCommit;
-  readonly #decided = new RecentCalls<readonly Decision[]>();
+  readonly #decided: RecentCalls<readonly Decision[]>;
   /** Unix time in milliseconds of the next alarm; `null` if none is set. */
   #alarmMs: number | null = null;
 
   constructor(ctx: DurableObjectState, env: Cloudflare.Env) {
     super(ctx, env);
     this.#config = parseConfig(env);
+    // An isolate sends a call again within its timeout; the object may answer as much later.
+    this.#decided = new RecentCalls(2 * this.#config.limiterTimeoutMs);
     const stored = readState(ctx.storage.kv.get(STATE));
     const { limiter, keyId, usage, unreportedBans } = stored;
     this.#limiter = limiter;
@@ -92,7 +93,7 @@ export class RateLimiter extends DurableObject {
       this.#decided.add(nonce, decisions, Date.now());
       const hasBanned = this.#reports.unreportedBans > unreportedBans;
       // The alarm reports the ban if the report below fails or a restart prevents this report.
-      if (hasBanned) void this.#wakeBy(Date.now() + RETRY_REPORT_MS);
+      if (hasBanned) this.#wakeLater(RETRY_REPORT_MS);
       await (mustStore(before, this.#limiter) ? this.#commit() : this.#commits.settle());
       if (hasBanned) this.ctx.waitUntil(this.#report());
     }
@@ -118,11 +119,14 @@ export class RateLimiter extends DurableObject {
 
   override async alarm(): Promise<void> {
     this.#alarmMs = null;
+    const { hasNews } = this.#reports;
     if (!(await this.#report())) return this.#wakeBy(Date.now() + RETRY_REPORT_MS);
     const nowMs = Date.now();
     const limiterEndMs = this.#limiter === null ? 0 : stateEndMs(this.#limiter, this.#config.bans);
     const endMs = Math.max(limiterEndMs, this.#reports.endMs, this.#cancellationEndMs);
-    if (endMs > nowMs) return this.#wakeBy(Math.max(endMs, nowMs + REPORT_EVERY_MS));
+    const nextMs = nowMs + REPORT_EVERY_MS;
+    // After news, more will probably come: an alarm that is set anew costs a row.
+    if (endMs > nowMs) return this.#wakeBy(hasNews ? nextMs : Math.max(endMs, nextMs));
     this.#limiter = this.#cancellation = null;
     await this.ctx.storage.deleteAll();
   }
@@ -155,11 +159,11 @@ export class RateLimiter extends DurableObject {
     if (before !== null && state.resets > before.resets) {
       logEvent({ event: "limiter_reset", keyId: this.#keyId });
     }
-    if (newBan !== null) this.#noteBan(newBan, nowMs, state.resets);
+    if (newBan !== null) this.#noteBan(newBan, state.resets);
     return decision;
   }
 
-  #noteBan({ number, untilMs, loggedOnly }: Ban, beganMs: number, resets: number): void {
+  #noteBan({ beganMs, untilMs, number, loggedOnly }: Ban, resets: number): void {
     const event = loggedOnly ? "would_ban" : "banned";
     logEvent({ event, keyId: this.#keyId, number, until: new Date(untilMs).toISOString() });
     if (!loggedOnly) this.#reports.addBan({ beganMs, untilMs, number, resets });
@@ -173,8 +177,7 @@ export class RateLimiter extends DurableObject {
   }
 
   #commit(): Promise<void> {
-    const nowMs = Date.now();
-    void this.#wakeBy(nowMs + this.#reports.dueMs(nowMs));
+    this.#wakeLater(this.#reports.nextReportMs);
     return this.#commits.commit();
   }
 
@@ -196,10 +199,16 @@ export class RateLimiter extends DurableObject {
     try {
       await this.ctx.storage.setAlarm(dueMs);
     } catch (error) {
-      // The next call of this method must not believe that an alarm is set.
-      if (this.#alarmMs === dueMs) this.#alarmMs = null;
-      logEvent({ event: "alarm_not_set", keyId: this.#keyId, error });
+      this.#alarmMs = null;
+      throw error;
     }
+  }
+
+  /** Like `wakeBy`, for a request, which does not fail with its alarm: the next write sets it. */
+  #wakeLater(milliseconds: number): void {
+    this.#wakeBy(Date.now() + milliseconds).catch((error: unknown) =>
+      logEvent({ event: "alarm_not_set", keyId: this.#keyId, error }),
+    );
   }
 }
 

@@ -1,13 +1,7 @@
 import QuickLRU from "quick-lru";
 import type { BanPolicy } from "../../rules/limits/bans.ts";
-import {
-  type Decision,
-  decide,
-  type LimiterState,
-  peek,
-  type Quota,
-  type QuotaPolicy,
-} from "../../rules/limits/decision.ts";
+import { type Decision, decide, peek, type Quota } from "../../rules/limits/decision.ts";
+import type { LimiterState, QuotaPolicy } from "../../rules/limits/limiter-state.ts";
 
 /** A limiter in an isolate's memory. Several isolates together can admit more than the limit. */
 export class MemoryLimiter {

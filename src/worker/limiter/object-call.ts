@@ -1,6 +1,7 @@
 import type { LocationHint } from "../../rules/keys/location-hints.ts";
 import { pause, withDeadline } from "../deadline.ts";
-import type { QuotaPolicy, WaitReport } from "../../rules/limits/decision.ts";
+import type { QuotaPolicy } from "../../rules/limits/limiter-state.ts";
+import type { WaitReport } from "../../rules/limits/strikes.ts";
 
 const ATTEMPTS = 3;
 const FIRST_PAUSE_MS = 50;

@@ -1,9 +1,6 @@
-import {
-  type Decision,
-  quotaLater,
-  type QuotaPolicy,
-  type WaitReport,
-} from "../../rules/limits/decision.ts";
+import { type Decision, quotaLater } from "../../rules/limits/decision.ts";
+import type { QuotaPolicy } from "../../rules/limits/limiter-state.ts";
+import type { WaitReport } from "../../rules/limits/strikes.ts";
 import { isSameLimits } from "../../rules/limits/plans.ts";
 
 /** An isolate reports its strikes to the Durable Object at the latest when there are this many. */

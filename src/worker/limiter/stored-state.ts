@@ -1,5 +1,5 @@
 import * as z from "zod/mini";
-import type { LimiterState } from "../../rules/limits/decision.ts";
+import type { LimiterState } from "../../rules/limits/limiter-state.ts";
 import { logEvent } from "../log.ts";
 import { type Usage, usageSchema } from "../usage/day-usage.ts";
 import { type UnreportedBans, unreportedBansSchema } from "../usage/key-reports.ts";
@@ -16,8 +16,8 @@ const limiterSchema = z.object({
   day: window,
   ban: z.nullable(
     z.object({
+      beganMs: timeMs,
       untilMs: timeMs,
-      lengthMs: count,
       number: count,
       loggedOnly: z.optional(z.literal(true)),
     }),
@@ -34,7 +34,7 @@ export type Cancellation = z.output<typeof cancellationSchema>;
 
 /**
  * Everything that the Durable Object of a key stores, in one row. Other versions of the service
- * read this row. So fields must never be renamed, and a new field needs a default.
+ * read this row, from 1.0.0 on. So fields must never be renamed, and a new field needs a default.
  */
 export interface StoredState extends StoredLimiterState {
   /** The id of the key. Stored because a Durable Object that is opened by its id has no name. */

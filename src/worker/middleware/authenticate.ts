@@ -1,11 +1,10 @@
 import type { Context } from "hono";
 import { createMiddleware } from "hono/factory";
 import type { AppEnv } from "../app-env.ts";
-import { writeError } from "../errors.ts";
+import { rateLimitError, writeError } from "../errors.ts";
 import type { AddressBudget } from "../limiter/address-budget.ts";
-import { rateLimitError } from "./enforce-limits.ts";
 import { keyState, limitsOf } from "../../rules/keys/api-key.ts";
-import type { ApiKey } from "../api-keys/key-by-hash.ts";
+import type { FoundKey } from "../api-keys/key-by-hash.ts";
 import type { ApiKeyDirectory } from "../api-keys/directory.ts";
 import { hashSecret, hasSecretForm, isSecret } from "../../rules/keys/secret.ts";
 
@@ -21,7 +20,7 @@ const MESSAGES = {
   other_scheme: `The Authorization header has another scheme than Bearer. ${HOW_TO}`,
   no_token: `The Authorization header holds no API key. ${HOW_TO}`,
   not_one_token: `The Authorization header must hold exactly one API key. ${HOW_TO}`,
-  odd_character: `The API key holds a character that no key has, such as an invisible space or a quotation mark. Copy the key again. ${HOW_TO}`,
+  foreign_character: `The API key holds a character that no API key has, such as a quotation mark or an invisible space. ${HOW_TO}`,
   not_a_secret: `This is not an API key of this service: it may be mistyped or cut off. ${HOW_TO}`,
   unknown: `This API key is unknown. ${ASK_OPERATOR} a valid one.`,
   expired: `This API key is expired. ${ASK_OPERATOR} a new one.`,
@@ -64,7 +63,7 @@ async function findValidKey(
   c: Context<AppEnv>,
   directory: ApiKeyDirectory,
   addresses: AddressBudget,
-): Promise<ApiKey | FailureReason> {
+): Promise<FoundKey | FailureReason> {
   const credentials = parseCredentials(c.req.header("Authorization") ?? "");
   if (typeof credentials === "string") return credentials;
   const { secret } = credentials;
@@ -85,9 +84,6 @@ async function findValidKey(
 
 const BEARER = /^bearer(?:[ \t]+(?<token>.*))?$/is;
 
-/** Cuts off what may stand around a token: spaces and tabs, and nothing else. */
-const AROUND = /^[ \t]+|[ \t]+$/g;
-
 /**
  * The syntax of a bearer token (RFC 6750, section 2.1). If a client sends two `Authorization`
  * headers, they arrive joined by a comma, which is not allowed in a token.
@@ -99,7 +95,8 @@ const B64_TOKEN = /^[A-Za-z0-9._~+/-]+=*$/;
  * the secret but not its checksum, because remembered keys need no such check.
  */
 function parseCredentials(header: string): { readonly secret: string } | FailureReason {
-  const value = header.replace(AROUND, "");
+  // `trim` would also cut characters that are no white space in HTTP.
+  const value = header.replace(/^[ \t]+/, "").replace(/[ \t]+$/, "");
   if (value === "") return "missing";
   const match = BEARER.exec(value);
   if (match === null) return "other_scheme";
@@ -107,5 +104,5 @@ function parseCredentials(header: string): { readonly secret: string } | Failure
   if (token === "") return "no_token";
   if (hasSecretForm(token)) return { secret: token };
   if (/[ \t,]/.test(token)) return "not_one_token";
-  return B64_TOKEN.test(token) ? "not_a_secret" : "odd_character";
+  return B64_TOKEN.test(token) ? "not_a_secret" : "foreign_character";
 }

@@ -22,7 +22,7 @@ export function crossOrigin(origins: ReadonlySet<string>) {
   const allow = cors({
     origin: (origin) => origin,
     allowMethods: ["GET", "HEAD", "DELETE"],
-    allowHeaders: ["Authorization", "If-None-Match", "X-Request-Id"],
+    allowHeaders: ["Authorization", "If-Match", "If-None-Match", "X-Request-Id"],
     exposeHeaders: EXPOSED_HEADERS,
     maxAge: 86_400,
   });

@@ -1,9 +1,9 @@
 import type { Context } from "hono";
 import { createMiddleware } from "hono/factory";
 import type { AppEnv } from "../app-env.ts";
-import { type ApiFailure, writeError } from "../errors.ts";
-import { closedQuota, type Decision, type Quota } from "../../rules/limits/decision.ts";
-import { describedWindow, retryAfterSeconds } from "../../rules/limits/headers.ts";
+import { type ApiFailure, rateLimitError, writeError } from "../errors.ts";
+import { closedQuota, type Decision } from "../../rules/limits/decision.ts";
+import { describedWindow } from "../../rules/limits/headers.ts";
 import type { Limiter } from "../limiter/limiter.ts";
 
 const OVERLOAD_PAUSE_MS = 1_000;
@@ -52,15 +52,4 @@ function refusalReason(decision: Decision): string {
   }
   const { name, limit } = describedWindow(decision);
   return `This API key has used its ${limit} requests per ${name}.`;
-}
-
-/**
- * Returns the 429 error of a refused request (docs/api.md, Errors). The error is returned instead
- * of thrown, because capturing a stack trace would be most of the cost of a refusal.
- */
-export function rateLimitError(quota: Quota, reason: string): ApiFailure {
-  const seconds = retryAfterSeconds(quota);
-  const wait = `Wait ${seconds} ${seconds === 1 ? "second" : "seconds"} before the next request.`;
-  const code = quota.banned ? "api_key_banned" : "rate_limit_exceeded";
-  return { code, message: `${reason} ${wait}`, headers: { "Retry-After": String(seconds) } };
 }

@@ -8,8 +8,8 @@ import { Outage } from "../outage.ts";
 import { AnonymousSample } from "../telemetry/anonymous-sample.ts";
 import { type Degradation, type RequestRecord, toDataPoint } from "../telemetry/request-record.ts";
 
-/** The methods that a record names: a log line never repeats other text of a caller. */
-const METHODS = new Set(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]);
+/** The methods that a record names; a record repeats nothing else that a caller sent. */
+const METHODS = new Set(["GET", "HEAD", "DELETE", "POST", "PUT", "PATCH", "OPTIONS"]);
 
 /**
  * Records each request after its response is ready. A record is a line of JSON in the log and, if

@@ -1,7 +1,7 @@
 import { createMiddleware } from "hono/factory";
 import type { AppEnv } from "../app-env.ts";
 import type { Config } from "../../rules/config.ts";
-import { couldHoldSecret } from "../../rules/keys/secret.ts";
+import { mayHoldSecret } from "../../rules/keys/secret.ts";
 import { quotaHeaders } from "../../rules/limits/headers.ts";
 import type { AddressBudget } from "../limiter/address-budget.ts";
 
@@ -13,7 +13,7 @@ const REFERENCE = '</openapi.json>; rel="service-desc", </>; rel="service-doc"';
 
 /**
  * Gives each request an id, and sets the headers that every response has (docs/api.md, Requests):
- * - `X-Request-Id`: the caller's id if it is acceptable and holds no secret, otherwise a new UUID. Hono's `requestId`
+ * - `X-Request-Id`: the caller's id if it is acceptable and holds no API key, otherwise a new UUID. Hono's `requestId`
  *   middleware would set the header before the handler runs, which allocates another `Headers`.
  * - `Link`: an error response also links to the section of the reference page about its code.
  * - `X-Version`: only for a caller that sends the id of the deployed version. So a deployment knows
@@ -22,7 +22,7 @@ const REFERENCE = '</openapi.json>; rel="service-desc", </>; rel="service-doc"';
 export const commonHeaders = createMiddleware<AppEnv>(
   async function commonHeadersMiddleware(c, next) {
     const sent = c.req.header("X-Request-Id") ?? "";
-    const requestId = ACCEPTED_ID.test(sent) && !couldHoldSecret(sent) ? sent : crypto.randomUUID();
+    const requestId = ACCEPTED_ID.test(sent) && !mayHoldSecret(sent) ? sent : crypto.randomUUID();
     c.set("requestId", requestId);
     await next();
     const code = c.get("errorCode");

@@ -2,11 +2,11 @@ import * as z from "zod/mini";
 import { dayOf } from "../../rules/days.ts";
 import type { Decision } from "../../rules/limits/decision.ts";
 
-/** An admission is reported to the database within this time. A refusal alone causes no report. */
-export const REPORT_EVERY_MS = 3_600_000;
-
-/** The first admission of a day is reported within this time. */
+/** The first admission of a day is reported to the database within this time. */
 export const FIRST_REPORT_MS = 60_000;
+
+/** Every admission is reported within this time. A refusal alone causes no report. */
+export const REPORT_EVERY_MS = 3_600_000;
 
 const count = z.int().check(z.nonnegative());
 
@@ -22,8 +22,6 @@ const dayUsageSchema = z.object({
   peakDay: count,
   /** The limits that applied to the last request of the day. */
   limits: z.object({ perMinute: count, perDay: count }),
-  /** Whether the day was reported to the database before. */
-  isReported: z.boolean(),
 });
 
 /** The usage of a key on one day, as its Durable Object stores it. */
@@ -52,7 +50,6 @@ export function countUsage(usage: Usage, decision: Decision, further: FurtherCou
     peakMinute: Math.max(before?.peakMinute ?? 0, minute.limit - minute.remaining),
     peakDay: Math.max(before?.peakDay ?? 0, day.limit - day.remaining),
     limits: { perMinute: minute.limit, perDay: day.limit },
-    isReported: before?.isReported ?? false,
   };
   if (before === undefined) return [...usage, after];
   return usage.map((counted) => (counted === before ? after : counted));

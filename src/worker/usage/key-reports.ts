@@ -1,8 +1,8 @@
-import { and, eq, gt, lt, max, ne, or, type Placeholder, sql } from "drizzle-orm";
+import { and, eq, getTableColumns, gt, lt, max, ne, or, type Placeholder, sql } from "drizzle-orm";
 import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
 import * as z from "zod/mini";
-import { type DatabaseQueries, DatabaseUnavailableError } from "../db/availability.ts";
 import { apiKeys, keyBans, keyChanges, keyUsage } from "../../schema/keys.ts";
+import { type DatabaseQueries, DatabaseUnavailableError } from "../db/availability.ts";
 import { db, Statement } from "../db/statement.ts";
 import type { Decision } from "../../rules/limits/decision.ts";
 import { logEvent } from "../log.ts";
@@ -28,70 +28,53 @@ export const unreportedBansSchema = z.array(
 /** The bans of a key that may not be in the database yet. Times in Unix milliseconds. */
 export type UnreportedBans = Readonly<z.output<typeof unreportedBansSchema>>;
 
-/**
- * Inserts a ban. If the key has more resets than the limiter knew of when the ban began, a reset has
- * lifted the ban, so `liftedAt` is set.
- */
+/** Returns a placeholder for each of these names, under the same name. */
+function placeholders<Name extends string>(...names: readonly Name[]) {
+  const all = names.map((name) => [name, sql.placeholder(name)]);
+  return Object.fromEntries(all) as Record<Name, Placeholder>;
+}
+
+/** Inserts a ban. A reset that the limiter did not know when the ban began has lifted it. */
 const INSERT_BAN = Statement.of(() => {
-  const [keyId, beganAt] = [sql.placeholder("keyId"), sql.placeholder("beganMs")];
+  const { beganMs, resets, ...ban } = placeholders(
+    ...(["keyId", "beganAt", "endsAt", "number", "beganMs", "resets"] as const),
+  );
   const lastReset = db
     .select({ at: max(keyChanges.at) })
     .from(apiKeys)
     .innerJoin(keyChanges, eq(keyChanges.keyId, apiKeys.id))
     .where(
-      and(
-        eq(apiKeys.id, keyId),
-        gt(apiKeys.resets, sql.placeholder("resets")),
-        eq(keyChanges.action, "reset"),
-      ),
+      and(eq(apiKeys.id, ban.keyId), gt(apiKeys.resets, resets), eq(keyChanges.action, "reset")),
     );
-  const endsAt = sql`${sql.placeholder("untilMs")}`;
-  const liftedAt = sql`max(${beganAt}, ${lastReset})`;
   return db
     .insert(keyBans)
-    .values({
-      keyId,
-      beganAt: sql`${beganAt}`,
-      endsAt,
-      number: sql.placeholder("number"),
-      liftedAt,
-    })
+    .values({ ...ban, liftedAt: sql`max(${beganMs}, ${lastReset})` })
     .onConflictDoNothing();
 });
 
-/** The columns that a report never lowers: a limiter may have lost counts that it reported. */
-const TOTALS = ["admitted", "refused", "strikes", "bans", "peakMinute", "peakDay"] as const;
-const LIMITS = ["perMinute", "perDay"] as const;
-
-/** Reports a day of usage. If nothing has changed, `setWhere` skips the update: it writes no row. */
+/** Inserts or updates the usage of a day. Writes no row if nothing has changed. */
 const REPORT_USAGE = Statement.of(() => {
-  const values = (names: readonly (typeof TOTALS | typeof LIMITS)[number][]) =>
-    Object.fromEntries(names.map((name) => [name, sql.placeholder(name)])) as Record<
-      (typeof TOTALS | typeof LIMITS)[number],
-      Placeholder
-    >;
-  const excluded = ({ name }: SQLiteColumn) => sql`excluded.${sql.identifier(name)}`;
-  const raised = TOTALS.map((name) => {
-    return [name, sql`max(${keyUsage[name]}, ${excluded(keyUsage[name])})`] as const;
+  const columns = getTableColumns(keyUsage);
+  const { keyId, day, perMinute, perDay, reportedAt, ...totals } = columns;
+  const reported = (column: SQLiteColumn) => sql`excluded.${sql.identifier(column.name)}`;
+  // A report never lowers a total: a limiter may have lost counts that it reported.
+  const raised = Object.entries(totals).map(([name, column]) => {
+    return [name, sql`max(${column}, ${reported(column)})`] as const;
   });
-  const newest = LIMITS.map((name) => [name, excluded(keyUsage[name])] as const);
   return db
     .insert(keyUsage)
-    .values({
-      keyId: sql.placeholder("keyId"),
-      day: sql.placeholder("day"),
-      reportedAt: sql`${sql.placeholder("reportedMs")}`,
-      ...values([...TOTALS, ...LIMITS]),
-    })
+    .values(placeholders(...(Object.keys(columns) as (keyof typeof columns)[])))
     .onConflictDoUpdate({
-      target: [keyUsage.day, keyUsage.keyId],
+      target: [day, keyId],
       set: {
-        reportedAt: excluded(keyUsage.reportedAt),
-        ...Object.fromEntries([...raised, ...newest]),
+        reportedAt: reported(reportedAt),
+        perMinute: reported(perMinute),
+        perDay: reported(perDay),
+        ...Object.fromEntries(raised),
       },
       setWhere: sql`${or(
-        ...LIMITS.map((name) => ne(keyUsage[name], excluded(keyUsage[name]))),
-        ...TOTALS.map((name) => lt(keyUsage[name], excluded(keyUsage[name]))),
+        ...[perMinute, perDay].map((column) => ne(column, reported(column))),
+        ...Object.values(totals).map((column) => lt(column, reported(column))),
       )}`,
     });
 });
@@ -106,15 +89,13 @@ export class KeyReports {
   #usage: Usage;
   #bans: UnreportedBans;
   #storedUsage: Usage;
-  /** The days that were reported before. Marked in the stored usage with its next write. */
-  readonly #reportedDays: Set<number>;
+  #reportedUsage: Usage = [];
 
   constructor(keyId: string, usage: Usage, bans: UnreportedBans, queries: DatabaseQueries) {
     this.#keyId = keyId;
     this.#queries = queries;
     this.#usage = this.#storedUsage = usage;
     this.#bans = bans;
-    this.#reportedDays = new Set(usage.filter((day) => day.isReported).map(({ day }) => day));
   }
 
   /** The Unix time in milliseconds when the last counted day ends; 0 if no day is counted. */
@@ -122,14 +103,21 @@ export class KeyReports {
     return Math.max(0, ...this.#usage.map(({ day }) => (day + 1) * DAY_MS));
   }
 
-  /** Within how many milliseconds to report what is counted at `nowMs`. */
-  dueMs(nowMs: number): number {
-    return this.#reportedDays.has(dayOf(nowMs)) ? REPORT_EVERY_MS : FIRST_REPORT_MS;
-  }
-
   /** False if the usage may have changed since the last call of `toStored`. */
   get isStored(): boolean {
     return this.#usage === this.#storedUsage;
+  }
+
+  /** Whether the usage has changed since the last report. */
+  get hasNews(): boolean {
+    return this.#usage !== this.#reportedUsage;
+  }
+
+  /** Milliseconds within which the usage that is about to be stored must be reported. */
+  get nextReportMs(): number {
+    const last = this.#usage.at(-1)?.day;
+    const isFirst = !this.#storedUsage.some(({ day }) => day === last);
+    return isFirst ? FIRST_REPORT_MS : REPORT_EVERY_MS;
   }
 
   get unreportedBans(): number {
@@ -147,10 +135,7 @@ export class KeyReports {
   /** Returns the state to store, so that a restart loses no ban. Marks the usage as stored. */
   toStored(): { readonly usage: Usage; readonly unreportedBans?: UnreportedBans } {
     this.#storedUsage = this.#usage;
-    const usage = this.#usage.map((counted) => {
-      return { ...counted, isReported: this.#reportedDays.has(counted.day) };
-    });
-    return { usage, ...(this.#bans.length > 0 && { unreportedBans: this.#bans }) };
+    return { usage: this.#usage, ...(this.#bans.length > 0 && { unreportedBans: this.#bans }) };
   }
 
   /**
@@ -166,16 +151,14 @@ export class KeyReports {
     const nowMs = Date.now();
     const keyId = this.#keyId;
     const statements = [
-      ...bans.map((ban) => INSERT_BAN.bind(database, { keyId, ...ban })),
-      ...usage.map((counted) =>
-        REPORT_USAGE.bind(database, {
-          ...counted,
-          ...counted.limits,
-          keyId,
-          day: dayText(counted.day),
-          reportedMs: nowMs,
-        }),
-      ),
+      ...bans.map(({ beganMs, untilMs, ...ban }) => {
+        const [beganAt, endsAt] = [new Date(beganMs), new Date(untilMs)];
+        return INSERT_BAN.bind(database, { keyId, beganMs, beganAt, endsAt, ...ban });
+      }),
+      ...usage.map(({ day, limits, ...totals }) => {
+        const of = { keyId, day: dayText(day), reportedAt: new Date(nowMs) };
+        return REPORT_USAGE.bind(database, { ...of, ...limits, ...totals });
+      }),
     ];
     try {
       await this.#queries.run(() => database.batch(statements));
@@ -186,10 +169,12 @@ export class KeyReports {
       return false;
     }
     this.#bans = this.#bans.filter((unreported) => !bans.includes(unreported));
+    // Of the days that were over when this report began: later counts may belong to a day that was not.
     const today = dayOf(nowMs);
-    for (const { day } of usage) this.#reportedDays.add(day);
-    for (const day of this.#reportedDays) if (day < today) this.#reportedDays.delete(day);
-    this.#usage = this.#usage.filter(({ day: counted }) => counted >= today);
+    const remaining = this.#usage.filter(({ day: counted }) => counted >= today);
+    const isNews = this.#usage !== usage;
+    if (remaining.length < this.#usage.length) this.#usage = remaining;
+    if (!isNews) this.#reportedUsage = this.#usage;
     return true;
   }
 }

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test, vi } from "vitest";
-import { strikesToBan } from "../../../src/rules/limits/bans.ts";
+import { strikesToBan } from "../../../src/rules/limits/strikes.ts";
 import { PLAN_LIMITS } from "../../../src/rules/limits/plans.ts";
 import { DEFAULT_BANS, keyPolicy, SimulatedLimiter } from "./simulated-limiter.ts";
 import {

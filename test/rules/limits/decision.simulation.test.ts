@@ -2,15 +2,9 @@ import { isDeepStrictEqual } from "node:util";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { banAt } from "../../../src/rules/limits/bans.ts";
-import {
-  type Decision,
-  decide,
-  type LimiterState,
-  peek,
-  quotaLater,
-  stateEndMs,
-  type WaitReport,
-} from "../../../src/rules/limits/decision.ts";
+import { type Decision, decide, peek, quotaLater } from "../../../src/rules/limits/decision.ts";
+import { type LimiterState, stateEndMs } from "../../../src/rules/limits/limiter-state.ts";
+import type { WaitReport } from "../../../src/rules/limits/strikes.ts";
 import { retryAfterSeconds } from "../../../src/rules/limits/headers.ts";
 import { anyBanPolicy, anyHistory, anyLimits, type Step } from "./histories.ts";
 import { LimitsModel } from "./limits-model.ts";

@@ -1,12 +1,7 @@
 import type { BanPolicy } from "../../../src/rules/limits/bans.ts";
-import type {
-  Decision,
-  LimiterState,
-  Quota,
-  QuotaPolicy,
-  WaitReport,
-  WindowQuota,
-} from "../../../src/rules/limits/decision.ts";
+import type { Decision, Quota, WindowQuota } from "../../../src/rules/limits/decision.ts";
+import type { LimiterState, QuotaPolicy } from "../../../src/rules/limits/limiter-state.ts";
+import type { WaitReport } from "../../../src/rules/limits/strikes.ts";
 import type { Limits } from "../../../src/rules/limits/plans.ts";
 import { DAY_MS, MINUTE_MS } from "../../support/clock.ts";
 
@@ -70,7 +65,7 @@ export class LimitsModel extends WindowsModel {
   strikes = 0;
   bans = 0;
   #wait: { beganMs: number; strikesMs: number[] } | null = null;
-  #ban: { endMs: number; lengthMs: number; number: number; mode: string } | null = null;
+  #ban: { lengthMs: number; endMs: number; number: number; mode: string } | null = null;
 
   constructor(numbers: BanPolicy) {
     super();
@@ -83,10 +78,14 @@ export class LimitsModel extends WindowsModel {
   }
 
   request(policy: QuotaPolicy, nowMs: number, report: WaitReport | null = null): Decision {
-    const { graceMs } = this.numbers;
+    const { graceMs, longestBanMs } = this.numbers;
     const { limits: limitsBefore } = this.policy ?? policy;
     const hasRoom = this.hasRoom(policy, nowMs);
-    if (this.#ban !== null) this.#ban.endMs = Math.min(this.#ban.endMs, nowMs + this.#ban.lengthMs);
+    if (this.#ban !== null)
+      this.#ban.endMs = Math.min(
+        this.#ban.endMs,
+        nowMs + Math.min(this.#ban.lengthMs, longestBanMs),
+      );
     if (this.#wait !== null) {
       this.#wait.beganMs = Math.min(this.#wait.beganMs, nowMs);
       this.#wait.strikesMs = this.#wait.strikesMs.map((ms) => Math.min(ms, nowMs));
@@ -145,8 +144,8 @@ export class LimitsModel extends WindowsModel {
     let lengthMs = firstBanMs;
     for (let n = 1; n < number; n++) lengthMs *= 2;
     this.bans += 1;
-    const ownMs = Math.min(lengthMs, longestBanMs);
-    this.#ban = { endMs: nowMs + ownMs, lengthMs: ownMs, number, mode };
+    lengthMs = Math.min(lengthMs, longestBanMs);
+    this.#ban = { lengthMs, endMs: nowMs + lengthMs, number, mode };
     wait.strikesMs = [];
   }
 

@@ -1,13 +1,7 @@
 import type { BanPolicy } from "../../../src/rules/limits/bans.ts";
-import {
-  type Decision,
-  decide,
-  type LimiterState,
-  peek,
-  type Quota,
-  type QuotaPolicy,
-  type WaitReport,
-} from "../../../src/rules/limits/decision.ts";
+import { type Decision, decide, peek, type Quota } from "../../../src/rules/limits/decision.ts";
+import type { LimiterState, QuotaPolicy } from "../../../src/rules/limits/limiter-state.ts";
+import type { WaitReport } from "../../../src/rules/limits/strikes.ts";
 import { readState, toStored } from "../../../src/worker/limiter/stored-state.ts";
 import { DAY_MS } from "../../support/clock.ts";
 

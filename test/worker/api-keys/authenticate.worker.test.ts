@@ -1,10 +1,13 @@
-import { expect, test } from "vitest";
+import { env } from "cloudflare:workers";
+import { HonoRequest } from "hono/request";
+import { expect, type MockInstance, test, vi } from "vitest";
 import { generateSecret } from "../../../src/operator/key-store/secret.ts";
 import { SECRET_PREFIX } from "../../../src/rules/keys/secret.ts";
 import { expectError, quotaOf } from "../../support/answer.ts";
 import { createApiKey } from "../../support/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../../support/clock.ts";
 import { faultyDatabases } from "../../support/faults.ts";
+import { eventLines } from "../../support/written-lines.ts";
 import { LIST, type RequestOptions, send, startService } from "../../support/service.ts";
 
 const PLAIN_CHALLENGE = 'Bearer realm="store-orders"';
@@ -72,11 +75,57 @@ test("a key expires exactly at the millisecond of its expiry", async () => {
 
 test("a valid key is accepted after the scheme in any case", async () => {
   const { key } = await createApiKey();
-  for (const scheme of ["Bearer ", "bearer ", "BEARER ", "bEaReR ", "Bearer   "]) {
+  for (const scheme of [
+    "Bearer ",
+    "bearer ",
+    "BEARER ",
+    "bEaReR ",
+    "Bearer   ",
+    "Bearer\t",
+    " \tBearer \t ",
+  ]) {
     const response = await send(LIST, { headers: { Authorization: `${scheme}${key}` } });
     expect(response.status, scheme).toBe(200);
     expect(response.headers.has("WWW-Authenticate")).toBe(false);
   }
+});
+
+test.each([
+  ["a byte order mark before it", "\u{feff}", ""],
+  ["a no-break space after it", "", "\u{a0}"],
+  ["an ideographic space after it", "", "\u{3000}"],
+  ["a zero-width space after it", "", "\u{200b}"],
+  ["quotation marks around it", '"', '"'],
+])("a key with %s is refused with a message about the character", async (_, before, after) => {
+  const { key } = await createApiKey();
+  // A `Request` in JavaScript takes no such characters without a warning.
+  const header = vi.spyOn(HonoRequest.prototype, "header") as MockInstance<
+    (name: string) => unknown
+  >;
+  header.mockImplementation((name) =>
+    name === "Authorization" ? `Bearer ${before}${key}${after}` : undefined,
+  );
+  const response = await send(LIST);
+  const message = await expectError(response, 401, "unauthorized");
+  expect(message).toContain("a character that no API key has");
+});
+
+test("a revoked key is refused whatever the time of its revocation", async () => {
+  const { key } = await createApiKey({ revokedAt: new Date(Date.now() + 300_000) });
+  const message = await expectUnauthorized(await send(LIST, { key }), TOKEN_CHALLENGE);
+  expect(message).toContain("revoked");
+});
+
+test("a key whose plan this version does not know is 500, which is logged", async () => {
+  const { key } = await createApiKey();
+  await env.KEYS.batch([
+    env.KEYS.prepare("PRAGMA ignore_check_constraints = ON"),
+    env.KEYS.prepare("UPDATE api_keys SET plan = 'team'"),
+  ]);
+  await expectError(await send(LIST, { key }), 500, "internal_error");
+  expect(eventLines()).toMatchObject([
+    { error: "This version does not know the plan of the key." },
+  ]);
 });
 
 const ADDRESS = "198.51.100.7";

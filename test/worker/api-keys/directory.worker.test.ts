@@ -1,6 +1,7 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, expect, test, vi } from "vitest";
-import type { ApiKey } from "../../../src/worker/api-keys/key-by-hash.ts";
+import type { FoundKey } from "../../../src/worker/api-keys/key-by-hash.ts";
+import { keysByHash } from "../../../src/worker/api-keys/key-by-hash.ts";
 import { ApiKeyDirectory } from "../../../src/worker/api-keys/directory.ts";
 import { generateSecret } from "../../../src/operator/key-store/secret.ts";
 import { hashSecret } from "../../../src/rules/keys/secret.ts";
@@ -19,7 +20,7 @@ beforeEach(() => {
 
 const inBackground: Promise<unknown>[] = [];
 
-async function find(key: string): Promise<ApiKey | null> {
+async function find(key: string): Promise<FoundKey | null> {
   const waitUntil = (promise: Promise<unknown>) => void inBackground.push(promise);
   const lookUp = { isSuspect: () => false, waitUntil };
   const found = await directory.find(line.bindings.KEYS!, hashSecret(key), lookUp);
@@ -35,6 +36,7 @@ test("finds a key with all its fields by the hash of its secret", async () => {
   expect(await find(key)).toStrictEqual({
     id,
     hash: hashSecret(key),
+    lastFour: key.slice(-4),
     name: "Ünï",
     plan: "free",
     perMinute: null,
@@ -119,4 +121,20 @@ test("unknown keys never evict a known key; the number of remembered keys is lim
   expect(queries()).toBe(44);
   await find(keys.at(-1)!);
   expect(queries()).toBe(44);
+});
+
+test("finds a key among more hashes than a parameter of a query can hold, which is 2 MB", async () => {
+  const { id, key } = await createApiKey();
+  const hash = hashSecret(key);
+  const invented = Array.from({ length: 40_000 }, (_, n) => hash.slice(8) + String(1e7 + n));
+  const sizes: number[] = [];
+  const prepare = (sql: string) => ({
+    bind: (json: string) => {
+      sizes.push(json.length);
+      return env.KEYS.prepare(sql).bind(json);
+    },
+  });
+  const found = await keysByHash({ prepare } as D1Database, [...invented, hash]);
+  expect([...found]).toMatchObject([[hash, { id }]]);
+  expect(Math.max(...sizes)).toBeLessThan(500_000);
 });

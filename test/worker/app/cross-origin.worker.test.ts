@@ -68,7 +68,7 @@ test("a preflight needs no key, is not counted, and calls no Durable Object and 
     expect(response.headers.get("Access-Control-Allow-Origin")).toBe(APP);
     expect(response.headers.get("Access-Control-Allow-Methods")).toBe("GET,HEAD,DELETE");
     const allowed = response.headers.get("Access-Control-Allow-Headers")?.toLowerCase();
-    expect(allowed).toBe("authorization,if-none-match,x-request-id");
+    expect(allowed).toBe("authorization,if-match,if-none-match,x-request-id");
     expect(await response.text()).toBe("");
   }
 });

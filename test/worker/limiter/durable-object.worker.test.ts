@@ -1,11 +1,10 @@
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { sql } from "drizzle-orm";
 import { beforeEach, describe, expect, test, vi } from "vitest";
 import { resetApiKey } from "../../../src/operator/key-store/administration.ts";
 import { change } from "../../../src/operator/key-store/key-changes.ts";
 import { findApiKey } from "../../../src/operator/key-store/key-details.ts";
-import type { QuotaPolicy } from "../../../src/rules/limits/decision.ts";
+import type { QuotaPolicy } from "../../../src/rules/limits/limiter-state.ts";
 import { createApiKey } from "../../support/api-key-fixture.ts";
 import { d1Store } from "../../support/d1-store.ts";
 import { advanceClock, DAY_MS, HOUR_MS, stopClock } from "../../support/clock.ts";
@@ -41,13 +40,14 @@ const request = async (policy = POLICY) => (await admit(limiter(), policy)).admi
 const requests = (count: number, policy = POLICY) =>
   limiter().admit(policy, 0, crypto.randomUUID(), { requests: count, wait: null });
 const database = d1Store(env.KEYS);
+const allRows = async (sql: string) => (await env.KEYS.prepare(sql).all()).results;
 const usage = () =>
-  database.all(sql`
+  allRows(`
     SELECT key_id AS keyId, day, admitted, refused, strikes, bans, peak_minute AS peakMinute,
       peak_day AS peakDay, per_minute AS perMinute, per_day AS perDay, reported_at AS reportedAt
     FROM key_usage ORDER BY day`);
 const bans = () =>
-  database.all(sql`
+  allRows(`
     SELECT key_id AS keyId, number, began_at AS beganAt, ends_at AS endsAt, lifted_at AS liftedAt
     FROM key_bans ORDER BY began_at`);
 const storage = () => limiterStorage(name);
@@ -86,7 +86,7 @@ test("refusals and strikes write nothing; a ban writes one row, and is logged an
   await evictLimiter(name);
   await comeToAlarm();
   expect(await bans()).toStrictEqual([first]);
-  advanceClock(60_000);
+  advanceClock(HOUR_MS);
   await ban();
   await runInDurableObject(limiter(), (_, { storage: { kv } }) => {
     expect(kv.get<{ unreportedBans: unknown[] }>("record")?.unreportedBans).toHaveLength(1);
@@ -101,12 +101,11 @@ test("a ban takes effect without waiting for the database", async () => {
   script.next(() => held);
   await withEnvironment(name, bindings);
   await ban();
-  const dueMs = Date.now() + 60_000;
   expect(events()).toStrictEqual(["banned"]);
   fail(new Error("Network connection lost."));
   await expect.poll(events).toStrictEqual(["banned", "keys_database_unavailable"]);
   await evictLimiter(name);
-  expect((await storage()).alarmMs).toBeLessThanOrEqual(dueMs);
+  expect((await storage()).alarmMs).toBe(noonMs + 60_000);
   await comeToAlarm();
   expect(await bans()).toHaveLength(1);
 });
@@ -169,9 +168,8 @@ describe("a report of usage", () => {
     await requests(3);
     await request();
     await comeToAlarm();
-    // The first report of the day came after a minute, the second one an hour after it.
-    const reportedAt = Date.now();
     const counts = { admitted: 6, refused: 43, strikes: 3, bans: 0, peakMinute: 3, peakDay: 6 };
+    const reportedAt = Date.now();
     const day = new Date(noonMs).toISOString().slice(0, 10);
     const limits = { perMinute: 3, perDay: 1_000 };
     expect(await usage()).toStrictEqual([{ keyId, day, ...counts, ...limits, reportedAt }]);
@@ -242,6 +240,10 @@ describe("the alarm", () => {
   test("deletes the storage when all windows and the day have ended, also after an eviction or if it runs twice", async () => {
     await request();
     await comeToAlarm();
+    // The first report of a day comes within a minute, the next after an hour.
+    expect(Date.now()).toBe(noonMs + 60_000);
+    await comeToAlarm();
+    expect(Date.now()).toBe(noonMs + 60_000 + HOUR_MS);
     expect(await storage()).toMatchObject({ keys: ["record"], alarmMs: noonMs + DAY_MS });
     await evictLimiter(name);
     await comeToAlarm();
@@ -256,7 +258,7 @@ describe("the alarm", () => {
     for (const waitMs of [0, 59_999, DAY_MS - 60_000]) {
       advanceClock(waitMs);
       expect(await runDurableObjectAlarm(limiter())).toBe(true);
-      const alarmMs = Math.max(noonMs + DAY_MS, Date.now() + HOUR_MS);
+      const alarmMs = Math.max(waitMs === 0 ? 0 : noonMs + DAY_MS, Date.now() + HOUR_MS);
       expect(await storage()).toMatchObject({ record: { day: { count: 2 } }, alarmMs });
     }
   });
@@ -267,6 +269,7 @@ describe("the alarm", () => {
       advanceClock(waitMs);
       await request(policy);
     }
+    await comeToAlarm();
     await comeToAlarm();
     expect((await storage()).alarmMs).toBe(noonMs + 1.5 * DAY_MS);
   });
@@ -302,4 +305,29 @@ test("the last cancellation is part of every decision for an hour, also after an
   expect(await lastCancellation()).toBe(5);
   advanceClock(1);
   expect(await lastCancellation()).toBeUndefined();
+});
+
+test("a call that is sent again is counted once, however many calls came between", async () => {
+  const call = (nonce: string) =>
+    limiter().admit({ ...POLICY, limits: { perMinute: 5_000, perDay: 5_000 } }, 0, nonce, {
+      requests: 1,
+      wait: null,
+    });
+  const answer = await call("first");
+  await Promise.all(Array.from({ length: 600 }, (_, n) => call(String(n))));
+  advanceClock(5_000);
+  await Promise.all(Array.from({ length: 600 }, (_, n) => call(String(n))));
+  expect(await call("first")).toEqual(answer);
+  expect(await storage()).toMatchObject({ record: { day: { count: 601 } } });
+});
+
+test("an alarm that could not be set is logged, and set by the next write", async () => {
+  await runInDurableObject(limiter(), async (object, { storage: disk }) => {
+    const broken = vi.spyOn(disk, "setAlarm").mockRejectedValue(new Error("disk"));
+    expect(await admit(object, POLICY)).toMatchObject({ admitted: true });
+    broken.mockRestore();
+    await admit(object, POLICY);
+  });
+  expect(events()).toStrictEqual(["alarm_not_set"]);
+  expect((await storage()).alarmMs).toBe(noonMs + HOUR_MS);
 });

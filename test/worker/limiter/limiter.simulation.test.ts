@@ -7,7 +7,7 @@ import { anyBanPolicy } from "../../rules/limits/histories.ts";
 import { keyPolicy } from "../../rules/limits/simulated-limiter.ts";
 import { anyHistory, anyLimits, ISOLATES } from "./histories.ts";
 import { PERFECT, simulateTime, TIMEOUT_MS, World } from "./world.ts";
-import { DAY_MS } from "../../support/clock.ts";
+import { DAY_MS, HOUR_MS, MINUTE_MS } from "../../support/clock.ts";
 
 const anySkews = fc.array(fc.constantFrom(0, 0, -1, 137, -5_000, 40_000), {
   minLength: ISOLATES,
@@ -75,12 +75,22 @@ function checkRefusal({ delivered }: World, { decidedBy, isolate, atMs }: Exchan
 /** Checks that the Durable Object admits exactly the requests for which the windows have room. */
 function checkExactness(world: World): void {
   const windows = new WindowsModel();
+  let banMs = 0;
   for (const ruling of world.rulings) {
     if (!("nowMs" in ruling)) {
       windows.restore(ruling.limiter);
       continue;
     }
     const { policy, nowMs, decision } = ruling;
+    // Nobody is told to wait longer than a window or the ban is long, whichever way the clock moves.
+    if (ruling.newBan !== null) banMs = ruling.newBan.untilMs - nowMs;
+    const longestMs = Math.max(
+      decision.banned ? banMs : 0,
+      decision.day.remaining === 0 ? DAY_MS : MINUTE_MS,
+    );
+    if (decision.retryAtMs !== null && decision.retryAtMs - nowMs > longestMs) {
+      expect(decision.retryAtMs - nowMs).toBeLessThanOrEqual(longestMs);
+    }
     const hasRoom = windows.hasRoom(policy, nowMs);
     if (!decision.banned && decision.admitted !== hasRoom) expect(decision.admitted).toBe(hasRoom);
     if (decision.admitted) windows.admit(nowMs);
@@ -186,6 +196,39 @@ async function checkRetryAfter(
   expect((await next).decision).toMatchObject({ admitted: true });
   return true;
 }
+
+test("after a report succeeded, the database says what was counted, also if the report runs over midnight", async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      fc.integer({ min: -70_000, max: 5_000 }),
+      fc.array(fc.integer({ min: 0, max: 4_000 }), { maxLength: 12 }),
+      async (beforeMs, gapsMs) => {
+        const world = new World(keyPolicy(20, 1_000), parseConfig({}).bans, [0]);
+        await world.advance(DAY_MS - (world.nowMs % DAY_MS) + beforeMs);
+        void world.send(0);
+        // The report runs for 5 seconds, a minute after the first request.
+        await world.advance(58_000);
+        for (const gapMs of gapsMs) {
+          void world.send(0);
+          await world.advance(gapMs);
+        }
+        await world.drain();
+        await world.advance(2 * HOUR_MS);
+        const rulings = world.rulings.filter((ruling) => "nowMs" in ruling);
+        const days = Map.groupBy(rulings, ({ nowMs }) =>
+          new Date(nowMs).toISOString().slice(0, 10),
+        );
+        const counted = [...days].map(([day, of]) => [
+          day,
+          of.filter((one) => one.decision.admitted).length,
+        ]);
+        const reported = [...world.reported].map(([day, [admitted]]) => [day, admitted]);
+        expect(reported).toStrictEqual(counted);
+      },
+    ),
+    { numRuns: 100 },
+  );
+});
 
 test("a refusal lasts no longer if the isolate's clock is set back while it waits for the decision", async () => {
   const world = new World(keyPolicy(1, 10), parseConfig({}).bans, [0]);

@@ -8,7 +8,7 @@ const stored = {
   resets: 0,
   minute: { openedMs: 1, count: 60 },
   day: { openedMs: 1, count: 60 },
-  ban: { untilMs: 60_000, lengthMs: 60_000, number: 1 },
+  ban: { beganMs: 0, untilMs: 60_000, number: 1 },
 };
 
 beforeEach(() => {
@@ -33,7 +33,7 @@ test.for([
   { ...stored, minute: { openedMs: 1, count: -1 } },
   { ...stored, day: { openedMs: 1, count: 1.5 } },
   { ...stored, day: undefined },
-  { ...stored, ban: { untilMs: 1, number: 1, loggedOnly: false } },
+  { ...stored, ban: { beganMs: 0, untilMs: 1, number: 1, loggedOnly: false } },
   { ...stored, revision: -1 },
 ])("a stored state is empty if it cannot be read: %j", (row) => {
   expect(readState(row).limiter).toBeNull();

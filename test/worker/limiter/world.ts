@@ -3,7 +3,8 @@ import { afterEach, beforeEach, vi } from "vitest";
 import { parseConfig } from "../../../src/rules/config.ts";
 import type { BanPolicy } from "../../../src/rules/limits/bans.ts";
 import * as rules from "../../../src/rules/limits/decision.ts";
-import type { Decision, QuotaPolicy } from "../../../src/rules/limits/decision.ts";
+import type { Decision } from "../../../src/rules/limits/decision.ts";
+import type { QuotaPolicy } from "../../../src/rules/limits/limiter-state.ts";
 import type { Limits } from "../../../src/rules/limits/plans.ts";
 import { WINDOW_NAMES, windowEndMs } from "../../../src/rules/limits/windows.ts";
 import { RateLimiter } from "../../../src/worker/limiter/durable-object.ts";
@@ -450,6 +451,7 @@ export class World {
       },
       getAlarm: async () => this.alarmMs,
       setAlarm: async (dueMs: number) => {
+        if (this.isDiskBroken) throw new Error("disk");
         if (!life.isOver) this.#setAlarm(dueMs);
       },
       deleteAll: async () => {
@@ -497,14 +499,20 @@ export class World {
     await pause(5_000);
     if (this.isDatabaseCut) throw new Error("D1_ERROR: Network connection lost.");
     for (const { sql, values } of statements) {
-      if (!sql.includes('into "key_usage"')) {
-        this.reportedBans.add(values[1]);
+      // The names of the columns, and their numbered parameters: an expression has none.
+      const names = [.../\((?<names>[^)]+)\) values/.exec(sql)![1]!.matchAll(/\w+/g)].map(String);
+      const row = Object.fromEntries(names.map((name, n) => [name, values[n]]));
+      if (row["began_at"] !== undefined) {
+        this.reportedBans.add(row["began_at"]);
         continue;
       }
-      const [, day, ...totals] = values as [string, string, ...number[]];
+      const day = String(row["day"]);
+      const totals = ["admitted", "refused", "strikes", "bans"].map((name) => Number(row[name]));
       const before = this.reported.get(day);
-      const largest = totals.slice(0, 4).map((total, n) => Math.max(total, before?.[n] ?? 0));
-      this.reported.set(day, largest);
+      this.reported.set(
+        day,
+        totals.map((total, n) => Math.max(total, before?.[n] ?? 0)),
+      );
     }
   }
 }

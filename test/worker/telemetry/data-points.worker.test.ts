@@ -1,11 +1,17 @@
 import { beforeEach, expect, test } from "vitest";
 import { generateSecret } from "../../../src/operator/key-store/secret.ts";
-import { COLUMNS } from "../../../src/operator/metrics/questions.ts";
+import { BLOBS, DOUBLES } from "../../../src/worker/telemetry/request-record.ts";
 import { createApiKey } from "../../support/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../../support/clock.ts";
 import { LIST, startService } from "../../support/service.ts";
 import { eventLines, requestLines } from "../../support/written-lines.ts";
 import { faultyDatabases, LOST } from "../../support/faults.ts";
+
+/** The Analytics Engine column of each field of a request record. */
+const COLUMNS: Readonly<Record<string, string>> = Object.fromEntries([
+  ...BLOBS.map((name, position) => [name, `blob${position + 1}`]),
+  ...DOUBLES.map((name, position) => [name, `double${position + 1}`]),
+]);
 
 let id: string;
 let key: string;
@@ -50,7 +56,7 @@ test("each request writes one data point whose columns contain the fields of its
     const row = rowOf(points[position]!);
     expect(row["index1"]).toBe(keyId ?? "anonymous");
     for (const [name, value] of Object.entries(fields)) {
-      const column = COLUMNS[name as keyof typeof fields];
+      const column = COLUMNS[name] ?? "";
       expect(row[column], name).toBe(value ?? (column.startsWith("blob") ? "" : -1));
     }
     // Analytics Engine accepts at most 96 bytes for the index.
@@ -96,7 +102,7 @@ test("a flood without a valid key is sampled, and each record states how many re
   advanceClock(60_000);
   await service(LIST, { address: "192.0.2.1" });
   expect(represented(401)).toStrictEqual([...few, 51]);
-  const rows = points.map((point) => rowOf(point)[COLUMNS.represents]);
+  const rows = points.map((point) => rowOf(point)[COLUMNS["represents"] ?? ""]);
   expect(rows).toStrictEqual(requestLines().map(({ represents }) => represents));
 });
 

@@ -37,7 +37,6 @@ test("the usage of a key is the sum of its requests on each day in UTC, even if 
         peakMinute: Math.max(...counted.map(({ inMinute }) => inMinute)),
         peakDay: Math.max(...counted.map(({ inDay }) => inDay)),
         limits: { perMinute: counted.at(-1)!.perMinute, perDay: 20 },
-        isReported: false,
       }));
       expect(usage.map((day) => ({ ...day, day: dayText(day.day) }))).toEqual(expected);
       expect(usageSchema.parse(usage)).toEqual(usage);

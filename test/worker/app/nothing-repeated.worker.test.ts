@@ -1,0 +1,96 @@
+import { env } from "cloudflare:workers";
+import { expect, test } from "vitest";
+import { generateSecret } from "../../../src/operator/key-store/secret.ts";
+import { hashSecret } from "../../../src/rules/keys/secret.ts";
+import { createApiKey } from "../../support/api-key-fixture.ts";
+import { faultyDatabases } from "../../support/faults.ts";
+import { LIST, send, startService } from "../../support/service.ts";
+import { eventLines, requestLines } from "../../support/written-lines.ts";
+
+/** Returns everything that a response and the log of this test contain. */
+async function everything(response: Response): Promise<string> {
+  const log = [...requestLines(), ...eventLines()];
+  return JSON.stringify([[...response.headers], await response.text(), log]).toLowerCase();
+}
+
+const percent = (text: string) => [...text].map((c) => `%${c.charCodeAt(0).toString(16)}`).join("");
+
+test("no message, header or log line repeats a path, a query, a method or an origin", async () => {
+  const { key } = await createApiKey();
+  const text = "wrongplace";
+  for (const path of [`${LIST}/${text}`, `/v1/${text}`, `/${text}`, `${LIST}/${percent(text)}`]) {
+    for (const method of ["DELETE", "GET", "PROPFIND"]) {
+      for (const credentials of [{ key }, {}]) {
+        const headers = { Origin: `https://${text}.example`, "X-Version": text };
+        const options = { method, headers, ...credentials };
+        const repeated = await everything(await send(`${path}?q=${text}`, options));
+        expect(repeated).not.toMatch(/wrongplace|propfind|%77/);
+      }
+    }
+  }
+});
+
+const secret = generateSecret();
+const base64 = (text: string) => btoa(text).replaceAll("+", "-").replaceAll("/", "_");
+const hex = [...secret].map((c) => c.charCodeAt(0).toString(16)).join("");
+
+test.each([
+  secret,
+  `id-${secret}`,
+  secret.toUpperCase(),
+  secret.replace("_", "-"),
+  secret.replace("_", "=5F"),
+  [...secret].join("-"),
+  hex,
+  hex.toUpperCase(),
+  base64(secret),
+  base64(`1${secret}`),
+  base64(`12${secret}`),
+  base64(secret.toUpperCase()),
+  base64(`1${secret.toUpperCase()}`),
+  base64(`12${secret.toUpperCase()}`),
+])("an X-Request-Id in which a key could be is replaced: %s", async (id) => {
+  const response = await send(LIST, { headers: { "X-Request-Id": id } });
+  expect(response.headers.get("X-Request-Id")).toMatch(/^[0-9a-f]{8}-[0-9a-f-]{27}$/);
+  expect(await everything(response)).not.toContain(id.toLowerCase());
+});
+
+test.each([
+  "5326b8b8-ae4f-4a2d-b4e5-b61b76a5b63f",
+  "01ARZ3NDEKTSV4RRFFQ69G5FAV",
+  "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+])("any other X-Request-Id is kept: %s", async (id) => {
+  const { headers } = await send(LIST, { headers: { "X-Request-Id": id } });
+  expect(headers.get("X-Request-Id")).toBe(id);
+});
+
+test("a wrong parameter, a failing statement and an unknown hash leave no SQL, parameter or hash anywhere", async () => {
+  const { key } = await createApiKey();
+  const unknown = generateSecret();
+  const planted = (sql: string, ...values: unknown[]) => {
+    const { bindings, script } = faultyDatabases("KEYS");
+    script.always((() =>
+      env.KEYS.prepare(sql)
+        .bind(...values)
+        .all()) as never);
+    return startService({}, bindings);
+  };
+  for (const [service, sent, status] of [
+    [planted("SELECT 1 FROM api_keys WHERE hash = ?", { [hashSecret(key)]: 1n }), key, 500],
+    [planted("SELECT 1 FROM api_keys WHERE hash = ?", BigInt(`0x${hashSecret(key)}`)), key, 500],
+    [planted("SELECT hash FROM api_keys WHERE wrong = ?", hashSecret(key)), key, 500],
+    [send, unknown, 401],
+  ] as const) {
+    const response = await service(LIST, { key: sent });
+    expect(response.status).toBe(status);
+    const written = await everything(response);
+    for (const text of [
+      hashSecret(sent),
+      String(BigInt(`0x${hashSecret(sent)}`)),
+      sent,
+      "select ",
+    ]) {
+      expect(written).not.toContain(text);
+    }
+  }
+});
