@@ -179,6 +179,13 @@ describe.each(runnable)("a sample of the page in %s", (language, how) => {
     const again = await paste("Cancel an order");
     expect(again.stdout + again.stderr).toMatch(/order_not_found/);
     if (language !== "curl") expect(again.status).not.toBe(0);
+
+    // A wrong key ends each program with the service's own words.
+    const wrong = keys["business"] ?? "";
+    keys["business"] = "sord_wrong";
+    const refused = await paste("First call").finally(() => (keys["business"] = wrong));
+    expect(refused.stdout + refused.stderr).toMatch(/unauthorized/);
+    expect(refused.stderr).not.toContain("Traceback");
   });
 });
 

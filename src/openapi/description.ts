@@ -41,8 +41,7 @@ Filtering and pagination of the list come with v2, at an address of its own; \`/
 Before \`/v1\` ends, each of its answers announces the end. \`Deprecation\` (RFC 9745) is the time from which it is
 deprecated; \`Sunset\` (RFC 8594) is the time from which it may stop answering.`;
 
-function readerSection(reader: (typeof EXACT_READERS)[number]): string {
-  const { language, fence, note, lines } = reader;
+function readerSection({ language, fence, note, lines }: (typeof EXACT_READERS)[number]): string {
   return `### ${language}\n\n${note}\n\n\`\`\`${fence}\n${lines}\n\`\`\``;
 }
 

@@ -24,13 +24,10 @@ const orders = JSON.parse(text, (key, value, { source }) =>
     language: "TypeScript",
     fence: "ts",
     note: "The types of `JSON.parse` lack the third parameter, so it is optional here.",
-    lines: `interface Order {
-  id: bigint;
-  petId?: bigint;
-  quantity?: bigint;
+    lines: `type Order = { id: bigint; petId?: bigint; quantity?: bigint } & {
   shipDate?: string;
   complete?: boolean;
-}
+};
 
 // Needs Node 22, Chrome 114, Firefox 135 or Safari 18.4.
 const exact = (key: string, value: unknown, context?: { source: string }) =>

@@ -18,14 +18,12 @@ export const paths = {
       description:
         "Returns every order that was placed and not cancelled, in ascending `id`, as one streamed JSON array, even for a million orders.\n\nA list that is valid JSON is complete, and shows the store at one moment. A list that the service cannot finish, for example because its database does not answer, ends before the closing bracket and is not valid JSON. Repeat the request: the service then reads only the missing parts.\n\nThere is no filtering and no pagination; both come with v2. Query parameters and a request body are ignored. `HEAD` receives the same response as `GET`, without the body.",
       parameters: [
-        {
-          name: "If-None-Match",
-          in: "header",
-          description:
-            "The `ETag` of the list you have, or `*`. The response is 304 if the list is unchanged.",
-          schema: { type: "string" },
-        },
-        ifMatch(
+        condition(
+          "If-None-Match",
+          "The `ETag` of the list you have, or `*`. The response is 304 if the list is unchanged.",
+        ),
+        condition(
+          "If-Match",
           "The `ETag` of the list you expect, or `*`. The response is 412 if the list has another one.",
         ),
       ],
@@ -75,14 +73,14 @@ export const paths = {
       description:
         "Cancels an order that has not shipped, in one atomic step. Of any number of simultaneous requests for the same order, exactly one receives 204. A cancelled order is removed from the list, and cancelling it again receives 404.",
       parameters: [
-        ifMatch("An order has no tag: only `*` is true. Any other value is answered 412."),
-        {
-          name: "If-None-Match",
-          in: "header",
-          description:
-            "`*` is false while the order exists: the response is 412, and the order is not cancelled.",
-          schema: { type: "string" },
-        },
+        condition(
+          "If-Match",
+          "An order has no tag, so only `*` is true. The response to any other value is 412.",
+        ),
+        condition(
+          "If-None-Match",
+          "With `*`, the response is 412 while the order exists, and the order is not cancelled.",
+        ),
       ],
       responses: {
         "204": { description: "The order is cancelled.", headers: headerRefs() },
@@ -101,6 +99,6 @@ export const paths = {
   },
 };
 
-function ifMatch(description: string) {
-  return { name: "If-Match", in: "header", description, schema: { type: "string" } };
+function condition(name: string, description: string) {
+  return { name, in: "header", description, schema: { type: "string" } };
 }

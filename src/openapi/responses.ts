@@ -44,7 +44,7 @@ export const ERROR_ANSWERS = {
       "`If-Match` or `If-None-Match` is false (RFC 9110, section 13). The request was not performed, and nothing was changed.",
     messages: {
       precondition_failed:
-        "The condition in If-Match or If-None-Match is false, so nothing was changed. List the orders, then repeat the request with the current ETag or without the condition.",
+        "The list has another entity tag than If-Match requires. Repeat the request without If-Match.",
     },
   },
   TooManyRequests: {

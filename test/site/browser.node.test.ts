@@ -1,6 +1,6 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Browser, BrowserContextOptions, Locator, Page } from "playwright-core";
+import type { Browser, BrowserContextOptions, Locator, Page, Route } from "playwright-core";
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { StoreFolder } from "../operator/store-folder.ts";
 import { copyProject, Service } from "../process/service.ts";
@@ -23,6 +23,25 @@ interface OpenOptions extends BrowserContextOptions {
   /** The origin of the page in the browser. Default: the origin of the service. */
   readonly from?: string;
 }
+
+const QUOTA = {
+  "RateLimit-Policy": '"minute";q=60;w=60, "day";q=1000;w=86400',
+  RateLimit: '"minute";r=9;t=60, "day";r=900;t=86399',
+};
+
+/** Answers to the list that the console shows in different ways. */
+const ANSWERS = [
+  { body: '[{"id":1}]', headers: { ...QUOTA, RateLimit: '"minute";r=0;t=1, "day";r=1000;t=9' } },
+  { body: "[]", headers: QUOTA },
+  { body: `[{"id":1}${" ".repeat(30_000)}]`, headers: QUOTA },
+  { status: 401, body: '{"code":"unauthorized","message":"No key."}', headers: QUOTA },
+  ...["rate_limit_exceeded", "api_key_banned"].map((code) => ({
+    status: 429,
+    body: JSON.stringify({ code }),
+    headers: { ...QUOTA, "Retry-After": "86399" },
+  })),
+  { status: 503, body: '{"code":"service_unavailable","message":"Later."}', headers: QUOTA },
+];
 
 const store = new StoreFolder();
 let keys: Record<string, string>;
@@ -85,7 +104,8 @@ describe.skipIf(chromium === undefined)("the reference page", () => {
       .getByRole("link", { name: CONTACT })
       .evaluateAll((links) => links.map((link) => link.getAttribute("href")));
     expect(hrefs).toStrictEqual([`mailto:${CONTACT}`, `mailto:${CONTACT}`]);
-    const { info } = await (await fetch(`${origin}/openapi.json`)).json();
+    const { info, servers } = await (await fetch(`${origin}/openapi.json`)).json();
+    expect(servers[0].url).toBe(`${origin}/v1`);
     expect(info.contact).toStrictEqual({ email: CONTACT });
 
     // A link to the code of an error shows the error and its explanation.
@@ -136,12 +156,13 @@ describe.skipIf(chromium === undefined)("the reference page", () => {
       expect(await page.locator(STATUS).innerText()).toBe("401 Unauthorized");
       expect(await page.locator("#meters-subject").innerText()).toContain("your address");
       expect(await page.locator("#headers-sent").textContent()).toContain("WWW-AuthenticateBearer");
-      expect(await page.locator("#orders").isHidden()).toBe(true);
+      expect(await page.locator("#orders").isVisible()).toBe(true);
     }
 
     await page.locator("#key").fill(keys["enterprise"] ?? "");
     await page.getByRole("button", { name: "Trigger a 429" }).click();
-    await expectText(page, "#summary", /\d+ requests admitted/);
+    await expectText(page, "#progress", /\d+ requests admitted/);
+    expect(await page.locator("#meters-subject").innerText()).toBe("");
     await page.getByRole("button", { name: "Stop" }).click();
     await expectText(page, "#summary", /^Stopped/);
     expect(await page.getByRole("button", { name: "Trigger a 429" }).isVisible()).toBe(true);
@@ -149,8 +170,8 @@ describe.skipIf(chromium === undefined)("the reference page", () => {
     await listOrders(page, keys["enterprise"] ?? "");
     await page.context().setOffline(true);
     await page.locator("#list").getByRole("button", { name: "List orders" }).click();
-    await expectText(page, "#summary", /No answer came/);
-    expect(await page.locator("#orders").isVisible()).toBe(false);
+    await expectText(page, "#summary", /No complete answer came/);
+    expect(await page.locator("#orders tbody tr").count()).toBeGreaterThan(5);
   });
 
   test("shows its text, and its tabs work, without JavaScript", async () => {
@@ -227,12 +248,12 @@ describe.skipIf(chromium === undefined)("the reference page", () => {
     await expectText(page, "tr:has(> :text-is('1001'))", /Is gone$/);
     await expectText(page, "tr:has(> :text-is('9223372036854775807'))", /Cancelled$/);
 
-    // An empty order id hides the earlier response and the table of orders.
+    // Without an order id, nothing is sent, and everything stays.
     await page.getByRole("textbox", { name: "orderId" }).fill(" ");
     await page.getByRole("button", { name: "Cancel order", exact: true }).click();
-    await expectText(page, "#summary", /^Which order/);
-    expect(await page.locator("#answer").isVisible()).toBe(false);
-    expect(await page.locator("#orders").isVisible()).toBe(false);
+    await expectText(page, "#order-id-note", /^Which order/);
+    expect(await page.locator("#answer").isVisible()).toBe(true);
+    expect(await page.locator("#orders").isVisible()).toBe(true);
     expect(apiRequests()).toHaveLength(before + 5);
 
     await listOrders(page, keys["business"] ?? "");
@@ -242,47 +263,144 @@ describe.skipIf(chromium === undefined)("the reference page", () => {
     expect(left).not.toContain("1001");
     expect(left).not.toContain("9223372036854775807");
 
-    // The console reads at most 200,000 characters of a list, and shows at most 100 orders.
-    let answer = {};
-    const contentType = "application/json";
-    await page.route("**/v1/store/orders", (route) => route.fulfill({ contentType, ...answer }));
-    const listOf = (count: number) => JSON.stringify(Array.from({ length: count }, () => ({})));
-    const paddedTo = (length: number) => `${"[{},{},{}".padEnd(length - 1)}]`;
-    for (const [long, rows, note, isCut] of [
-      [listOf(100), 100, /^100 orders$/, false],
-      [listOf(101), 100, /^The first 100 orders\. Cancel any other/, false],
-      [paddedTo(200_000), 3, /^3 orders$/, false],
-      [paddedTo(200_001), 2, /^The first 2 orders\. Cancel any other/, true],
+    // A long list has its total, finds any id, and is downloaded rather than copied in part.
+    const listOf = (count: number) =>
+      `[${Array.from({ length: count }, (_, index) => `{"id":${9_007_199_254_740_993n + BigInt(index)}}`).join()}]`;
+    const long = listOf(2_000);
+    await answerWith(page, { body: long });
+    await page.locator("#list").getByRole("button", { name: "List orders" }).click();
+    await expectText(page, "#orders-note", /^2,000 orders\. The table shows the first 100/);
+    expect(await page.locator("#orders tbody tr").count()).toBe(100);
+    for (const [id, rows] of [
+      ["9007199254742991", ["9007199254742991"]],
+      ["9007199254742993", []],
     ] as const) {
-      answer = { body: long };
-      await page.locator("#list").getByRole("button", { name: "List orders" }).click();
-      await expectText(page, "#orders-note", note);
-      expect(await page.locator("#orders tbody tr").count()).toBe(rows);
-      expect(await page.locator("#body-note").isVisible()).toBe(isCut);
+      await page.getByLabel("Find an id").fill(id);
+      const found = await page.locator("#orders tbody td:first-child").allTextContents();
+      expect(found).toStrictEqual(rows);
     }
-    expect(await page.locator("#body-note").innerText()).toContain("first 200,000 characters");
+    await expectText(page, "#orders-note", /^No order in this list has this id/);
+    expect(await page.getByRole("button", { name: "Copy body" }).isVisible()).toBe(false);
+    const downloading = page.waitForEvent("download");
+    await page.getByRole("button", { name: "Download" }).click();
+    expect(readFileSync(await (await downloading).path(), "utf8")).toBe(long);
+  });
 
-    // For a 429, the console shows a countdown. For a 503, it shows none and forgets the ban.
-    const headers = {
-      "Retry-After": "86399",
-      RateLimit: '"minute";r=12;t=60',
-      "RateLimit-Policy": '"minute";q=60;w=60',
-    };
-    for (const [status, code, note] of [
-      [429, "api_key_banned", /^nothing until the ban ends$/],
-      [503, "service_unavailable", /^back in \d+ s$/],
-    ] as const) {
-      answer = { status, headers, body: JSON.stringify({ code }) };
+  test("shows what the newest answer alone says, whatever was shown before", async () => {
+    const page = await open({ hasClock: true });
+    await page.clock.pauseAt(Date.now() + 60_000);
+    const shown = () =>
+      page.locator("#results").evaluate((results) => {
+        const { outerHTML: meters } = results.querySelector("#meters") ?? results;
+        const parts = ["#meters-subject", "#wait", "#summary", "#answer"];
+        const html = parts.map((part) => results.querySelector(part)?.outerHTML);
+        const isHidden = /hidden/.test(html[1]?.slice(0, 60) ?? "");
+        if (isHidden) html[1] = "";
+        return [meters, ...html].join("\n").replace(/<span>\d+ ms<\/span>/, "");
+      });
+    const show = async (answer: object) => {
+      await answerWith(page, answer);
       await page.locator("#list").getByRole("button", { name: "List orders" }).click();
-      await expectText(page, `${MINUTE} .meter-note`, note);
-      expect(await page.locator("#wait").isVisible()).toBe(status === 429);
-      expect(await page.locator("#orders").isVisible()).toBe(false);
-      expect(await page.locator("#body-note").isVisible()).toBe(false);
+      await page.locator("#busy").waitFor({ state: "hidden" });
+      return shown();
+    };
+    const alone: string[] = [];
+    for (const answer of ANSWERS) {
+      await page.goto(origin);
+      alone.push(await show(answer));
     }
-    expect(await page.locator("#wait-time").textContent()).toMatch(/^23:59:5\d$/);
-    expect(await page.locator(MINUTE).getAttribute("data-level")).toBe("low");
-    expect(await page.locator(`${MINUTE} .fill`).getAttribute("style")).toBe("width: 20%;");
-    expect(await page.locator(`${MINUTE} .track`).getAttribute("aria-valuenow")).toBe("12");
+    // Each answer follows each other one, and itself.
+    const order = ANSWERS.flatMap((_, first) => [
+      first,
+      ...ANSWERS.flatMap((__, other) => (other > first ? [other, first] : [])),
+      first,
+    ]);
+    for (const [step, index] of order.entries()) {
+      expect(await show(ANSWERS[index] ?? {}), `${order[step - 1]}, then ${index}`).toBe(
+        alone[index],
+      );
+    }
+  });
+
+  test("sends a request once, and never shows a late answer over a newer one", async () => {
+    const page = await open();
+    await listOrders(page, keys["business"] ?? "");
+    const before = apiRequests().length;
+    let release = () => {};
+    const isReleased = new Promise<void>((resolve) => (release = resolve));
+    await page.route("**/v1/store/orders", async (route) => {
+      await isReleased;
+      await route.fulfill({ contentType: "application/json", body: "[]" }).catch(() => {});
+    });
+    const list = page.locator("#list").getByRole("button", { name: "List orders" });
+    await list.click();
+    await expectText(page, "#progress", /^Listing/);
+    expect(await list.getAttribute("aria-disabled")).toBe("true");
+    for (let clicks = 0; clicks < 3; clicks++) await list.click({ force: true });
+    expect(apiRequests()).toHaveLength(before + 1);
+    await page.getByRole("button", { name: "Cancel order 1005" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Cancel order" }).click();
+    await expectText(page, STATUS, /^204/);
+    expect(await page.evaluate(() => document.activeElement?.textContent)).toBe("Cancelled");
+    const figure = await page.locator(`${MINUTE} .figure`).innerText();
+    release();
+    await page.waitForTimeout(200);
+    expect(await page.locator(STATUS).innerText()).toMatch(/^204/);
+    expect(await page.locator(`${MINUTE} .figure`).innerText()).toBe(figure);
+    expect(await page.locator("#orders tbody tr").count()).toBeGreaterThan(5);
+
+    // A button that was pressed twice has its own words again, not "Copied".
+    const copy = page.getByRole("button", { name: "Copy as curl" });
+    const words = page.locator("#copy-curl");
+    await copy.click();
+    await words.click();
+    await expect.poll(() => words.innerText()).toBe("Copied");
+    await expect.poll(() => words.innerText(), { timeout: 5_000 }).toBe("Copy as curl");
+  });
+
+  test("on a phone, shows in its row that a cancellation failed, and the countdown", async () => {
+    const page = await open(PHONE);
+    const rows = Array.from({ length: 60 }, (_, index) => `{"id":${index},"petId":1,"quantity":1}`);
+    await answerWith(page, { body: `[${rows.join()}]` });
+    await listOrders(page, keys["business"] ?? "");
+    const headers = { "Retry-After": "40" };
+    const row = page.locator("#orders tbody tr").nth(50);
+    for (const [answer, note] of [
+      [{ status: 401, body: '{"code":"unauthorized"}' }, "401: not cancelled"],
+      [null, "No answer: perhaps cancelled"],
+      [{ status: 429, headers, body: '{"code":"rate_limit_exceeded"}' }, "429: not cancelled"],
+    ] as const) {
+      await answerWith(page, answer, "**/v1/store/orders/50");
+      await row.getByRole("button").click();
+      await page.getByRole("dialog").getByRole("button", { name: "Cancel order" }).click();
+      const shown = row.getByText(note);
+      await shown.waitFor();
+      expect(await isClear(shown)).toBe(true);
+      expect(await row.getByRole("button").isVisible()).toBe(true);
+    }
+    expect(await isClear(page.locator("#wait-time"))).toBe(true);
+    await page.setViewportSize({ width: 320, height: 568 });
+    await page.locator("#key").scrollIntoViewIfNeeded();
+    await page.locator("#key").focus();
+    expect(await isClear(page.locator("#key"))).toBe(true);
+    for (const label of ["API key", "orderId"]) {
+      expect(await page.locator(`#controls label:text-is("${label}")`).isVisible()).toBe(true);
+    }
+  });
+
+  test("on paper, has each language and answer; in forced colours, has filled meters", async () => {
+    const page = await open();
+    await listOrders(page, keys["pro"] ?? "");
+    await page.emulateMedia({ media: "print" });
+    for (const pane of await page.locator(".tabs .pane pre").all()) {
+      expect(await pane.isVisible()).toBe(true);
+    }
+    await page.emulateMedia({ media: "screen", forcedColors: "active" });
+    const fill = page.locator(`${MINUTE} .fill`);
+    const colours = await fill.evaluate((bar) =>
+      [bar, bar.parentElement ?? bar].map((one) => getComputedStyle(one).backgroundColor),
+    );
+    expect(new Set(colours).size).toBe(2);
   });
 
   test("can be used by keyboard alone, with the focus always visible", async () => {
@@ -309,6 +427,7 @@ describe.skipIf(chromium === undefined)("the reference page", () => {
     await page.locator("#key").focus();
     await press("Enter");
     await expectText(page, STATUS, /^200/);
+    expect(await isClear(page.locator(":focus"))).toBe(true);
     await tabTo("order-id");
     await page.keyboard.type("1002");
     await press("Enter");
@@ -322,6 +441,7 @@ describe.skipIf(chromium === undefined)("the reference page", () => {
     await press("Tab");
     await press("Enter");
     await expectText(page, STATUS, /^204/);
+    expect(await isClear(page.locator(":focus"))).toBe(true);
   });
 
   test("is accessible in light and dark mode, with each link of the navigation at every width", async () => {
@@ -333,7 +453,8 @@ describe.skipIf(chromium === undefined)("the reference page", () => {
       expect(ground).toBe(colorScheme === "dark" ? "rgb(15, 18, 24)" : "rgb(255, 255, 255)");
       // In dark mode, checks only contrast, and skips code, whose colours stay the same.
       const inDark = [["color-contrast"], [".code"]] as const;
-      const found = await violations(page, ...(colorScheme === "dark" ? inDark : []));
+      const rules = ["wcag2a", "wcag2aa", "wcag21aa", "wcag22aa", "best-practice"];
+      const found = await violations(page, ...(colorScheme === "dark" ? inDark : [rules]));
       expect(found).toStrictEqual([]);
     }
 
@@ -356,8 +477,8 @@ describe.skipIf(chromium === undefined)("the reference page", () => {
     const text = await page.locator("main").innerText();
     expect(text).not.toMatch(/npm start|Trigger a ban/);
     expect(text).toContain(`${from}/v1`);
-    const code = await page.locator(".intro pre:visible").first().boundingBox();
-    expect((code?.y ?? NaN) + (code?.height ?? NaN)).toBeLessThan(844);
+    const key = await page.locator("#first-key").boundingBox();
+    expect((key?.y ?? NaN) + (key?.height ?? NaN)).toBeLessThan(844);
     await listOrders(page, keys["pro"] ?? "");
     await expect.poll(() => isClear(page.locator(STATUS)), { timeout: 5_000 }).toBe(true);
     expect(await isClear(page.locator("#orders tbody td").first())).toBe(true);
@@ -397,7 +518,8 @@ describe.skipIf(chromium === undefined)("the reference page", () => {
 
     await page.getByRole("button", { name: "Trigger a ban" }).click();
     await page.getByRole("button", { name: "Have it banned" }).click();
-    await expectText(page, "#summary", /Refusals are free for 10 seconds/);
+    await page.locator("#key").fill("another");
+    await expectText(page, "#progress", /Refusals are free for 10 seconds/);
     await page.clock.runFor(10_000);
     await page.locator("#wait.ban").waitFor();
     await expectText(page, "#wait", /^Key banned\n+[01]:\d\d/);
@@ -405,7 +527,7 @@ describe.skipIf(chromium === undefined)("the reference page", () => {
     await atEveryWidth(page, async () => expect(await overlaps(page)).toStrictEqual([]));
     expect(await page.locator("#body").innerText()).toContain("api_key_banned");
     expect(await page.locator("#summary").innerText()).not.toMatch(/Wait \d+ seconds/);
-    expect(await page.locator(DAY).innerText()).toMatch(/0 of 1,000[^]*nothing until the ban ends/);
+    expect(await page.locator(DAY).innerText()).toMatch(/– of 1,000[^]*nothing until the ban ends/);
     await page.clock.runFor(61_000);
     expect(await page.locator("#wait").innerText()).toContain("The ban is over");
     expect(await page.locator(DAY).innerText()).toMatch(/known after the next answer/);
@@ -452,6 +574,19 @@ async function open({ hasClock = false, from, ...options }: OpenOptions = {}): P
   return page;
 }
 
+/** Answers requests to an address in place of the service; `null`: not at all. */
+async function answerWith(
+  page: Page,
+  answer: Parameters<Route["fulfill"]>[0] | null,
+  url = "**/v1/store/orders",
+): Promise<void> {
+  await page.unroute(url);
+  const contentType = "application/json";
+  await page.route(url, (route) =>
+    answer === null ? route.abort() : route.fulfill({ contentType, ...answer }),
+  );
+}
+
 function apiRequests(): string[] {
   return requests.filter((url) => url.startsWith(`${origin}/v1`));
 }
@@ -459,7 +594,7 @@ function apiRequests(): string[] {
 async function listOrders(page: Page, key: string): Promise<void> {
   await page.locator("#key").fill(key);
   await page.locator("#list").getByRole("button", { name: "List orders" }).click();
-  await page.locator(STATUS).waitFor();
+  await page.locator("#busy").waitFor({ state: "hidden" });
 }
 
 async function expectText(page: Page, selector: string, expected: RegExp): Promise<void> {
@@ -491,7 +626,7 @@ function describeFocus(): { name: string; hasOutline: boolean } {
 
 /** Runs `check` at the width of a phone, a tablet, a laptop and a large display, in CSS pixels. */
 async function atEveryWidth(page: Page, check: () => Promise<void>): Promise<void> {
-  for (const width of [390, 768, 1280, 1920]) {
+  for (const width of [320, 390, 768, 1280, 1920]) {
     await page.setViewportSize({ width, height: 900 });
     await check();
   }

@@ -1,84 +1,83 @@
-import { type Answer, type ApiRequest, errorIn } from "./answer.ts";
-import { element, made } from "./element.ts";
+import { curlLine, type Outcome } from "./answer.ts";
+import { breakable, element, made } from "./element.ts";
+import { copyText } from "./samples.ts";
+import { SHOWN_CHARACTERS, type View, viewOf, waitAt } from "./view.ts";
 
-/** The response headers that are shown first, in this order and spelling. */
-const FIRST_HEADERS = [
-  "Retry-After",
-  "X-RateLimit-Limit",
-  "X-RateLimit-Remaining",
-  "X-RateLimit-Reset",
-  "RateLimit",
-  "RateLimit-Policy",
-  "X-Request-Id",
-  "ETag",
-  "WWW-Authenticate",
-];
-
-/** Explains each status. The text for 429 names no seconds, because the page shows a countdown. */
-const MEANINGS: Readonly<Record<number, string>> = {
-  200: "Here are the orders.",
-  204: "The order is cancelled. The next list lacks it.",
-  304: "The list has not changed. The request still counts.",
-  429: "The request was refused and not counted.",
-};
-
-/** Shows the latest response: its status, duration, explanation, body and headers. */
+/** Shows the newest outcome: each call of `show` replaces everything that an earlier one showed. */
 export class AnswerView {
   readonly #summary = element("summary", HTMLElement);
   readonly #answer = element("answer", HTMLElement);
   readonly #body = element("body", HTMLElement);
   readonly #bodyNote = element("body-note", HTMLElement);
   readonly #headers = element("headers-sent", HTMLElement);
-  /** The request whose response is shown; `null` if no response is shown. */
-  request: ApiRequest | null = null;
+  readonly #copyBody = element("copy-body", HTMLButtonElement);
+  readonly #download = element("download", HTMLButtonElement);
+  readonly #wait = element("wait", HTMLElement);
+  #view: View | null = null;
 
-  get body(): string {
-    return this.#body.textContent;
+  constructor() {
+    const copyCurl = element("copy-curl", HTMLButtonElement);
+    this.#copyBody.addEventListener("click", () => {
+      void copyText(this.#copyBody, this.#view?.sent?.body ?? "");
+    });
+    copyCurl.addEventListener("click", () => {
+      const sent = this.#view?.sent;
+      if (sent) void copyText(copyCurl, curlLine(sent.request, location.origin));
+    });
+    this.#download.addEventListener("click", () => download(this.#view?.sent?.body ?? ""));
   }
 
-  show({ request, status, statusText, headers, body, isCut, tookMs }: Answer): void {
-    this.request = request;
+  show(outcome: Outcome): void {
+    const view = (this.#view = viewOf(outcome));
     const line = made("p", "", "status-line");
-    line.dataset["kind"] = status < 400 ? "good" : "bad";
-    line.append(
-      made("b", `${status} ${statusText}`.trim()),
-      made("span", `${request.method} ${request.path}`),
-      made("span", `${Math.max(1, Math.round(tookMs)).toLocaleString("en")} ms`),
-    );
-    const unknown = "This page does not know this answer of the service.";
-    this.say(MEANINGS[status] ?? errorIn(body)?.message ?? unknown);
-    this.#summary.prepend(line);
-    this.#body.textContent = body;
-    this.#bodyNote.hidden = !isCut;
-    this.#bodyNote.textContent = `Only the first ${body.length.toLocaleString("en")} characters are read and shown here.`;
-    const first = FIRST_HEADERS.filter((name) => headers.has(name));
-    const others = [...headers.keys()].filter(
-      (name) => !first.some((one) => one.toLowerCase() === name),
-    );
-    // Browsers report header names in lower case.
-    const spelled = (name: string) => name.replace(/^[a-z]|-[a-z]/g, (part) => part.toUpperCase());
+    if (view.status !== null) {
+      line.dataset["kind"] = view.status.isGood ? "good" : "bad";
+      const [title = "", ...others] = view.status.parts;
+      line.append(made("b", title));
+      for (const part of others) {
+        const span = made("span");
+        span.append(...breakable(part, "/"));
+        line.append(span);
+      }
+    }
+    const meaning = made("p", view.meaning, "meaning");
+    this.#summary.replaceChildren(...(view.status === null ? [meaning] : [line, meaning]));
+    const { body, headers } = view.sent ?? { body: "", headers: [] };
+    const isLong = body.length > SHOWN_CHARACTERS;
+    this.#answer.hidden = view.sent === null;
+    this.#body.replaceChildren(...breakable(body.slice(0, SHOWN_CHARACTERS), ","));
+    this.#bodyNote.textContent = isLong
+      ? `Only the first ${SHOWN_CHARACTERS.toLocaleString("en")} characters are shown here. The download has them all.`
+      : "";
+    this.#copyBody.hidden = isLong;
+    this.#download.hidden = !isLong;
     this.#headers.replaceChildren(
-      ...[...first, ...others.map(spelled)].flatMap((name) => [
-        made("dt", name),
-        made("dd", headers.get(name) ?? ""),
-      ]),
+      ...headers.flatMap(([name, value]) => [made("dt", name), made("dd", value)]),
     );
-    this.#answer.hidden = false;
+    this.tick();
+    if (view.wait !== null) this.#wait.scrollIntoView({ block: "nearest" });
   }
 
-  /** Replaces the status and explanation of a response by a sentence. */
-  say(text: string): void {
-    this.#summary.replaceChildren(made("p", text, "meaning"));
+  /** Updates the countdown. */
+  tick(): void {
+    const wait = this.#view?.wait ?? null;
+    this.#wait.hidden = wait === null;
+    if (wait === null) return;
+    const { look, title, time, meaning } = waitAt(wait, Date.now());
+    this.#wait.className = `wait ${look}`;
+    for (const [id, text] of [
+      ["wait-title", title],
+      ["wait-time", time],
+      ["wait-meaning", meaning],
+    ] as const) {
+      const target = element(id, HTMLElement);
+      if (target.textContent !== text) target.textContent = text;
+    }
   }
+}
 
-  showFailure(error: unknown): void {
-    const reason = error instanceof Error ? error.message : String(error);
-    this.hide();
-    this.say(`No answer came (${reason}). Is the service running?`);
-  }
-
-  hide(): void {
-    this.request = null;
-    this.#answer.hidden = true;
-  }
+function download(text: string): void {
+  const href = URL.createObjectURL(new Blob([text], { type: "application/json" }));
+  Object.assign(made("a"), { href, download: "orders.json" }).click();
+  setTimeout(() => URL.revokeObjectURL(href), 60_000);
 }

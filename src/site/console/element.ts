@@ -19,3 +19,10 @@ export function made<K extends keyof HTMLElementTagNameMap>(
 ): HTMLElementTagNameMap[K] {
   return Object.assign(document.createElement(name), { textContent: text, className });
 }
+
+/** Splits a text into nodes that allow a line break after each separator, and nowhere else. */
+export function breakable(text: string, separator: string): (string | HTMLElement)[] {
+  return text
+    .split(separator)
+    .flatMap((part, index) => (index === 0 ? [part] : [separator, made("wbr"), part]));
+}

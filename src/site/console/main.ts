@@ -1,108 +1,126 @@
-import { type Answer, type ApiRequest, curlLine, send } from "./answer.ts";
+import { type Outcome, send } from "./answer.ts";
 import { AnswerView } from "./answer-view.ts";
 import { element } from "./element.ts";
-import { Meters, Wait } from "./limits.ts";
+import { Meters } from "./meters.ts";
 import { OrderTable } from "./order-table.ts";
-import { copyText, enliven, KeyFields } from "./samples.ts";
+import { enliven, KeyFields } from "./samples.ts";
 import { provokeBan, provokeLimit } from "./trigger.ts";
+import { Work, type WorkKind } from "./work.ts";
 
 const LIST = "/v1/store/orders";
 
+const DOING: Readonly<Record<WorkKind, string>> = {
+  list: "Listing the orders …",
+  cancel: "Cancelling the order …",
+  limit: "Sending requests until one is refused …",
+  ban: "Sending requests until the key is banned …",
+};
+
 const orderIdField = element("order-id", HTMLInputElement);
+const orderIdNote = element("order-id-note", HTMLElement);
+const controls = element("controls", HTMLElement);
 const results = element("results", HTMLElement);
 const confirmCancel = element("confirm", HTMLDialogElement);
 const confirmedId = element("confirm-id", HTMLElement);
 const confirmBan = element("confirm-ban", HTMLDialogElement);
-const triggerLimit = element("trigger-limit", HTMLButtonElement);
-const triggerBan = element("trigger-ban", HTMLButtonElement);
-const copyBody = element("copy-body", HTMLButtonElement);
-const copyCurl = element("copy-curl", HTMLButtonElement);
+const busy = element("busy", HTMLElement);
+const progress = element("progress", HTMLElement);
 
 const keys = new KeyFields();
 const meters = new Meters();
-const wait = new Wait();
 const answerView = new AnswerView();
 const orderTable = new OrderTable((orderId) => askToCancel(orderId));
+const work = new Work((kind) => {
+  busy.hidden = kind === null;
+  progress.textContent = kind === null ? "" : DOING[kind];
+  for (const button of document.querySelectorAll<HTMLButtonElement>("[data-sends]")) {
+    const starts = button.dataset["sends"] as WorkKind;
+    button.setAttribute("aria-disabled", String(!work.canStart(starts)));
+  }
+});
 
-/** Aborts the running `trigger`; `null` if none is running. */
-let running: AbortController | null = null;
-
-function show(answer: Answer): void {
-  meters.show(answer);
-  wait.show(answer);
-  answerView.show(answer);
+function show(outcome: Outcome): void {
+  meters.show(outcome);
+  answerView.show(outcome);
 }
 
-async function ask(request: Omit<ApiRequest, "headers">): Promise<Answer | null> {
-  try {
-    const answer = await send(keys.key, request);
-    show(answer);
-    return answer;
-  } catch (error) {
-    clear();
-    answerView.showFailure(error);
-    return null;
-  }
+/** Returns the key to send; `null` after saying why the text in the field is no key. */
+function usableKey(): string | null {
+  const { key, problem } = keys.entered;
+  if (problem === null) return key;
+  answerView.show({ kind: "unsent", problem });
+  return null;
 }
 
 async function list(): Promise<void> {
-  const answer = await ask({ method: "GET", path: LIST });
-  if (answer !== null) orderTable.showList(answer);
-  bringIntoView();
+  const key = usableKey();
+  if (key === null) return bringIntoView();
+  await work.start(
+    "list",
+    (signal) => send(key, { method: "GET", path: LIST }, signal),
+    (outcome) => {
+      show(outcome);
+      orderTable.showList(outcome);
+      bringIntoView();
+    },
+  );
 }
 
 async function cancel(orderId: string): Promise<void> {
+  const key = usableKey();
+  if (key === null) return;
   const path = `${LIST}/${encodeURIComponent(orderId)}`;
-  const answer = await ask({ method: "DELETE", path });
-  if (answer !== null) orderTable.showCancellation(orderId, answer);
+  if (work.canStart("cancel")) orderTable.showState(orderId, { settled: "", note: "Cancelling …" });
+  await work.start(
+    "cancel",
+    (signal) => send(key, { method: "DELETE", path }, signal),
+    (outcome) => {
+      orderTable.showCancellation(orderId, outcome);
+      show(outcome);
+    },
+  );
 }
 
-function clear(): void {
-  wait.hide();
-  answerView.hide();
-  orderTable.hide();
+/** Provokes a 429 or a ban with the key that is in the field now. */
+async function trigger(kind: "limit" | "ban"): Promise<void> {
+  const key = usableKey();
+  if (key === null) return;
+  const graceMs = Number(results.dataset["graceMs"]);
+  const task = async (signal: AbortSignal): Promise<Outcome> => {
+    const headers = { "If-None-Match": "*" };
+    const provocation = {
+      signal,
+      request: async (end: AbortSignal) => {
+        const outcome = await send(key, { method: "GET", path: LIST, headers }, end);
+        if (!signal.aborted) meters.show(outcome);
+        return outcome;
+      },
+      say: (text: string) => {
+        if (!signal.aborted) progress.textContent = text;
+      },
+    };
+    const last = await (kind === "ban"
+      ? provokeBan(provocation, graceMs)
+      : provokeLimit(provocation));
+    const isNewWindow = last.kind === "answer" && last.answer.status === 304;
+    if (!isNewWindow || signal.aborted) return last;
+    return { kind: "unsent", problem: "A new window opened before the ban. Try again." };
+  };
+  await work.start(kind, task, show);
 }
 
-/** Scrolls to the response, unless it begins in the upper half of the window. */
+/** Scrolls the console to the top of the window, unless its results are in the upper half. */
 function bringIntoView(): void {
   const { top } = results.getBoundingClientRect();
-  if (top < 0 || top > innerHeight / 2) results.scrollIntoView();
+  if (top >= 0 && top <= innerHeight / 2) return;
+  controls.scrollIntoView();
+  if (!controls.contains(document.activeElement)) results.focus({ preventScroll: true });
 }
 
 function askToCancel(orderId: string): void {
+  if (!work.canStart("cancel")) return;
   confirmedId.textContent = orderId;
   confirmCancel.showModal();
-}
-
-/** Provokes a 429 or a ban. Meanwhile, the button shows "Stop". */
-async function trigger(button: HTMLButtonElement, isBan: boolean): Promise<void> {
-  const key = keys.key;
-  const label = button.textContent;
-  const { signal } = (running = new AbortController());
-  const provocation = {
-    request: async (end: AbortSignal) => {
-      const headers = { "If-None-Match": "*" };
-      const answer = await send(key, { method: "GET", path: LIST, headers }, end);
-      meters.show(answer);
-      return answer;
-    },
-    say: (text: string) => answerView.say(text),
-    signal,
-  };
-  button.textContent = "Stop";
-  clear();
-  try {
-    const graceMs = Number(results.dataset["graceMs"]);
-    const answer = await (isBan ? provokeBan(provocation, graceMs) : provokeLimit(provocation));
-    show(answer);
-    if (answer.status === 304) answerView.say("A new window opened before the ban. Try again.");
-  } catch (error) {
-    if (signal.aborted) answerView.say("Stopped.");
-    else answerView.showFailure(error);
-  } finally {
-    running = null;
-    button.textContent = label;
-  }
 }
 
 for (const id of ["first-call", "list"]) {
@@ -115,35 +133,26 @@ for (const id of ["first-call", "list"]) {
 element("cancel", HTMLFormElement).addEventListener("submit", (event) => {
   event.preventDefault();
   const orderId = orderIdField.value.trim();
-  if (orderId !== "") return askToCancel(orderId);
-  clear();
-  answerView.say("Which order? Enter its orderId first.");
-  orderIdField.focus();
+  orderIdNote.textContent = orderId === "" ? "Which order? Enter its orderId first." : "";
+  if (orderId !== "") askToCancel(orderId);
+  else orderIdField.focus();
 });
 
-confirmCancel.addEventListener("submit", ({ submitter }) => {
-  if (submitter?.getAttribute("value") === "go") void cancel(confirmedId.textContent);
-});
+for (const [dialog, go] of [
+  [confirmCancel, () => cancel(confirmedId.textContent)],
+  [confirmBan, () => trigger("ban")],
+] as const) {
+  dialog.addEventListener("submit", ({ submitter }) => {
+    // Waits until the dialog has given the focus back.
+    if (submitter?.getAttribute("value") === "go") setTimeout(() => void go());
+  });
+}
 
-triggerLimit.addEventListener("click", () => {
-  if (running === null) void trigger(triggerLimit, false);
-  else running.abort();
+element("trigger-limit", HTMLButtonElement).addEventListener("click", () => void trigger("limit"));
+element("trigger-ban", HTMLButtonElement).addEventListener("click", () => {
+  if (work.canStart("ban")) confirmBan.showModal();
 });
-
-triggerBan.addEventListener("click", () => {
-  if (running === null) confirmBan.showModal();
-  else running.abort();
-});
-
-confirmBan.addEventListener("submit", ({ submitter }) => {
-  if (submitter?.getAttribute("value") === "go") void trigger(triggerBan, true);
-});
-
-copyBody.addEventListener("click", () => void copyText(copyBody, answerView.body));
-
-copyCurl.addEventListener("click", () => {
-  if (answerView.request !== null) void copyText(copyCurl, curlLine(answerView.request));
-});
+element("stop", HTMLButtonElement).addEventListener("click", () => work.stop());
 
 enliven((sample) => keys.filled(sample));
 
@@ -153,5 +162,5 @@ document.documentElement.classList.toggle("local", isLocal);
 
 setInterval(() => {
   meters.tick();
-  wait.tick();
+  answerView.tick();
 }, 250);

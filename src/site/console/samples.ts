@@ -1,4 +1,5 @@
 import { inside } from "./element.ts";
+import { type EnteredKey, readKey } from "./key.ts";
 
 const NO_KEY = "YOUR_API_KEY";
 
@@ -23,13 +24,13 @@ export class KeyFields {
     }
   }
 
-  get key(): string {
-    return this.#fields[0]?.value.trim() ?? "";
+  get entered(): EnteredKey {
+    return readKey(this.#fields[0]?.value ?? "");
   }
 
   /** Returns a sample with the key in place of the placeholder. */
   filled(sample: string): string {
-    return sample.replaceAll(NO_KEY, () => this.key || NO_KEY);
+    return sample.replaceAll(NO_KEY, () => this.entered.key || NO_KEY);
   }
 
   #draw(): void {

@@ -17,32 +17,47 @@ export function ConsoleSection({ fields }: { readonly fields: readonly Field[] }
         The console needs JavaScript. Everything else on this page does without.
       </p>
 
-      <div class="controls needs-script">
+      <div id="controls" class="controls needs-script">
         <form id="list" class="control">
           <KeyField id="key" />
-          <button type="submit" class="primary">
+          <button type="submit" class="primary" data-sends="list">
             List orders
           </button>
         </form>
         <form id="cancel" class="control" novalidate>
           <div class="field">
             <label for="order-id">orderId</label>
-            <input id="order-id" inputmode="text" autocomplete="off" placeholder="such as 1001" />
+            <input
+              id="order-id"
+              inputmode="text"
+              autocomplete="off"
+              placeholder="such as 1001"
+              aria-describedby="order-id-note"
+            />
           </div>
-          <button type="submit">Cancel order</button>
+          <button type="submit" data-sends="cancel">
+            Cancel order
+          </button>
         </form>
+        <p id="order-id-note" class="note" role="alert"></p>
       </div>
       <div class="triggers needs-script">
         <span class="note">What does a refusal look like?</span>
-        <button id="trigger-limit" type="button" class="small">
+        <button id="trigger-limit" type="button" class="small" data-sends="limit">
           Trigger a 429
         </button>
-        <button id="trigger-ban" type="button" class="small local-only">
+        <button id="trigger-ban" type="button" class="small local-only" data-sends="ban">
           Trigger a ban
         </button>
+        <span id="busy" class="row" hidden>
+          <span id="progress" class="note"></span>
+          <button id="stop" type="button" class="small">
+            Stop
+          </button>
+        </span>
       </div>
 
-      <div id="results" class="results needs-script" data-grace-ms={bans.graceMs}>
+      <div id="results" class="results needs-script" tabindex={-1} data-grace-ms={bans.graceMs}>
         <div id="meters" class="meters" role="group" aria-label="What is left of your limits">
           <Meter window="minute" title="Minute" label="Requests left this minute" />
           <Meter window="day" title="Day" label="Requests left today" />
@@ -63,8 +78,13 @@ export function ConsoleSection({ fields }: { readonly fields: readonly Field[] }
 
         <div class="answer-columns">
           <div id="orders" hidden>
-            <h3 id="orders-title">Orders</h3>
-            <div class="scroll" tabindex={0} role="region" aria-labelledby="orders-title">
+            <div class="answer-head">
+              <h3 id="orders-title">Orders</h3>
+              <label class="row">
+                Find an id <input id="find-id" inputmode="numeric" autocomplete="off" />
+              </label>
+            </div>
+            <div class="scroll" tabindex={0} role="group" aria-labelledby="orders-title">
               <table role="table">
                 <thead>
                   <tr role="row">
@@ -79,7 +99,7 @@ export function ConsoleSection({ fields }: { readonly fields: readonly Field[] }
                 <tbody></tbody>
               </table>
             </div>
-            <p class="note" id="orders-note"></p>
+            <p class="note" id="orders-note" aria-live="polite"></p>
           </div>
 
           <div id="answer" hidden>
@@ -89,13 +109,16 @@ export function ConsoleSection({ fields }: { readonly fields: readonly Field[] }
                 <button type="button" class="small" id="copy-body">
                   Copy body
                 </button>
+                <button type="button" class="small" id="download" hidden>
+                  Download
+                </button>
                 <button type="button" class="small" id="copy-curl">
                   Copy as curl
                 </button>
               </span>
             </div>
-            <pre id="body" tabindex={0} role="region" aria-label="Body"></pre>
-            <p class="note" id="body-note" hidden></p>
+            <pre id="body" tabindex={0} role="group" aria-label="Body"></pre>
+            <p class="note" id="body-note"></p>
             <details open>
               <summary>Headers</summary>
               <dl id="headers-sent"></dl>

@@ -47,7 +47,7 @@ interface CodeProps {
 export async function Code({ code, syntax, label, copy = false }: CodeProps) {
   return (
     <div class="code">
-      <pre class={syntax} tabindex={0} role="region" aria-label={label}>
+      <pre class={syntax} tabindex={0} role="group" aria-label={label}>
         <code>{raw(await highlightText(code, syntax, false))}</code>
       </pre>
       {copy && (

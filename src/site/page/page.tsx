@@ -1,5 +1,5 @@
 import { html } from "hono/html";
-import { EXACT_READERS, ROUNDING_WARNING } from "../../openapi/exact-integers.ts";
+import { EXACT_READERS, JQ_WARNING, ROUNDING_WARNING } from "../../openapi/exact-integers.ts";
 import { ConsoleSection, KeyField } from "./console.tsx";
 import { Code, HttpAnswers, Inline, Samples, Section, Tabs } from "./elements.tsx";
 import { LimitsSection } from "./limits.tsx";
@@ -134,7 +134,7 @@ function FirstCall({ reference, list, listing }: PageProps) {
             </span>
             <form id="first-call" class="control needs-script">
               <KeyField id="first-key" />
-              <button type="submit" class="primary">
+              <button type="submit" class="primary" data-sends="list">
                 List orders
               </button>
             </form>
@@ -260,7 +260,7 @@ function Integers() {
       }
     >
       <p class="warning">
-        <Inline text={ROUNDING_WARNING} />
+        <Inline text={ROUNDING_WARNING} /> <Inline text={JQ_WARNING} />
       </p>
       <p>
         Identifiers and quantities are 64-bit integers, sent as JSON numbers with every digit. The
@@ -319,7 +319,7 @@ function Clients({ facts }: PageProps) {
         <b>Generated clients.</b> Generators create a client from{" "}
         <a href="/openapi.json">openapi.json</a>. Generated clients read answers with{" "}
         <code>JSON.parse</code>, which rounds large integers. With the file <code>exact.ts</code>,
-        generated clients keep ids exact.
+        which the tab openapi-typescript shows, generated clients keep ids exact.
       </p>
       <p>
         <b>Language models.</b> <a href="/llms.txt">llms.txt</a> is this reference as plain text.

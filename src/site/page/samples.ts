@@ -42,12 +42,16 @@ if (!response.ok) throw new Error(text);
 ${linesOf("JavaScript")}
 for (const order of orders) console.log(order.id, order.quantity);`,
     Python: `import json
+from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 request = Request("${ORIGIN}${path}")
 request.add_header("Authorization", "Bearer ${KEY}")
-with urlopen(request) as response:
-    orders = json.load(response)
+try:
+    with urlopen(request) as response:
+        orders = json.load(response)
+except HTTPError as error:
+    raise SystemExit(error.read().decode())
 
 for order in orders:
     print(order["id"], order.get("quantity"))`,

@@ -1,0 +1,206 @@
+import { type Answer, type ApiRequest, codeOf, errorIn, type Outcome } from "./answer.ts";
+import { isWholeList } from "./order-list.ts";
+import { readRetryAfterSeconds, readWindows } from "../../client/rate-limit-headers.ts";
+
+/** The response headers that are shown first, in this order and spelling. */
+const FIRST_HEADERS = [
+  "Retry-After",
+  "X-RateLimit-Limit",
+  "X-RateLimit-Remaining",
+  "X-RateLimit-Reset",
+  "RateLimit",
+  "RateLimit-Policy",
+  "X-Request-Id",
+  "ETag",
+  "WWW-Authenticate",
+];
+
+/** The page shows only this much of a body. Longer bodies can be downloaded. */
+export const SHOWN_CHARACTERS = 20_000;
+
+/** Everything that the console shows of the newest outcome, and of nothing else. */
+export interface View {
+  readonly status: { readonly isGood: boolean; readonly parts: readonly string[] } | null;
+  readonly meaning: string;
+  /** The response as it was sent; `null` if there is none. */
+  readonly sent: {
+    readonly request: ApiRequest;
+    readonly body: string;
+    readonly headers: readonly (readonly [name: string, value: string])[];
+  } | null;
+  readonly wait: { readonly isBan: boolean; readonly endMs: number } | null;
+}
+
+export function viewOf(outcome: Outcome): View {
+  const nothing = { status: null, sent: null, wait: null };
+  switch (outcome.kind) {
+    case "answer":
+      return answerView(outcome.answer);
+    case "failure":
+      return { ...nothing, meaning: failureText(outcome.request, outcome.reason) };
+    case "stopped":
+      return { ...nothing, meaning: `Stopped.${doubt(outcome.request)}` };
+    case "unsent":
+      return { ...nothing, meaning: outcome.problem };
+  }
+}
+
+function answerView(answer: Answer): View {
+  const { request, status, statusText, body, headers, receivedMs, tookMs } = answer;
+  const seconds = status === 429 ? readRetryAfterSeconds(headers) : null;
+  const first = FIRST_HEADERS.filter((name) => headers.has(name));
+  const others = [...headers.keys()].filter(
+    (name) => !first.some((one) => one.toLowerCase() === name),
+  );
+  // Browsers report header names in lower case.
+  const spelled = (name: string) => name.replace(/^[a-z]|-[a-z]/g, (part) => part.toUpperCase());
+  return {
+    status: {
+      isGood: status < 400,
+      parts: [
+        `${status} ${statusText}`.trim(),
+        `${request.method} ${request.path}`,
+        `${Math.max(1, Math.round(tookMs)).toLocaleString("en")} ms`,
+      ],
+    },
+    meaning: meaningOf(answer),
+    sent: {
+      request,
+      body,
+      headers: [...first, ...others.map(spelled)].map((name) => [name, headers.get(name) ?? ""]),
+    },
+    wait:
+      seconds === null
+        ? null
+        : { isBan: codeOf(answer) === "api_key_banned", endMs: receivedMs + seconds * 1_000 },
+  };
+}
+
+/** Explains a response. The text for 429 names no seconds, because the page shows a countdown. */
+function meaningOf({ status, body }: Answer): string {
+  if (status === 200 && !isWholeList(body)) {
+    return "The list broke off before its end. List the orders again.";
+  }
+  if (status === 200) {
+    return /^\s*\[\s*\]/.test(body) ? "The store has no orders." : "Here are the orders.";
+  }
+  if (status === 204) return "The order is cancelled. The next list lacks it.";
+  if (status === 304) return "The list has not changed. The request still counts.";
+  if (status === 429) return "The request was refused and not counted.";
+  return errorIn(body)?.message ?? "This page does not know this answer of the service.";
+}
+
+function failureText(request: ApiRequest, reason: string): string {
+  return `No complete answer came (${reason}). Is the service running?${doubt(request)}`;
+}
+
+function doubt({ method }: ApiRequest): string {
+  if (method === "GET") return "";
+  return " The order may or may not be cancelled: list the orders, or cancel it again. An order that is already cancelled is answered 404.";
+}
+
+/** The state of an order in the table after its cancellation was tried. */
+export interface RowState {
+  /** The class of the row; empty if the order can still be cancelled. */
+  readonly settled: "" | "cancelled" | "order_already_shipped" | "order_not_found";
+  readonly note: string;
+}
+
+export function rowStateOf(outcome: Outcome): RowState {
+  if (outcome.kind === "unsent") return { settled: "", note: "Not sent" };
+  if (outcome.kind !== "answer") return { settled: "", note: "No answer: perhaps cancelled" };
+  const { status } = outcome.answer;
+  if (status === 204) return { settled: "cancelled", note: "Cancelled" };
+  const code = codeOf(outcome.answer);
+  if (code === "order_already_shipped") return { settled: code, note: "Has shipped" };
+  if (code === "order_not_found") return { settled: code, note: "Is gone" };
+  return { settled: "", note: `${status}: ${status < 500 ? "not" : "perhaps"} cancelled` };
+}
+
+/** Returns the words under the table. Orders that are cancelled or gone no longer count. */
+export function countText(total: number, gone: number, shown: number): string {
+  const left = total - gone;
+  const count = `${left.toLocaleString("en")} ${left === 1 ? "order" : "orders"}`;
+  return total > shown ? `${count}. The table shows the first ${shown}; find others by id.` : count;
+}
+
+/** What the meters show of an answer: the windows, and whose they are. */
+export interface Quota {
+  readonly windows: ReturnType<typeof readWindows>;
+  readonly receivedMs: number;
+  /** During a ban, the headers say nothing of the windows. */
+  readonly isBan: boolean;
+  readonly subject: string;
+}
+
+/** Reads the quota from an answer; `null` if the answer has none. */
+export function quotaOf(answer: Answer): Quota | null {
+  const windows = readWindows(answer.headers);
+  if (windows.length === 0) return null;
+  const subject =
+    answer.status === 401
+      ? "This is the budget of your address for requests without a valid key."
+      : "";
+  const isBan = codeOf(answer) === "api_key_banned";
+  return { windows, receivedMs: answer.receivedMs, isBan, subject };
+}
+
+/** A meter shows a warning if at most this share of a window's requests is left. */
+const LOW_SHARE = 0.2;
+
+/** Returns the meters at a time. After a window ends, its whole limit is left. */
+export function metersAt({ windows, receivedMs, isBan }: Quota, nowMs: number) {
+  return windows.map(({ name, limit, remaining, resetSeconds }) => {
+    const seconds = Math.max(0, resetSeconds - Math.floor((nowMs - receivedMs) / 1_000));
+    const total = limit.toLocaleString("en");
+    if (isBan) {
+      const note = seconds > 0 ? "nothing until the ban ends" : "known after the next answer";
+      return { name, limit, left: 0, level: "none", figure: `– of ${total}`, note };
+    }
+    const left = seconds > 0 ? remaining : limit;
+    const level = left === 0 ? "none" : left <= limit * LOW_SHARE ? "low" : "plenty";
+    const note =
+      seconds === 0 ? "full again" : left === limit ? "all left" : `back in ${duration(seconds)}`;
+    return { name, limit, left, level, figure: `${left.toLocaleString("en")} of ${total}`, note };
+  });
+}
+
+/** Formats a duration such as `59 s`, `12 min` or `23 h 59 min`. */
+export function duration(seconds: number): string {
+  if (seconds < 120) return `${seconds} s`;
+  const minutes = Math.ceil(seconds / 60);
+  if (minutes < 120) return `${minutes} min`;
+  return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+}
+
+const LIMIT = {
+  title: "Limit reached",
+  meaning:
+    "A window is full. Wait, and the next request is admitted. Keep sending, and the key is banned.",
+  overTitle: "The wait is over",
+  over: "The next request is admitted.",
+};
+
+const BAN = {
+  title: "Key banned",
+  meaning: "The key kept sending instead of waiting. Requests during the ban change nothing.",
+  overTitle: "The ban is over",
+  over: "Send one request.",
+};
+
+/** What the countdown shows at a time. */
+export function waitAt({ isBan, endMs }: NonNullable<View["wait"]>, nowMs: number) {
+  const seconds = Math.max(0, Math.ceil((endMs - nowMs) / 1_000));
+  const { title, meaning, overTitle, over } = isBan ? BAN : LIMIT;
+  return seconds > 0
+    ? { look: isBan ? "ban" : "limit", title, time: clock(seconds), meaning }
+    : { look: "over", title: overTitle, time: clock(0), meaning: over };
+}
+
+/** Formats a duration such as `0:47`, `12:05` or `23:59:59`. */
+export function clock(seconds: number): string {
+  const twoDigits = (value: number) => String(value).padStart(2, "0");
+  const minutes = Math.floor(seconds / 60);
+  if (minutes < 60) return `${minutes}:${twoDigits(seconds % 60)}`;
+  return `${Math.floor(minutes / 60)}:${twoDigits(minutes % 60)}:${twoDigits(seconds % 60)}`;
+}
