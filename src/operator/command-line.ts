@@ -107,7 +107,7 @@ export function createProgram(name: string, description: string): Command {
 
 /** Runs a command and sets the exit status of this process. */
 export async function runProgram(program: Command, args: readonly string[]): Promise<void> {
-  for (const stream of [process.stdout, process.stderr]) stream.on("error", reportWriteError);
+  watchOutput();
   const status = await exitStatus(program, args);
   if (status !== 0) process.exitCode = status;
 }
@@ -128,8 +128,11 @@ export async function exitStatus(program: Command, args: readonly string[]): Pro
   } catch (error) {
     if (error instanceof EndWithStatus) return error.status;
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : WRONG_USAGE_STATUS;
-    if ((error as NodeJS.ErrnoException).code === "EPIPE") return CLOSED_PIPE_STATUS;
-    process.stderr.write(withoutSecrets(`error: ${errorMessage(error)}\n`));
+    const { code, syscall, path }: NodeJS.ErrnoException = error as Error;
+    if (code === "EPIPE") return CLOSED_PIPE_STATUS;
+    const isOutput = syscall === "write" && path === undefined;
+    if (isOutput) reportOnce(errorMessage(error));
+    else process.stderr.write(withoutSecrets(`error: ${errorMessage(error)}\n`));
     return error instanceof UsageError ? WRONG_USAGE_STATUS : FAILURE_STATUS;
   }
 }
@@ -140,60 +143,38 @@ function refuseSecrets(args: readonly string[]): void {
   if (secret === undefined) return;
   throw new UsageError(
     `${secret} is an API key, not a name, an id or a file: nothing was done. To find the key, run ` +
-      "`npm run keys -- find` on standard input. The shell may have kept the key in its history",
+      "`npm run keys -- show -` and pass it on standard input. The shell may have kept the key in its history",
   );
 }
 
 /**
- * Refuses options that the operator typed before `--`, because npm keeps them for itself. npm turns
- * each of them into an environment variable, and a value after a space into an argument. Cannot
- * detect `--expires`, `--location` and `--key`, because npm has options with these names.
+ * Refuses options that the operator typed before `--`, because npm keeps them for itself and turns
+ * each of them into an environment variable. Cannot detect `--expires`, `--location` and `--key`,
+ * because npm has options with these names.
  */
 function refuseKeptByNpm(program: Command, args: readonly string[]): void {
   if (args.includes("-h") || args.includes("--help")) return;
-  // The values of the kept options precede the first option that is left in `args`.
-  const end = args.findIndex((word) => word.startsWith("-"));
-  const typed = end === -1 ? args : args.slice(0, end);
   const { commands } = program;
-  const at = typed.findIndex((word) => commands.some((one) => one.name() === word));
   const command =
-    commands.length === 0 ? program : commands.find((one) => one.name() === typed[at]);
-  if (command === undefined) return;
-  const kept = command.options.flatMap((option) => {
-    const { long = "" } = option;
+    commands.length === 0 ? program : commands.find((each) => args.includes(each.name()));
+  const kept = (command?.options ?? []).filter(({ long }) => {
     const isTyped = args.some((word) => word.split("=")[0] === long);
-    const value = isTyped ? undefined : npmSetting(long);
-    return value === undefined ? [] : [{ long, option, value }];
+    return long != null && !isTyped && isKeptByNpm(long);
   });
-  if (kept.length === 0) return;
-  const after = typed.slice(at + 1);
-  const before = typed.slice(0, Math.max(at, 0));
-  // A word is an option's value if it precedes the command, or if the command takes no arguments.
-  const values = before.length === 0 && command.registeredArguments.length === 0 ? after : before;
-  const lacking = kept.filter(({ option, value }) => option.required && value === "true");
-  const isCertain = lacking.length === 1 && values.length === 1;
-  const words = [...args];
-  const repeated = kept.flatMap(({ long, option: { flags, required, argChoices }, value }) => {
-    if (!required) return [long];
-    if (value !== "true") return [long, quote(value)];
-    const choice = [...before, ...after].find((word) => argChoices?.includes(word));
-    const word = choice ?? (isCertain ? values[0] : undefined);
-    if (word === undefined) return [flags];
-    words.splice(words.indexOf(word), 1);
-    return [long, quote(word)];
-  });
+  if (command === undefined || kept.length === 0) return;
+  const example = kept.map(({ flags }) => flags);
+  if (command !== program) example.unshift(command.name());
   throw new UsageError(
     `npm kept ${kept.map(({ long }) => long).join(" and ")} for itself, so nothing was done. ` +
-      `Type all options after --, and check that this line has them:\n  ${[program.name(), ...words.map(quote), ...repeated].join(" ")}`,
+      `Type all options after --, as in:\n  ${[program.name(), ...example].join(" ")}`,
   );
 }
 
-/** Returns the text after `=` of an option that npm has kept, or `"true"` if there is no `=`. */
-function npmSetting(long: string): string | undefined {
+function isKeptByNpm(long: string): boolean {
   const setting = (name: string) => process.env[`npm_config_${name}`];
   const letters = Object.entries(NPM_LETTERS[long] ?? {});
   const isRead = letters.length > 0 && letters.every(([name, value]) => setting(name) === value);
-  return setting(long.slice(2).replaceAll("-", "_")) || (isRead ? "true" : undefined);
+  return isRead || Boolean(setting(long.slice(2).replaceAll("-", "_")));
 }
 
 /**
@@ -250,17 +231,33 @@ function withoutSecrets(message: string): string {
 
 export function errorMessage(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
-  const { code = "", path }: NodeJS.ErrnoException = error;
+  const { code = "", path, syscall }: NodeJS.ErrnoException = error;
   const fault = FILE_ERRORS[code];
-  if (fault === undefined || path === undefined) return error.message;
+  if (fault === undefined) return error.message;
+  if (path === undefined) return syscall === "write" ? `the output ${fault}` : error.message;
   // Shows the final name of a file that a command writes under a temporary name.
   return `${path.replace(/\.[^.]+\.tmp$/, "")} ${fault}`;
 }
 
-function reportWriteError(error: NodeJS.ErrnoException): void {
-  // The command goes on if nobody reads its output, as in `npm run deploy | head -1`. `pipeline`
-  // also passes read errors of its source to stdout, but the command already reports them.
-  if (error.code === "EPIPE" || error.syscall !== "write") return;
-  process.stderr.write(`error: the output could not be written: ${error.message}\n`);
-  process.on("exit", () => (process.exitCode = FAILURE_STATUS));
+/** Makes this process fail if its output cannot be written, and says so once. */
+function watchOutput(): void {
+  for (const stream of [process.stdout, process.stderr]) {
+    stream.on("error", (error: NodeJS.ErrnoException) => {
+      // The command goes on if nobody reads its output, as in `npm run deploy | head -1`. `pipeline`
+      // also passes read errors of its source to stdout, but the command already reports them.
+      if (error.code === "EPIPE" || error.syscall !== "write") return;
+      process.once("exit", () => (process.exitCode = FAILURE_STATUS));
+      // After the loss of a terminal (EIO), nothing can be said.
+      if (stream === process.stdout && error.code !== "EIO") reportOnce(errorMessage(error));
+    });
+  }
+}
+
+const reported = new Set<string>();
+
+/** Prints an error on stderr. A full disk, for example, fails several writes at once. */
+function reportOnce(message: string): void {
+  if (reported.has(message)) return;
+  reported.add(message);
+  process.stderr.write(withoutSecrets(`error: ${message}\n`));
 }

@@ -1,8 +1,7 @@
-import { once } from "node:events";
-import { createInterface } from "node:readline/promises";
+import { createInterface } from "node:readline";
 import { Option } from "commander";
-import { typedLine } from "./command-line.ts";
 import type { RemoteEnvironment } from "./arguments.ts";
+import { withInterruption } from "./interruption.ts";
 
 /** Thrown if the operator does not confirm a change. */
 export class NotConfirmedError extends Error {}
@@ -15,7 +14,8 @@ export function yesOption(): Option {
 /**
  * Prints the consequence of a change, and asks the operator to type the environment's name.
  *
- * @throws {NotConfirmedError} if the operator types anything else, or if stdin is no terminal.
+ * @throws {NotConfirmedError} if the operator types anything else, or if stdin is no terminal. An
+ *   Error if a signal ends the question.
  */
 export async function requireConfirmation(
   environment: RemoteEnvironment,
@@ -24,15 +24,23 @@ export async function requireConfirmation(
   process.stderr.write(`${consequence}\n`);
   if (!process.stdin.isTTY) {
     throw new NotConfirmedError(
-      "nothing was changed, because there is no terminal to ask at: confirm with --yes\n  " +
-        typedLine({ "--yes": true }),
+      "nothing was changed, because there is no terminal to ask at: confirm with --yes",
     );
   }
-  const terminal = createInterface({ input: process.stdin, output: process.stderr });
-  // Ctrl+C in a terminal rejects the question, and sends no signal to this process.
-  const question = terminal.question(`Type ${environment} to go on: `).catch(() => "");
-  const closed = once(terminal, "close").then(() => "");
-  const answer = await Promise.race([question, closed]).finally(() => terminal.close());
+  const answer = await withInterruption("the answer: nothing was changed", (signal) =>
+    ask(`Type ${environment} to go on: `, signal),
+  );
   if (answer.trim() === environment) return;
   throw new NotConfirmedError("not confirmed: nothing was changed");
+}
+
+/** Returns the line that the operator types, or "" if the input ends. */
+function ask(question: string, signal: AbortSignal): Promise<string> {
+  const { promise, resolve, reject } = Promise.withResolvers<string>();
+  // `terminal: false` leaves Ctrl+C and Ctrl+Z to the terminal, which signals npm and this process.
+  const lines = createInterface({ input: process.stdin, terminal: false });
+  lines.once("line", resolve).once("close", () => resolve(""));
+  process.stderr.write(question);
+  signal.addEventListener("abort", () => reject(signal.reason as Error));
+  return promise.finally(() => lines.close());
 }

@@ -1,5 +1,7 @@
+const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
+
 /**
- * Runs `work` with a signal that SIGINT and SIGTERM abort, so that `work` can clean up.
+ * Runs `work` with a signal that SIGINT, SIGTERM and SIGHUP abort, so that `work` can clean up.
  *
  * @param unfinished the end of the abort error's message, after "ended by SIGINT before".
  */
@@ -11,7 +13,7 @@ export async function withInterruption<T>(
   const interrupt = (signal: NodeJS.Signals) =>
     interrupted.abort(new Error(`ended by ${signal} before ${unfinished}`));
   // Not `once`: npm sends Ctrl+C a second time, which would end the process before the clean-up.
-  process.on("SIGINT", interrupt).on("SIGTERM", interrupt);
+  for (const name of SIGNALS) process.on(name, interrupt);
   try {
     return await work(interrupted.signal);
   } catch (error) {
@@ -19,6 +21,6 @@ export async function withInterruption<T>(
     const isAborted = interrupted.signal.aborted && (error as Error).name === "AbortError";
     throw isAborted ? interrupted.signal.reason : error;
   } finally {
-    process.off("SIGINT", interrupt).off("SIGTERM", interrupt);
+    for (const name of SIGNALS) process.off(name, interrupt);
   }
 }

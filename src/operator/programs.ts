@@ -5,9 +5,7 @@ export const PROGRAMS: Readonly<Record<string, () => Promise<Command>>> = {
   build: async () => (await import("./build/program.ts")).buildProgram(),
   deploy: async () => (await import("./deploy/program.ts")).deployProgram(),
   keys: async () => (await import("./keys/program.ts")).keysProgram(),
-  metrics: async () => (await import("./metrics/program.ts")).metricsProgram(),
   orders: async () => (await import("./orders/program.ts")).ordersProgram(),
   start: async () => (await import("./start/program.ts")).startProgram(),
   verify: async () => (await import("./verify/program.ts")).verifyProgram(),
-  "time-travel": async () => (await import("./time-travel/program.ts")).timeTravelProgram(),
 };

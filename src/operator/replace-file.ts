@@ -4,7 +4,7 @@ import { dirname } from "node:path";
 
 /**
  * Writes a file under a temporary name and renames it at the end, so a failure keeps the old file.
- * The new file has the permissions of the old one.
+ * The new file has the permissions of the old one. A device or pipe is written to directly.
  *
  * @throws an Error if the path is a folder or its parent folder is missing; the error of `write`.
  */
@@ -14,6 +14,7 @@ export async function replaceFile<T>(
 ): Promise<T> {
   const existing = await stat(file).catch(() => undefined);
   if (existing?.isDirectory()) throw new Error(`${file} is a folder: name a file`);
+  if (existing !== undefined && !existing.isFile()) return write(file);
   const folder = dirname(file);
   const isFolder = (await stat(folder).catch(() => undefined))?.isDirectory();
   if (isFolder !== true) throw new Error(`there is no folder ${folder}: check the path`);

@@ -11,8 +11,8 @@ export interface Settings {
   readonly worker: string;
   readonly databases: Readonly<Record<DatabaseName, string>>;
   readonly vars: Readonly<Record<string, unknown>>;
-  /** True if a route has `custom_domain`, with which wrangler takes over hostnames in use. */
-  readonly hasCustomDomain: boolean;
+  /** The hostnames of routes with `custom_domain`, which wrangler takes over even if in use. */
+  readonly customDomains: readonly string[];
   /** The tag of the last migration of Durable Object classes. */
   readonly migrationTag: string | undefined;
   /** How soon running Durable Objects switch to a new version, in the API's format. */
@@ -27,7 +27,12 @@ const configSchema = z.object({
   name: z.string(),
   vars: z.record(z.string(), z.unknown()),
   routes: z
-    .array(z.union([z.string(), z.object({ custom_domain: z.optional(z.boolean()) })]))
+    .array(
+      z.union([
+        z.string(),
+        z.object({ pattern: z.string(), custom_domain: z.optional(z.boolean()) }),
+      ]),
+    )
     .default([]),
   d1_databases: z.array(z.object({ binding: z.string(), database_name: z.optional(z.string()) })),
   durable_objects: z.object({ code_update_strategy: z.unknown() }),
@@ -60,7 +65,9 @@ export async function readSettings(
     worker: config.name,
     databases: { orders: database("orders"), keys: database("keys") },
     vars: config.vars,
-    hasCustomDomain: routes.some((route) => typeof route !== "string" && route.custom_domain),
+    customDomains: routes.flatMap((route) =>
+      typeof route !== "string" && route.custom_domain ? [route.pattern] : [],
+    ),
     migrationTag: config.migrations.at(-1)?.tag,
     codeUpdateStrategy: config.durable_objects.code_update_strategy,
     unversioned: { observability, logpush, tail_consumers },

@@ -61,10 +61,10 @@ describe("wrong usage", () => {
     [["keys", "rotate", "key_x", "--grace", "1.5h"], "such as 90m"],
     [["keys", "rotate", "key_x", "--grace", "-1h"], "such as 90m"],
     [["keys", "rotate", "key_x", "--grace", "91d"], "90 days"],
-    [["keys", "bans", "--limit", "0"], "from 1"],
-    [["keys", "find", "abcd1"], "one to four letters or digits"],
-    [["keys", "find", "ab8"], "one to four letters or digits"],
-    [["keys", "find", ""], "one to four letters or digits"],
+    [["keys", "audit", "--limit", "0"], "from 1"],
+    [["keys", "list", "--ending", "abcd1"], "one to four letters or digits"],
+    [["keys", "list", "--ending", "ab8"], "one to four letters or digits"],
+    [["keys", "list", "--ending", ""], "one to four letters or digits"],
     [["keys", "usage", "--days", "367"], "from 1 to 366"],
     [["keys", "usage", "--near", "0"], "from 1 to 100"],
     [["keys", "usage", "--near", "101"], "from 1 to 100"],
@@ -100,14 +100,13 @@ describe("the error for a secret in the wrong argument does not repeat the secre
 });
 
 it("an error says how to find the id of a key", async () => {
-  const find = "`npm run keys -- find` ";
   expect((await run("keys", "show", generateSecret())).stderr).toContain(
-    `${find}on standard input`,
+    "`npm run keys -- show -` and pass it on standard input",
   );
   const option = `--persist-to=${store.path}`;
   const { stderr } = await run("keys", "show", "sord_abc", option);
   expect(stderr).toContain(
-    `this is a key, not the id of a key; \`npm run keys -- find ${option}\``,
+    `this is a key, not the id of a key; \`npm run keys -- show - ${option}\``,
   );
 });
 
@@ -182,7 +181,7 @@ describe("a command whose output nobody reads", () => {
     closeSync(full);
     expect(outcome).toEqual({
       status: 1,
-      stderr: expect.stringContaining("error: the output could not be written: ENOSPC"),
+      stderr: "error: the output does not fit on the disk: make room, or name another place\n",
     });
   });
 
@@ -204,15 +203,16 @@ async function everyCommand(): Promise<{ program: Command; path: string[]; comma
 }
 
 describe("an option before --, which npm keeps for itself", () => {
-  it("refuses them, and prints the line with --", async () => {
+  it("refuses them, with one example", async () => {
     const options = ["--plan", "free", "--name", "Pet shop", "--env=production"];
     const npm = ["run", "-s", "keys", "create", ...options, "--", "--persist-to", store.path];
-    const { status, stdout, stderr } = await runCommand("npm", npm, { env: {} });
-    expect({ status, stdout }).toEqual({ status: 2, stdout: "" });
-    const line = `create --persist-to ${store.path} --env production --plan free --name 'Pet shop'`;
-    expect(stderr).toContain(
-      `nothing was done. Type all options after --, and check that this line has them:\n  npm run keys -- ${line}\n`,
-    );
+    expect(await runCommand("npm", npm, { env: {} })).toEqual({
+      status: 2,
+      stdout: "",
+      stderr:
+        "error: npm kept --env and --plan and --name for itself, so nothing was done. Type all options after --, as in:\n" +
+        "  npm run keys -- create --env <environment> --plan <plan> --name <text>\n",
+    });
     expect((await store.keys("list")).stdout).not.toContain("Pet shop");
   });
 
@@ -232,23 +232,11 @@ describe("an option before --, which npm keeps for itself", () => {
     }
   });
 
-  it.each([
-    ["staging list", { env: "true" }, "list --env staging"],
-    [
-      "free create",
-      { all: "true", long: "true", parseable: "true", name: "N" },
-      "create --plan free --name N",
-    ],
-    ["list D", { persist_to: "true" }, "list --persist-to D"],
-    ["show D key_a", { persist_to: "true" }, "show D key_a --persist-to <dir>"],
-    ["usage 30", { all: "true", yes: "true" }, "usage 30 --days <n>"],
-  ])("finds the values among the words: %s", async (typed, settings, line) => {
-    for (const [name, value] of Object.entries(settings)) vi.stubEnv(`npm_config_${name}`, value);
-    const { status, stderr } = await run("keys", ...typed.split(" "));
-    expect({ status, line: stderr.split("\n")[1] }).toEqual({
-      status: 2,
-      line: `  npm run keys -- ${line}`,
-    });
+  it("recognises options that npm takes for several of its own", async () => {
+    for (const name of ["all", "yes"]) vi.stubEnv(`npm_config_${name}`, "true");
+    expect((await run("keys", "usage", "30")).stderr).toContain(
+      "error: npm kept --days for itself",
+    );
   });
 
   it("does not refuse an option that was typed after --", async () => {

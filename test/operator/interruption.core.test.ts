@@ -1,13 +1,15 @@
 import { describe, expect, it } from "vitest";
 import { withInterruption } from "../../src/operator/interruption.ts";
 
+const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
+type Name = (typeof SIGNALS)[number];
+
 /** The listeners of other code, which the tests must not call. */
-const others = { SIGINT: process.rawListeners("SIGINT"), SIGTERM: process.rawListeners("SIGTERM") };
+const others = new Set<unknown>(SIGNALS.flatMap((name) => process.rawListeners(name)));
 
-const own = (name: keyof typeof others) =>
-  process.rawListeners(name).filter((listener) => !others[name].includes(listener));
+const own = (name: Name) => process.rawListeners(name).filter((each) => !others.has(each));
 
-function send(name: keyof typeof others): void {
+function send(name: Name): void {
   const listeners = own(name);
   // Without a listener, the signal would end the process.
   expect(listeners).toHaveLength(1);
@@ -16,7 +18,7 @@ function send(name: keyof typeof others): void {
 
 const abortError = () => Object.assign(new Error("stream closed"), { name: "AbortError" });
 
-describe.each(["SIGINT", "SIGTERM"] as const)("%s", (name) => {
+describe.each(SIGNALS)("%s", (name) => {
   it.each([
     ["a destroyed stream", abortError(), `ended by ${name} before all was done`],
     ["the clean-up", new Error("the rollback failed"), "the rollback failed"],
@@ -31,7 +33,7 @@ describe.each(["SIGINT", "SIGTERM"] as const)("%s", (name) => {
         throw error;
       });
       await expect(work).rejects.toThrow(message);
-      expect([own("SIGINT"), own("SIGTERM")]).toEqual([[], []]);
+      expect(SIGNALS.flatMap(own)).toEqual([]);
     },
   );
 });
@@ -41,5 +43,5 @@ it("returns the result or the error of work without a signal, and stops listenin
   expect(await withInterruption("all was done", async () => "done")).toBe("done");
   const failing = withInterruption("all was done", () => Promise.reject(failure));
   await expect(failing).rejects.toBe(failure);
-  expect([own("SIGINT"), own("SIGTERM")]).toEqual([[], []]);
+  expect(SIGNALS.flatMap(own)).toEqual([]);
 });

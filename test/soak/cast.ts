@@ -1,7 +1,7 @@
 import { type CreatedKey, createApiKey } from "../../src/operator/key-store/administration.ts";
 import { openLocalStore } from "../../src/operator/database/local.ts";
 import { addKeys } from "../../src/operator/key-store/change-key.ts";
-import { insertInto } from "../support/row.ts";
+import { orders } from "../../src/schema/orders.ts";
 import type { Limits, Plan } from "../../src/rules/limits/plans.ts";
 import { backingOff, dropping, guessing, hammering, patient, type Play } from "./clients.ts";
 import type { World } from "./world.ts";
@@ -64,7 +64,7 @@ export async function prepareStore(folder: string): Promise<Cast> {
       id,
       status: Number(id) % SHIPPED_EVERY === 0 ? ("shipped" as const) : ("pending" as const),
     }));
-    await store.orders.transaction(rows.map((row) => insertInto("orders", row)));
+    await store.orders.orm.insert(orders).values(rows);
   }
   return cast;
 }

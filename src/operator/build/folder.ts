@@ -1,6 +1,9 @@
 import { mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { dirname, join, relative } from "node:path";
 
+/** The environment variable with the output folder of the static files. `npm start` sets it. */
+export const SITE_FOLDER = "STORE_ORDERS_SITE";
+
 /**
  * Writes files to a folder by their relative paths, and deletes all other files in the folder.
  * Replaces each changed file with an atomic rename, because a service may be serving the files.

@@ -3,7 +3,7 @@ import { type Command, InvalidArgumentError } from "commander";
 import type { Contact } from "../../openapi/document.ts";
 import { createProgram } from "../command-line.ts";
 import { assembleExpansion } from "./expansion.ts";
-import { writeFolder } from "./folder.ts";
+import { SITE_FOLDER, writeFolder } from "./folder.ts";
 import { siteFiles } from "./site.ts";
 
 /** The output folder: static files in `site`, and the WebAssembly of the Worker in `wasm`. */
@@ -26,7 +26,7 @@ export function buildProgram(): Command {
 /** Builds the files that the Worker needs besides its source: static files and WebAssembly. */
 export async function buildAll(contact?: Contact): Promise<void> {
   const [site, module] = await Promise.all([siteFiles(contact), assembleExpansion()]);
-  await writeFolder(join(DIST, "site"), site);
+  await writeFolder(process.env[SITE_FOLDER] ?? join(DIST, "site"), site);
   await writeFolder(join(DIST, "wasm"), new Map([["expand-orders.wasm", module]]));
 }
 

@@ -3,25 +3,22 @@ import { z } from "zod";
 import { CloudflareApi, CloudflareError } from "../cloudflare-api.ts";
 import type { RemoteEnvironment } from "../arguments.ts";
 import { readSettings } from "../settings.ts";
-import type { DatabaseName } from "./database.ts";
+import type { DatabaseName, Statement } from "./database.ts";
 
 export interface RemoteTarget {
   readonly env: RemoteEnvironment;
   readonly name: DatabaseName;
 }
 
-interface Connection {
+export interface Connection {
   readonly target: RemoteTarget;
   readonly api: CloudflareApi;
   /** The path of the database in Cloudflare's API. */
   readonly path: string;
 }
 
-/** The body of a query. If `params` is set, `sql` must be a single statement. */
-export interface D1Query {
-  readonly sql: string;
-  readonly params?: readonly (string | null)[];
-}
+/** The body of a query: statements separated by semicolons, or one at a time with parameters. */
+type D1Query = { readonly sql: string } | { readonly batch: readonly Statement[] };
 
 /** The effect of a statement on the database. `stores once` is an idempotent write. */
 export type Change = "reads" | "stores once" | "writes";
@@ -45,7 +42,9 @@ const databasesSchema = z.array(
     jurisdiction: z.nullable(z.string()).default(null),
   }),
 );
-const resultsSchema = z.array(z.object({ results: z.array(z.record(z.string(), z.unknown())) }));
+const resultsSchema = z.array(
+  z.object({ results: z.object({ rows: z.array(z.array(z.unknown())) }) }),
+);
 
 /** Finds a database of the account by its name; `undefined` if no database has this name. */
 export async function findDatabase(api: CloudflareApi, name: string) {
@@ -65,13 +64,15 @@ export function connect(target: RemoteTarget): Promise<Connection> {
 }
 
 /**
- * Sends SQL statements, which D1 runs in one transaction. Returns the first statement's rows.
+ * Sends SQL statements, which D1 runs as a batch, in one transaction
+ * (https://developers.cloudflare.com/d1/worker-api/d1-database/#batch). Returns the first
+ * statement's rows.
  *
  * @throws {CloudflareError} if Cloudflare refuses the query or does not respond.
  */
-export async function sendOnce({ api, path }: Connection, body: D1Query): Promise<object[]> {
-  const [first] = await api.call(`${path}/query`, resultsSchema, { method: "POST", body });
-  return first?.results ?? [];
+export async function sendOnce({ api, path }: Connection, body: D1Query): Promise<unknown[][]> {
+  const [first] = await api.call(`${path}/raw`, resultsSchema, { method: "POST", body });
+  return first?.results.rows ?? [];
 }
 
 /** Sends a query as `sendOnce` does, and retries it as `retrying` does. */
@@ -79,7 +80,7 @@ export function sendQuery(
   connection: Connection,
   change: Change,
   query: D1Query,
-): Promise<object[]> {
+): Promise<unknown[][]> {
   return retrying(connection.target, change, () => sendOnce(connection, query));
 }
 
@@ -91,22 +92,14 @@ export async function findBookmark({ target, api, path }: Connection, at?: Date)
   return (await retrying(target, "reads", find)).bookmark;
 }
 
-/** The bookmarks of a database after and before a restoration. */
-export interface Restoration {
-  readonly bookmark: string;
-  readonly previousBookmark: string;
-}
-
 /** Restores a whole database to the state of a bookmark. D1 cancels all running queries. */
 export async function restoreBookmark(
-  { api, path }: Connection,
+  { target, api, path }: Connection,
   bookmark: string,
-): Promise<Restoration> {
-  const schema = z.object({ bookmark: z.string(), previous_bookmark: z.string() });
-  const query = `?bookmark=${encodeURIComponent(bookmark)}`;
-  const method = "POST";
-  const restored = await api.call(`${path}/time_travel/restore${query}`, schema, { method });
-  return { bookmark: restored.bookmark, previousBookmark: restored.previous_bookmark };
+): Promise<void> {
+  const url = `${path}/time_travel/restore?bookmark=${encodeURIComponent(bookmark)}`;
+  const restore = () => api.call(url, z.object({ bookmark: z.string() }), { method: "POST" });
+  await retrying(target, "stores once", restore);
 }
 
 /**
@@ -141,7 +134,7 @@ export function describeFailure(error: Error, target: RemoteTarget, change: Chan
     return failure(`migrations are missing (${reason}): ${deployFirst(target)}`);
   }
   const isUnknown = change === "writes" && TRANSIENT.test(reason) && !NOT_BEGUN.test(reason);
-  const unknown = "It is not known whether the change was made: check before you repeat it";
+  const unknown = "It is not known whether the change was made";
   return failure(isUnknown ? `${reason}. ${unknown}` : reason);
 }
 

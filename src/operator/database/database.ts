@@ -1,6 +1,10 @@
-import type { SQL, SQLWrapper } from "drizzle-orm";
-import { type BaseSQLiteDatabase, SQLiteAsyncDialect } from "drizzle-orm/sqlite-core";
-import { drizzle } from "drizzle-orm/sqlite-proxy";
+import { is, Param, sql, type SQLWrapper } from "drizzle-orm";
+import { SQLiteAsyncDialect } from "drizzle-orm/sqlite-core";
+import {
+  type RemoteCallback,
+  SqliteRemoteDatabase,
+  SQLiteRemoteSession,
+} from "drizzle-orm/sqlite-proxy";
 
 export const DATABASE_NAMES = ["orders", "keys"] as const;
 export type DatabaseName = (typeof DATABASE_NAMES)[number];
@@ -11,42 +15,90 @@ export const BINDINGS = { orders: "ORDERS", keys: "KEYS" } as const satisfies Re
 >;
 
 /** The drizzle client of a database. `StoreDatabase.transaction` replaces its transactions. */
-export type Orm = Omit<BaseSQLiteDatabase<"async", unknown>, "transaction">;
+export type Orm = Omit<SqliteRemoteDatabase, "transaction" | "batch">;
+
+/**
+ * The database's present time in Unix milliseconds. The clock of the operator's machine can be wrong,
+ * and the service compares times of the database with its own.
+ */
+export const DATABASE_TIME = sql<Date>`CAST(unixepoch('subsec') * 1000 AS INTEGER)`;
+
+/** Reads `DATABASE_TIME`. */
+export async function databaseTime(orm: Orm): Promise<Date> {
+  const [row] = await orm.select({ ms: sql<number>`${DATABASE_TIME}` }).from(sql`(SELECT 1)`);
+  return new Date(row?.ms ?? NaN);
+}
 
 /** A database of a local store or of a deployed environment. */
 export interface StoreDatabase {
-  /** The columns of a result must have distinct names. */
   readonly orm: Orm;
-  /** Runs one statement of plain SQL, and returns its rows. */
-  all<Row>(statement: SQL): Promise<Row[]>;
-  /** Runs all statements in order, in one transaction. */
-  transaction(statements: readonly SQLWrapper[]): Promise<void>;
+  /** A client for idempotent statements, which it retries if the connection is lost. */
+  readonly repeatable: Orm;
   /**
-   * Runs one idempotent statement, and retries it if the connection is lost. Accepts
-   * parameters of up to 2 MB each. For a deployed database, the other methods write the
-   * parameters into the SQL of a statement, whose limit is 100 KB.
+   * Runs all statements in order, in one transaction.
+   *
+   * @param options `isLong`: together, the statements may run for more than 30 seconds. They then
+   *   must not contain text parameters.
    */
-  runIdempotent<Row>(statement: SQLWrapper): Promise<Row[]>;
+  transaction(
+    statements: readonly SQLWrapper[],
+    options?: { readonly isLong?: boolean },
+  ): Promise<void>;
   close(): Promise<void>;
 }
 
-/** A statement as drizzle writes it. */
+/** One SQL statement, with a text for each `?`. */
 export interface Statement {
   readonly sql: string;
-  readonly params: readonly unknown[];
+  readonly params: readonly string[];
 }
 
-const dialect = new SQLiteAsyncDialect();
+/**
+ * Writes numbers and NULL into the SQL and binds only texts. D1's HTTP API binds texts only, and
+ * SQLite's `min(1, '2')`, for example, does not convert a text.
+ */
+class Dialect extends SQLiteAsyncDialect {
+  override escapeParam(_index: number, value?: unknown): string {
+    if (typeof value === "string") return "?";
+    if (value === null) return "NULL";
+    // Without the parentheses, `1 -?` with the value -1 would become `1 --1`, a comment.
+    if (typeof value === "number" && Number.isFinite(value)) return `(${value})`;
+    throw new TypeError(`no SQL literal for a value of type ${typeof value}`);
+  }
+}
+
+/** Throws the errors of the database itself. Drizzle's own errors contain the SQL and parameters. */
+class Session extends SQLiteRemoteSession<Record<string, never>, Record<string, never>> {
+  override prepareQuery(...args: Parameters<SQLiteRemoteSession<never, never>["prepareQuery"]>) {
+    const queryWithCache = (_sql: string, _params: unknown, query: () => unknown) => query();
+    return Object.assign(super.prepareQuery(...args), { queryWithCache }) as never;
+  }
+}
+
+const dialect = new Dialect();
 
 export function toStatement(query: SQLWrapper): Statement {
-  return dialect.sqlToQuery(query.getSQL());
+  const written = dialect.sqlToQuery(query.getSQL());
+  return { sql: written.sql, params: texts(written.params) };
 }
 
-/** Returns a drizzle client that runs each statement with `all`. */
-export function ormOver(all: (statement: Statement) => Promise<readonly object[]>): Orm {
-  return drizzle(async (sql, params, method) => {
-    const rows = (await all({ sql, params })).map((row) => Object.values(row) as unknown[]);
+function texts(params: readonly unknown[]): string[] {
+  return params
+    .map((param) => (is(param, Param) ? param.encoder.mapToDriverValue(param.value) : param))
+    .filter((param) => typeof param === "string");
+}
+
+/** Returns a drizzle client that runs each statement with `run`, which returns rows as arrays. */
+export function ormOver(run: (statement: Statement) => Promise<unknown[][]>): Orm {
+  const callback: RemoteCallback = async (text, params, method) => {
+    const rows = await run({ sql: text, params: texts(params) });
     // For `get`, drizzle expects the first row instead of an array of rows.
     return { rows: method === "get" ? (rows[0] as unknown[]) : rows };
-  });
+  };
+  return new SqliteRemoteDatabase(
+    "async",
+    dialect,
+    new Session(callback, dialect, undefined),
+    undefined,
+  );
 }

@@ -12,22 +12,19 @@ export const LAYOUT_VERSION = "v3";
 /** The class of the Durable Objects in which wrangler keeps local databases. */
 const DATABASE_CLASS = "miniflare-D1DatabaseObject";
 
-/** Returns whether a folder has a store. */
 export function isStore(folder: string): boolean {
   return DATABASE_NAMES.some((name) => existsSync(databaseFile(folder, name)));
 }
 
-/** Returns the path of the SQLite file in which workerd keeps a database of a local store. */
+/**
+ * Returns the path of the SQLite file in which workerd keeps a database of a local store. wrangler
+ * names the file after a Durable Object's id.
+ */
 export function databaseFile(folder: string, name: DatabaseName): string {
-  return fileOfBinding(folder, BINDINGS[name]);
-}
-
-/** Returns the path of a database's file, which wrangler names after a Durable Object's id. */
-function fileOfBinding(folder: string, binding: string): string {
   const key = createHash("sha256").update(DATABASE_CLASS).digest();
   const half = (data: string | Buffer) =>
     createHmac("sha256", key).update(data).digest().subarray(0, 16);
-  const name = half(binding);
-  const id = Buffer.concat([name, half(name)]).toString("hex");
+  const first = half(BINDINGS[name]);
+  const id = Buffer.concat([first, half(first)]).toString("hex");
   return join(folder, LAYOUT_VERSION, "d1", DATABASE_CLASS, `${id}.sqlite`);
 }

@@ -1,7 +1,8 @@
+import { cpSync, existsSync, mkdtempSync, rmSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
-import { dirname, resolve } from "node:path";
-import { DatabaseSync, type SQLInputValue } from "node:sqlite";
-import type { SQLWrapper } from "drizzle-orm";
+import { tmpdir } from "node:os";
+import { dirname, join, resolve } from "node:path";
+import { DatabaseSync } from "node:sqlite";
 import {
   type DatabaseName,
   ormOver,
@@ -23,6 +24,9 @@ const D1_LIMITS = {
   variableNumber: 100,
 };
 
+/** Matches SQLite's errors about a file or folder that cannot be written to. */
+const READ_ONLY = /readonly database|unable to open database file|READONLY|CANTOPEN/;
+
 export type LocalStore = Readonly<Record<DatabaseName, StoreDatabase>> & AsyncDisposable;
 
 /** Opens both databases of a local store as `openLocalDatabase` does. */
@@ -40,44 +44,78 @@ export async function openLocalStore(persistTo: string): Promise<LocalStore> {
  * pending migrations. The service may use the same store meanwhile (see `retryWhileBusy`).
  *
  * @param persistTo the folder of the store. Creates the folder if it is missing.
- * @throws an Error if the folder cannot be created or a migration fails.
+ * @throws an Error if the folder cannot be created, or if a migration fails.
  */
 export async function openLocalDatabase(
   persistTo: string,
   name: DatabaseName,
 ): Promise<StoreDatabase> {
   const folder = resolve(persistTo);
+  const file = databaseFile(folder, name);
   // Creates the store's folder first, so that an error names this folder and not its subfolder.
-  await mkdir(folder, { recursive: true });
-  const sqlite = await openMigrated(databaseFile(folder, name), name).catch((cause) => {
+  if (!existsSync(file)) await mkdir(folder, { recursive: true });
+  const { sqlite, remove } = await openMigrated(file, name).catch((cause) => {
     throw new Error(`the store in ${folder} could not be opened: ${cause.message}`, { cause });
   });
-  const run = ({ sql, params }: Statement) =>
-    sqlite.prepare(sql).all(...(params as SQLInputValue[]));
-  const runAlone = (statement: Statement) => retryWhileBusy(async () => run(statement));
-  const all = async <Row>(query: SQLWrapper) => (await runAlone(toStatement(query))) as Row[];
+  const run = ({ sql, params }: Statement) => {
+    const statement = sqlite.prepare(sql);
+    statement.setReturnArrays(true);
+    try {
+      return statement.all(...params) as unknown as unknown[][];
+    } catch (error) {
+      throw explain(error as Error, folder);
+    }
+  };
+  const orm = ormOver((statement) => retryWhileBusy(async () => run(statement)));
   return {
-    orm: ormOver(runAlone),
-    all,
+    orm,
+    repeatable: orm,
     transaction: async (statements) => {
-      if (statements.length === 0) return;
       const written = statements.map(toStatement);
-      await inTransaction(sqlite, () => written.forEach(run));
+      if (written.length > 0) await inTransaction(sqlite, () => written.forEach(run));
     },
-    runIdempotent: all,
-    close: async () => sqlite.close(),
+    close: async () => {
+      sqlite.close();
+      remove();
+    },
   };
 }
 
+function explain(error: Error, folder: string): Error {
+  if (!/readonly database|disk is full/.test(error.message)) return error;
+  return new Error(`the store in ${folder} was not changed: ${error.message}`, { cause: error });
+}
+
 async function openMigrated(file: string, name: DatabaseName) {
-  await mkdir(dirname(file), { recursive: true });
-  // A statement on a locked database fails instead of blocking, and `retryWhileBusy` repeats it.
-  const sqlite = new DatabaseSync(file, { timeout: 0, limits: D1_LIMITS });
   try {
-    await migrate(sqlite, name);
-    return sqlite;
+    await mkdir(dirname(file), { recursive: true });
+    // A statement on a locked database fails instead of blocking, and `retryWhileBusy` repeats it.
+    const sqlite = new DatabaseSync(file, { timeout: 0, limits: D1_LIMITS });
+    try {
+      await migrate(sqlite, name);
+      return { sqlite, remove: () => {} };
+    } catch (error) {
+      sqlite.close();
+      throw error;
+    }
   } catch (error) {
-    sqlite.close();
+    if (!existsSync(file) || !READ_ONLY.test((error as Error).message)) throw error;
+    return openCopy(file);
+  }
+}
+
+/** Opens a copy for reading: SQLite needs to write beside the file of a database in WAL mode. */
+function openCopy(file: string) {
+  const folder = mkdtempSync(join(tmpdir(), "store-orders-"));
+  const remove = () => rmSync(folder, { recursive: true, force: true });
+  try {
+    const copy = join(folder, "copy.sqlite");
+    for (const end of ["", "-wal"]) {
+      if (existsSync(file + end)) cpSync(file + end, copy + end);
+    }
+    return { sqlite: new DatabaseSync(copy, { readOnly: true, limits: D1_LIMITS }), remove };
+  } catch (error) {
+    remove();
     throw error;
   }
 }
@@ -112,13 +150,12 @@ function appliedMigrations(sqlite: DatabaseSync): ReadonlySet<unknown> {
   return new Set(tables.length === 0 ? [] : names("SELECT name FROM d1_migrations"));
 }
 
-function inTransaction<T>(sqlite: DatabaseSync, work: () => T): Promise<T> {
+function inTransaction(sqlite: DatabaseSync, work: () => void): Promise<void> {
   return retryWhileBusy(async () => {
     sqlite.exec("BEGIN IMMEDIATE");
     try {
-      const result = work();
+      work();
       sqlite.exec("COMMIT");
-      return result;
     } catch (error) {
       if (sqlite.isTransaction) sqlite.exec("ROLLBACK");
       throw error;

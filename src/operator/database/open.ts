@@ -1,8 +1,6 @@
 import { resolve } from "node:path";
 import type { Command } from "commander";
-import { DrizzleQueryError } from "drizzle-orm";
 import { envOption, jsonOption, persistToOption } from "../arguments.ts";
-import { typedLine } from "../command-line.ts";
 import type { RemoteEnvironment } from "../arguments.ts";
 import type { DatabaseName, StoreDatabase } from "./database.ts";
 import { DEFAULT_STORE, isStore } from "./local-store.ts";
@@ -40,7 +38,7 @@ export function requireStore(options: StoreOptions): void {
   if (hasStore(options)) return;
   throw new Error(
     `there is no store in ${resolve(options.persistTo ?? DEFAULT_STORE)}, so nothing was done: name the folder ` +
-      `of a store (${typedLine({ "--persist-to": "DIR" })}), or make one with npm start`,
+      "of a store with --persist-to, or make one with npm start",
   );
 }
 
@@ -68,9 +66,6 @@ export async function useDatabase<T>(
       : await (await import("./remote.ts")).openRemoteDatabase({ env, name });
   try {
     return await work(database);
-  } catch (error) {
-    // Drizzle's own message shows the SQL and its parameters instead of the database's reason.
-    throw error instanceof DrizzleQueryError ? error.cause : error;
   } finally {
     await database.close();
   }

@@ -73,9 +73,3 @@ async function findZone(api: CloudflareApi, hostname: string): Promise<string> {
       "permissions Zone: Read and DNS: Read",
   );
 }
-
-/** Adds a hostname to the addresses of a Worker. Cloudflare refuses a hostname that is in use. */
-export async function attachDomain(api: CloudflareApi, hostname: string, worker: string) {
-  const body = { hostname, service: worker };
-  await api.call(`${api.account}/workers/domains`, z.unknown(), { method: "PUT", body });
-}

@@ -6,12 +6,11 @@ import { z } from "zod";
 import { parseConfig } from "../../rules/config.ts";
 import type { CloudflareApi } from "../cloudflare-api.ts";
 import { findDatabase } from "../database/d1-api.ts";
-import { BINDINGS, DATABASE_NAMES } from "../database/database.ts";
 import type { RemoteEnvironment } from "../arguments.ts";
 import { readSettings, type Settings } from "../settings.ts";
 import { PROJECT_ROOT } from "../wrangler.ts";
 import type { Step } from "./steps.ts";
-import { findLiveVersion, type LiveVersion, type VersionLabel } from "./versions.ts";
+import { findLiveVersion, type VersionLabel } from "./versions.ts";
 
 const TYPESCRIPT_PACKAGE = createRequire(import.meta.url).resolve("typescript/package.json");
 const TSC = join(dirname(TYPESCRIPT_PACKAGE), "bin", "tsc");
@@ -22,7 +21,6 @@ export function localChecks(env: RemoteEnvironment, folder = PROJECT_ROOT): Step
   const workTree: Step = {
     title: "Check that everything is committed",
     run: () => checkWorkTree(folder),
-    ifItFails: "Nothing was changed. In an emergency: --skip-checks.",
   };
   const types: Step = {
     title: "Check the Worker's types",
@@ -32,18 +30,14 @@ export function localChecks(env: RemoteEnvironment, folder = PROJECT_ROOT): Step
   return env === "production" ? [workTree, types] : [types];
 }
 
-/** Reads the settings and checks the vars. Refuses routes with `custom_domain` (see `Settings`). */
+/** Reads the settings and checks the vars. */
 export async function readCheckedSettings(
   env: RemoteEnvironment,
   folder = PROJECT_ROOT,
 ): Promise<Settings> {
   const settings = await readSettings(env, folder);
   parseConfig(settings.vars);
-  if (!settings.hasCustomDomain) return settings;
-  throw new Error(
-    "wrangler.toml has a route with custom_domain, which wrangler would take over from whatever " +
-      "uses it. Remove the route and deploy with --domain NAME, which refuses a name in use",
-  );
+  return settings;
 }
 
 /** Returns the labels of the commit that is checked out; without git, they are `undefined`. */
@@ -94,49 +88,9 @@ export async function checkCommit(
   });
 }
 
-const serviceSchema = z.object({
-  default_environment: z.object({ script: z.object({ migration_tag: z.optional(z.string()) }) }),
-});
 const replicationSchema = z.object({
   read_replication: z.object({ mode: z.string() }).nullish(),
 });
-
-/**
- * @throws an Error if `wrangler.toml` does not name the databases that the deployed Worker uses, or
- *   if the deployment needs a migration of Durable Object classes.
- */
-export async function checkLiveWorker(
-  api: CloudflareApi,
-  { env, worker, databases, migrationTag }: Settings,
-  live: LiveVersion,
-  { tag }: VersionLabel,
-): Promise<void> {
-  for (const name of DATABASE_NAMES) {
-    const used = live.databases.get(BINDINGS[name]);
-    const named = (await findDatabase(api, databases[name]))?.uuid;
-    if (named === undefined) {
-      throw new Error(
-        `the Worker ${worker} exists, but there is no database ${databases[name]}. Check its ` +
-          "database_name in wrangler.toml: a new database would be an empty one",
-      );
-    }
-    if (named !== used) {
-      throw new Error(
-        `the Worker ${worker} uses the database ${used ?? "(none)"} as ${BINDINGS[name]}, but ` +
-          `${databases[name]} is ${named}. Check its database_name in wrangler.toml`,
-      );
-    }
-  }
-  const service = await api.call(`${api.account}/workers/services/${worker}`, serviceSchema);
-  const appliedTag = service.default_environment.script.migration_tag;
-  if (appliedTag !== migrationTag) {
-    throw new Error(
-      `wrangler.toml has the migration ${migrationTag} of Durable Objects, and ${worker} has ` +
-        `${appliedTag ?? "none"}. Such a migration cannot be tried first or taken back. Deploy a ` +
-        `commit with nothing but this change: npx wrangler deploy --env ${env} --tag ${tag ?? "COMMIT"}`,
-    );
-  }
-}
 
 /** Returns how to end replication. @throws an Error if the database exists without replication. */
 export async function checkReplication(
@@ -167,7 +121,8 @@ async function checkWorkTree(folder: string): Promise<void> {
   if (status === "") return;
   const files = status.split("\n").map((line) => line.trim().replace(/^\S+\s+/, ""));
   const more = files.length > MAX_FILES_NAMED ? ", ..." : "";
-  throw new Error(`not committed: ${files.slice(0, MAX_FILES_NAMED).join(", ")}${more}`);
+  const named = files.slice(0, MAX_FILES_NAMED).join(", ");
+  throw new Error(`not committed: ${named}${more}. In an emergency: --skip-checks`);
 }
 
 /** Returns what a program writes to stdout. @throws an Error with all its output if it fails. */

@@ -1,22 +1,19 @@
 import type { CloudflareApi } from "../cloudflare-api.ts";
-import { typedLine } from "../command-line.ts";
 import type { RemoteEnvironment } from "../arguments.ts";
 import type { Settings } from "../settings.ts";
 import type { VersionLabel } from "./versions.ts";
 
 export interface DeployOptions {
   readonly env: RemoteEnvironment;
-  /** If true, creates the Worker and the databases, near `location` or in `jurisdiction`. */
-  readonly create: boolean;
+  /** The region near which missing databases are created. */
   readonly location?: string;
+  /** The jurisdiction in which missing databases are created, and which they never leave. */
   readonly jurisdiction?: string;
-  /** A hostname that becomes an address of the service. */
-  readonly domain?: string;
   readonly dryRun: boolean;
   /** If true, skips the checks of types, uncommitted changes and staging. */
   readonly skipChecks: boolean;
-  /** How long to wait until a new version or address responds, in seconds. */
-  readonly patience: number;
+  /** If true, creates what is missing without asking. */
+  readonly yes: boolean;
 }
 
 /** The data that all steps of a deployment share. */
@@ -24,10 +21,12 @@ export interface RollOut extends DeployOptions {
   readonly settings: Settings;
   readonly api: CloudflareApi;
   readonly label: VersionLabel;
-  /** Checks that the orders database is replicated. Empty unless `LIST_READS` is `nearest`. */
-  readonly replicationChecks: readonly Step[];
-  /** Aborted by SIGINT and SIGTERM. */
+  /** Aborted by SIGINT, SIGTERM and SIGHUP. */
   readonly signal: AbortSignal;
+  /** How long a trial waits until a new version or address responds. */
+  readonly patienceMs: number;
+  /** The promises about bad credentials that the trials of this deployment have tried. */
+  readonly triedCredentials: Set<string>;
 }
 
 export interface Step<T = void> {
@@ -38,36 +37,23 @@ export interface Step<T = void> {
    * function may roll back the deployment before it returns the text.
    */
   readonly ifItFails?: string | (() => string | Promise<string>);
-  /** The command that continues after a failure; by default the one that the operator typed. */
-  readonly again?: string | (() => Promise<string>);
 }
 
-/** Runs steps in order. If the signal is aborted, the next step fails. */
-export async function runSteps(steps: readonly Step[], signal: AbortSignal): Promise<void> {
-  for (const [index, step] of steps.entries()) {
-    const next = steps.slice(index + 1).map(({ title }) => title);
-    await runStep(step, signal, next);
-  }
-}
-
-/** Prints the title and runs a step. @throws an Error that names this step and the `next` steps. */
+/** Prints the title and runs a step. @throws an Error that names it and says what was changed. */
 export async function runStep<T>(
-  { title, run, ifItFails = "Nothing was changed.", again = typedLine() }: Step<T>,
+  { title, run, ifItFails = "Nothing was changed." }: Step<T>,
   signal: AbortSignal,
-  next: readonly string[] = [],
 ): Promise<T> {
   print(`${title} ...`);
   try {
     signal.throwIfAborted();
     return await run();
   } catch (error) {
-    const lines = [
-      `"${title}" failed: ${(error as Error).message}`,
-      typeof ifItFails === "string" ? ifItFails : await ifItFails(),
-      ...(next.length > 0 ? [`Not done: ${next.join("; ")}.`] : []),
-      `To continue, remove the cause and run \`${typeof again === "string" ? again : await again()}\`.`,
-    ];
-    throw new Error(lines.join("\n"), { cause: error });
+    const stands = typeof ifItFails === "string" ? ifItFails : await ifItFails();
+    throw new Error(
+      `"${title}" failed: ${(error as Error).message}\n${stands}\nRemove the cause, and run the same command again.`,
+      { cause: error },
+    );
   }
 }
 

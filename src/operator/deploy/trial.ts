@@ -16,7 +16,7 @@ const CONFIRMATIONS = 5;
  * @throws an Error that names the broken promises, or says that the version does not respond.
  */
 export async function tryVersion(
-  { env, settings: { worker }, patience, signal }: RollOut,
+  { env, settings: { worker }, patienceMs, triedCredentials, signal }: RollOut,
   address: string,
   version: string,
   hasTraffic: boolean,
@@ -39,6 +39,7 @@ export async function tryVersion(
       useDatabase: async (name, work) => work(await openRemoteDatabase({ env, name })),
       isReadOnly: isProduction,
       isWriting: !isProduction,
+      triedCredentials,
       signal,
     });
   };
@@ -46,7 +47,7 @@ export async function tryVersion(
     retries: Number.POSITIVE_INFINITY,
     minTimeout: PAUSE_MS,
     factor: 1,
-    maxRetryTime: patience * 1_000,
+    maxRetryTime: patienceMs,
     signal,
     // `verifyStore` throws an error whose `cause` is its first failure.
     shouldRetry: ({ error }) =>

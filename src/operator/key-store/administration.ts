@@ -1,12 +1,8 @@
 import type { LocationHint } from "../../rules/keys/location-hints.ts";
 import type { Limits, Plan } from "../../rules/limits/plans.ts";
 import { hashSecret } from "../../rules/keys/secret.ts";
-import type { KeyDetails } from "./key-details.ts";
+import { type KeyDetails, verificationSettings } from "./key-details.ts";
 import { generateKeyId, generateSecret } from "./secret.ts";
-
-const VERIFICATION = "Verification";
-/** The lifetime of the key of `npm run verify`, which takes up to two minutes. */
-const VERIFICATION_MS = 10 * 60_000;
 
 export interface NewKeySettings {
   readonly name: string;
@@ -72,11 +68,5 @@ export function resetApiKey(current: KeyDetails): KeyDetails {
 
 /** Creates the key of `npm run verify`, without storing it. */
 export function createVerificationKey(now: Date): CreatedKey {
-  const expiresAt = new Date(now.getTime() + VERIFICATION_MS);
-  return createApiKey({ name: VERIFICATION, plan: "free", limits: null, expiresAt }, now);
-}
-
-/** Returns whether `createVerificationKey` created this key. */
-export function isVerificationKey({ name, createdAt, expiresAt }: KeyDetails): boolean {
-  return name === VERIFICATION && expiresAt?.getTime() === createdAt.getTime() + VERIFICATION_MS;
+  return createApiKey(verificationSettings(now), now);
 }

@@ -2,15 +2,27 @@ import { hostname, userInfo } from "node:os";
 import { isDeepStrictEqual } from "node:util";
 import pRetry from "p-retry";
 import type { SQLWrapper } from "drizzle-orm";
+import { createApiKey, type CreatedKey, type NewKeySettings } from "./administration.ts";
 import { change, creation, isOvertaken, type Operation } from "./key-changes.ts";
 import { findApiKey, type KeyDetails } from "./key-details.ts";
 import { SECRET_PREFIX } from "../../rules/keys/secret.ts";
 import { isName } from "../arguments.ts";
 import { onSameStore, UsageError } from "../command-line.ts";
-import type { Orm, StoreDatabase } from "../database/database.ts";
+import { databaseTime, type Orm, type StoreDatabase } from "../database/database.ts";
 
 /** The number of retries if another operator changes the same key at the same time. */
 const RETRIES = 10;
+
+/** Creates a key at the database's time, stores it and records it in the audit trail. */
+export async function addKey(
+  database: StoreDatabase,
+  settings: (now: Date) => NewKeySettings,
+): Promise<CreatedKey> {
+  const now = await databaseTime(database.orm);
+  const created = createApiKey(settings(now), now);
+  await addKeys(database, [created.record]);
+  return created;
+}
 
 /** Stores new keys and records them in the audit trail. */
 export async function addKeys(database: StoreDatabase, keys: readonly KeyDetails[]): Promise<void> {
@@ -25,7 +37,7 @@ export async function addKeys(database: StoreDatabase, keys: readonly KeyDetails
 /**
  * Changes a key and records the change in the audit trail. Writes nothing if nothing changes.
  *
- * @param decide returns the changed key. Runs again if another operator changes the key meanwhile.
+ * @param decide returns the changed key. `now` is the database's time. Runs again if another operator changes the key meanwhile.
  * @throws every error of `decide`; an Error for the operator if no key has this id.
  */
 export async function changeKey(
@@ -34,13 +46,14 @@ export async function changeKey(
   action: Operation["action"],
   decide: (current: KeyDetails, now: Date) => KeyDetails,
 ): Promise<KeyDetails> {
-  const operation = { action, actor: currentActor(), at: new Date() };
+  const actor = currentActor();
   const attempt = async (): Promise<KeyDetails> => {
+    const at = await databaseTime(database.orm);
     const before = await requireApiKey(database.orm, id);
-    const decided = decide(before, operation.at);
+    const decided = decide(before, at);
     if (isDeepStrictEqual(before, decided)) return before;
     const after = { ...decided, revision: before.revision + 1 };
-    await store(database, change(database.orm, before, after, operation), [after]);
+    await store(database, change(database.orm, before, after, { action, actor, at }), [after]);
     return after;
   };
   return pRetry(attempt, {
@@ -62,9 +75,16 @@ async function store(
   try {
     await database.transaction(statements);
   } catch (error) {
-    const stored = keys.map(async (key) => isSame(key, await findApiKey(database.orm, key.id)));
-    const areStored = await Promise.all(stored).catch(() => [false]);
-    if (areStored.includes(false)) throw error;
+    const looking = keys.map((key) => findApiKey(database.orm, key.id));
+    const stored = await Promise.all(looking).catch(() => null);
+    if (stored === null) {
+      const list = onSameStore("npm run keys -- list");
+      throw new Error(
+        `${(error as Error).message}. Look at the keys (\`${list}\`) before you run the same command again`,
+        { cause: error },
+      );
+    }
+    if (keys.some((key, index) => !isSame(key, stored[index]))) throw error;
   }
 }
 
@@ -77,7 +97,7 @@ function isSame(one: KeyDetails, other: KeyDetails | undefined): boolean {
 export async function requireApiKey(database: Orm, id: string): Promise<KeyDetails> {
   const key = await findApiKey(database, id);
   if (key !== undefined) return key;
-  const find = onSameStore("npm run keys -- find");
+  const find = onSameStore("npm run keys -- show -");
   const list = onSameStore("npm run keys -- list");
   throw new Error(
     id.startsWith(SECRET_PREFIX)

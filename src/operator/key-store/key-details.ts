@@ -1,8 +1,8 @@
 import { and, eq, getTableColumns, gt, inArray, isNull, max, or, type SQL, sql } from "drizzle-orm";
-import { apiKeys, formerKeyHashes, keyBans } from "../../schema/keys.ts";
+import { apiKeys, formerKeyHashes, keyBans, keyUsage } from "../../schema/keys.ts";
 import type { Plan } from "../../rules/limits/plans.ts";
 import { KEY_STATES, keyState, limitsOf } from "../../rules/keys/api-key.ts";
-import type { Orm } from "../database/database.ts";
+import { databaseTime, type Orm, type StoreDatabase } from "../database/database.ts";
 
 /** A key as the operator sees it: with its rotations and its ban. */
 export interface KeyDetails extends Readonly<typeof apiKeys.$inferSelect> {
@@ -34,22 +34,57 @@ export interface KeyFilter {
   readonly name?: string | undefined;
   /** Selects active keys that expire at this time or earlier. */
   readonly expiresUntil?: Date | undefined;
+  /** The last 1 to 4 characters of a present or former secret. */
+  readonly ending?: string | undefined;
 }
 
-/** Returns the keys that match a filter at the time `now`, the oldest first. */
+const VERIFICATION = "Verification";
+/** The lifetime of the key of `npm run verify`, which takes up to two minutes. */
+const VERIFICATION_MS = 10 * 60_000;
+
+/** The settings of the key that `npm run verify` creates. `listApiKeys` hides it. */
+export function verificationSettings(now: Date) {
+  const expiresAt = new Date(now.getTime() + VERIFICATION_MS);
+  return { name: VERIFICATION, plan: "free", limits: null, expiresAt } as const;
+}
+
+function isVerificationKey({ name, createdAt, expiresAt }: KeyDetails): boolean {
+  return name === VERIFICATION && expiresAt?.getTime() === createdAt.getTime() + VERIFICATION_MS;
+}
+
+/** Deletes the key `id` of a verification, and those of verifications that were killed. */
+export async function deleteVerificationKeys(database: StoreDatabase, id: string): Promise<void> {
+  const { orm } = database;
+  const now = await databaseTime(orm);
+  const ended = (await selectKeys(orm, eq(apiKeys.name, VERIFICATION)))
+    .filter((key) => isVerificationKey(key))
+    .filter((key) => key.id === id || keyState(key, now.getTime()) !== "active")
+    .map((key) => key.id);
+  const ids = sql`(SELECT value FROM json_each(${JSON.stringify(ended)}))`;
+  await database.transaction([
+    orm.delete(apiKeys).where(inArray(apiKeys.id, ids)),
+    orm.delete(keyUsage).where(inArray(keyUsage.keyId, ids)),
+    orm.delete(keyBans).where(inArray(keyBans.keyId, ids)),
+  ]);
+}
+
+/**
+ * Returns the keys that match a filter at the time `now`, the oldest first. Leaves out the keys of
+ * verifications, unless the filter has a name.
+ */
 export async function listApiKeys(
   database: Orm,
-  { plan, state, name, expiresUntil }: KeyFilter,
+  { plan, state, name, expiresUntil, ending }: KeyFilter,
   now: Date,
 ): Promise<KeyDetails[]> {
   // Filters in JavaScript, because `keyStateOrBan` defines the states, and because SQLite ignores
   // the case of ASCII letters only.
-  const keys = await selectKeys(database, undefined);
+  const keys = await selectKeys(database, ending && endsIn(database, ending));
   return keys.filter(
     (key) =>
       (plan === undefined || key.plan === plan) &&
       (state === undefined || keyStateOrBan(key, now) === state) &&
-      (name === undefined || fold(key.name).includes(fold(name))) &&
+      (name === undefined ? !isVerificationKey(key) : fold(key.name).includes(fold(name))) &&
       (expiresUntil === undefined || expiresBy(key, expiresUntil, now)),
   );
 }
@@ -76,22 +111,22 @@ export async function findApiKeyByHash(
   return key;
 }
 
-/** Finds the keys with a present or former secret that ends in these 1 to 4 characters. */
-export async function findApiKeysByEnding(database: Orm, ending: string): Promise<KeyDetails[]> {
+function endsIn(database: Orm, ending: string): SQL | undefined {
   const endsSo = ({ lastFour }: typeof apiKeys | typeof formerKeyHashes) =>
     sql`substr(${lastFour}, ${-ending.length}) = ${ending}`;
   const former = database
     .select({ keyId: formerKeyHashes.keyId })
     .from(formerKeyHashes)
     .where(endsSo(formerKeyHashes));
-  return selectKeys(database, or(endsSo(apiKeys), inArray(apiKeys.id, former)));
+  return or(endsSo(apiKeys), inArray(apiKeys.id, former));
 }
 
 export async function findApiKey(database: Orm, id: string): Promise<KeyDetails | undefined> {
   return (await selectKeys(database, eq(apiKeys.id, id)))[0];
 }
 
-async function selectKeys(database: Orm, where: SQL | undefined): Promise<KeyDetails[]> {
+/** Returns the keys that match a condition, or all keys, the oldest first. */
+export async function selectKeys(database: Orm, where?: SQL | ""): Promise<KeyDetails[]> {
   const ends = database
     .select({ ends: sql`json_group_array(${formerKeyHashes.endsAt})` })
     .from(formerKeyHashes)
@@ -107,7 +142,7 @@ async function selectKeys(database: Orm, where: SQL | undefined): Promise<KeyDet
       bannedUntil: sql`${lastBan}`.mapWith(toDateOrNull).as("banned_until"),
     })
     .from(apiKeys)
-    .where(where)
+    .where(where || undefined)
     .orderBy(apiKeys.createdAt, apiKeys.id);
 }
 

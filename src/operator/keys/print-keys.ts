@@ -17,8 +17,11 @@ const OPTIONAL_COLUMNS = [
 ];
 
 /** Prints a key on stdout as JSON, or as text after printing `title` on stderr. */
-export function printKey(key: KeyDetails, options: { json: boolean; title?: string }): void {
-  const now = new Date();
+export function printKey(
+  key: KeyDetails,
+  options: { json: boolean; title?: string; now?: Date },
+): void {
+  const { now = new Date() } = options;
   if (options.json) return printJson(toKeyJson(key, now));
   if (options.title !== undefined) process.stderr.write(`${options.title}\n\n`);
   printData(formatKey(key, now));
@@ -56,9 +59,9 @@ function formatKey(key: KeyDetails, now: Date): string {
 /** Prints keys as a JSON array or as a table. Prints `none` on stderr instead of an empty table. */
 export function printKeys(
   keys: readonly KeyDetails[],
-  options: { json: boolean; none: string },
+  options: { json: boolean; none: string; now: Date },
 ): void {
-  const now = new Date();
+  const { now } = options;
   if (options.json) return printJson(keys.map((key) => toKeyJson(key, now)));
   if (keys.length === 0) return void process.stderr.write(`${options.none}\n`);
   const rows = keys.map((key) => ({
@@ -78,7 +81,7 @@ function toRow(key: KeyDetails, now: Date): Row {
     "per minute": perMinute,
     "per day": perDay,
     state: { text: state, isAlarm: state === "revoked" || state === "banned" },
-    "ends in": key.lastFour ?? "unknown",
+    "ends in": key.lastFour,
     created: key.createdAt,
     expires: key.expiresAt,
     revoked: key.revokedAt,

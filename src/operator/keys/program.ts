@@ -2,10 +2,9 @@ import type { Command } from "commander";
 import { createProgram } from "../command-line.ts";
 import { storeCommand } from "../database/open.ts";
 import { defineUsage } from "../usage/usage.ts";
-import { defineCreate, defineUpdate } from "./create-update.ts";
-import { defineFind, defineList, defineShow } from "./find.ts";
-import { defineAudit, defineBans } from "./history.ts";
-import { defineReset, defineRevoke, defineRotate } from "./rotate-revoke-reset.ts";
+import { defineCreate, defineReset, defineRevoke, defineRotate, defineUpdate } from "./change.ts";
+import { defineRestore } from "./restore.ts";
+import { defineAudit, defineList, defineShow } from "./show.ts";
 
 const EXAMPLES = `
 Examples:
@@ -29,13 +28,12 @@ export function keysProgram(): Command {
   defineCreate(storeCommand(program, "create"));
   defineList(storeCommand(program, "list"));
   defineShow(storeCommand(program, "show <id>"));
-  defineFind(storeCommand(program, "find"));
   defineUpdate(storeCommand(program, "update <id>"));
   defineRotate(storeCommand(program, "rotate <id>"));
   defineRevoke(storeCommand(program, "revoke <id>"));
   defineReset(storeCommand(program, "reset <id>"));
   defineAudit(storeCommand(program, "audit [id]"));
-  defineBans(storeCommand(program, "bans [id]"));
   defineUsage(storeCommand(program, "usage [id]"));
+  defineRestore(storeCommand(program, "restore"));
   return program;
 }

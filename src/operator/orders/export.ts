@@ -4,11 +4,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Writable } from "node:stream";
 import { pipeline } from "node:stream/promises";
+import { createGzip } from "node:zlib";
 import pRetry from "p-retry";
 import { count as countRows, gte, sql } from "drizzle-orm";
 import { orderList, orders } from "../../schema/orders.ts";
 import { INT64_MAX, INT64_MIN } from "../../rules/int64.ts";
-import { JSON_MEMBERS } from "../../worker/orders/order-json.ts";
 import type { StoreDatabase } from "../database/database.ts";
 import { replaceFile } from "../replace-file.ts";
 import { startProgress } from "./progress.ts";
@@ -17,18 +17,16 @@ import { startProgress } from "./progress.ts";
 const RESTARTS = 4;
 const FIRST_PAUSE_MS = 100;
 
-const { id, petId, quantity, shipDate, afterShipDate, complete, incomplete } = JSON_MEMBERS;
-
 /**
  * An SQL expression for a line of an export. SQL writes the line, because D1 would return integers
  * above 2^53 rounded. No value needs escaping, because the schema allows no free text.
  */
-const LINE = sql.raw(`'{${id}' || orders.id
-  || coalesce('${petId}' || orders.pet_id, '')
-  || coalesce('${quantity}' || orders.quantity, '')
-  || coalesce('${shipDate}' || orders.ship_date || '${afterShipDate}', '')
-  || CASE orders.complete WHEN 1 THEN '${complete}' WHEN 0 THEN '${incomplete}' ELSE '' END
-  || ',"status":"' || orders.status || '"}'`);
+const LINE = sql<string>`'{"id":' || ${orders.id}
+  || coalesce(',"petId":' || ${orders.petId}, '')
+  || coalesce(',"quantity":' || ${orders.quantity}, '')
+  || coalesce(',"shipDate":"' || ${orders.shipDate} || '"', '')
+  || CASE ${orders.complete} WHEN 1 THEN ',"complete":true' WHEN 0 THEN ',"complete":false' ELSE '' END
+  || ',"status":"' || ${orders.status} || '"}'`;
 
 /** The number of orders in a page. An order has up to 163 bytes, and D1 limits a text to 2 MB. */
 const PAGE_ORDERS = 7_500;
@@ -43,7 +41,7 @@ class OrdersChangedError extends Error {}
 
 /**
  * Exports the store's orders to a file, or to standard output. Replaces an existing file only when
- * the export is complete.
+ * the export is complete. Compresses a file whose name ends in `.gz`.
  *
  * @param oneMoment if true, starts over when an order changes, and fails after several attempts.
  */
@@ -51,28 +49,36 @@ export async function exportOrders(
   database: StoreDatabase,
   file: string | undefined,
   oneMoment: boolean,
+  signal: AbortSignal,
 ): Promise<Exported> {
-  const existing = file === undefined ? undefined : await stat(file).catch(() => undefined);
-  const isPipeOrDevice = existing !== undefined && !existing.isFile() && !existing.isDirectory();
-  // Not for a pipe or device, because `replaceFile` would put a regular file in its place.
-  if (file !== undefined && !isPipeOrDevice) {
-    return replaceFile(file, (temporary) => writeFile(database, temporary, oneMoment));
-  }
-  const open = () => (file === undefined ? process.stdout : createWriteStream(file));
-  if (!oneMoment) return writeOrders(database, open(), oneMoment);
+  const write = (target: string) => writeFile(database, target, file ?? "", oneMoment, signal);
+  if (file !== undefined) return replaceFile(file, write);
+  if (!oneMoment) return writeOrders(database, [process.stdout], oneMoment, signal);
   await using folder = await mkdtempDisposable(join(tmpdir(), "store-orders-"));
   const temporary = join(folder.path, "export.ndjson");
-  const exported = await writeFile(database, temporary, oneMoment);
-  await pipeline(createReadStream(temporary), open());
+  const exported = await write(temporary);
+  await pipeline(createReadStream(temporary), process.stdout, { signal });
   return exported;
 }
 
 async function writeFile(
   database: StoreDatabase,
-  file: string,
+  target: string,
+  name: string,
   oneMoment: boolean,
+  signal: AbortSignal,
 ): Promise<Exported> {
-  const attempt = () => writeOrders(database, createWriteStream(file, { flush: true }), oneMoment);
+  const zip = () => (name.toLowerCase().endsWith(".gz") ? [createGzip()] : []);
+  const attempt = async () => {
+    // Flushing is not possible for a pipe or a device.
+    const flush = (await stat(target).catch(() => undefined))?.isFile() !== false;
+    return writeOrders(
+      database,
+      [...zip(), createWriteStream(target, { flush })],
+      oneMoment,
+      signal,
+    );
+  };
   try {
     return await pRetry(attempt, {
       retries: RESTARTS,
@@ -82,8 +88,8 @@ async function writeFile(
   } catch (error) {
     if (!(error instanceof OrdersChangedError)) throw error;
     throw new Error(
-      `the orders changed during each of ${RESTARTS + 1} attempts, so nothing was exported: try again when ` +
-        "fewer orders change, or leave out --one-moment",
+      `the orders changed during each of ${RESTARTS + 1} attempts, so nothing was exported: run the same ` +
+        "command again when fewer orders change, or leave out --one-moment",
       { cause: error },
     );
   }
@@ -92,15 +98,16 @@ async function writeFile(
 /** @throws {OrdersChangedError} if `oneMoment` is true and the version of the list changes. */
 async function writeOrders(
   database: StoreDatabase,
-  stream: Writable & { readonly isTTY?: boolean },
+  streams: readonly Writable[],
   oneMoment: boolean,
+  signal: AbortSignal,
 ): Promise<Exported> {
   let exported = 0;
   const versions = new Set<string>();
   // Counts the orders only for a terminal, because counting takes a second on a remote database.
-  const total = process.stderr.isTTY ? await countOrders(database) : undefined;
+  const total = process.stderr.isTTY ? await database.orm.$count(orders) : undefined;
   // A progress bar would garble orders that go to a terminal.
-  using progress = stream.isTTY
+  using progress = (streams.at(-1) as { isTTY?: boolean }).isTTY
     ? undefined
     : startProgress({ doing: "Exporting", unit: "orders", total });
   async function* pages(): AsyncGenerator<string> {
@@ -112,12 +119,8 @@ async function writeOrders(
       progress?.advance(count);
     }
   }
-  await pipeline(pages, stream);
+  await pipeline([pages, ...streams] as never, { signal });
   return { count: exported, isOneMoment: versions.size === 1 };
-}
-
-async function countOrders(database: StoreDatabase): Promise<number> {
-  return database.orm.$count(orders);
 }
 
 interface Page {

@@ -1,33 +1,19 @@
-import { errorMessage, typedLine } from "../command-line.ts";
+import type { OrderRecord } from "../../rules/order.ts";
+import { errorMessage } from "../command-line.ts";
 import { NotConfirmedError } from "../confirmation.ts";
 import type { StoreDatabase } from "../database/database.ts";
 import { parseOrder } from "./parse-order.ts";
-import { compareParts, type Comparison, place } from "./placement.ts";
+import { compareFile, compareParts, type Comparison, place } from "./placement.ts";
 import { startProgress } from "./progress.ts";
 import type { SortedOrders } from "./sorted-orders.ts";
-import { ElementError, readElements } from "./source.ts";
-import {
-  discardParts,
-  importIdOf,
-  readStoredParts,
-  type StagedImport,
-  storeParts,
-} from "./staging.ts";
+import { ElementError, readElements, type SourceElement } from "./source.ts";
+import { discardParts, importIdOf, readStoredParts, storeParts } from "./staging.ts";
 
 interface ImportOptions {
-  /** If true, fails unless the store has a part of this import. Stored parts are always reused. */
-  readonly resume?: boolean;
   /** Ends the import, unless the database has begun to write to the table `orders`. */
   readonly signal?: AbortSignal;
   /** Called before the table `orders` changes. Throws a `NotConfirmedError` to end the import. */
   readonly confirm?: (comparison: Comparison) => Promise<void>;
-}
-
-/** Thrown if the store no longer has all parts that this import stored. */
-class PartsGoneError extends Error {
-  override readonly message =
-    "parts of this import are gone: it was completed, here or by another import of the same file, or " +
-    "they were removed. Look at the orders (export) before you import the file again";
 }
 
 /**
@@ -42,12 +28,16 @@ export async function readOrders(
   for await (const elements of readElements(bytes)) {
     for (const element of elements) {
       orders.kind = element.kind;
-      try {
-        orders.add(element.number, parseOrder(element.text));
-      } catch (error) {
-        throw new ElementError(element, (error as Error).message);
-      }
+      orders.add(element.number, parse(element));
     }
+  }
+}
+
+function parse(element: SourceElement): OrderRecord {
+  try {
+    return parseOrder(element.text);
+  } catch (error) {
+    throw new ElementError(element, (error as Error).message);
   }
 }
 
@@ -62,60 +52,46 @@ export async function readOrders(
 export async function importOrders(
   database: StoreDatabase,
   orders: SortedOrders,
-  { resume = false, signal, confirm = async () => {} }: ImportOptions = {},
+  { signal, confirm = async () => {} }: ImportOptions = {},
 ): Promise<Comparison> {
   const importId = importIdOf(orders);
-  const stored = await readStoredParts(database, importId);
-  if (resume && stored.size === 0) {
-    throw new Error(
-      "the store has no part of this file: its import was completed, or it was an import of another " +
-        "file, or housekeeping removed the parts after a day. Nothing was changed; look at the orders " +
-        "(export), or import without --resume",
-    );
-  }
   try {
+    const stored = await readStoredParts(database, importId);
     const staged = await storeParts(database, importId, orders, stored, signal);
     const comparison = await compareParts(database, staged);
+    if (isUnchanged(comparison)) {
+      await discardParts(database, importId);
+      return comparison;
+    }
     await confirm(comparison);
     signal?.throwIfAborted();
     using _ = startProgress({ doing: "Placing the orders" });
-    await place(database, staged, orders.count()).catch(async (error: unknown) => {
-      throw (await explainFailure(database, staged)) ?? error;
-    });
-    // The transaction deletes the parts. If parts are left, another import of the same file has
-    // stored them since, or Cloudflare reported success without running the transaction.
-    const left = await readStoredParts(database, importId);
-    const missing = left.size === 0 ? null : await compareParts(database, staged);
-    if (missing !== null && missing.new + missing.replaced + missing.shipped > 0) {
-      throw new Error("the database reported success, but placed no order");
-    }
-    return comparison;
+    const failure = await place(database, staged, orders.count()).then(
+      () => null,
+      (error: Error) =>
+        error.message.includes("order_bulk_change_is_one_row")
+          ? new Error("parts of this import are gone", { cause: error })
+          : error,
+    );
+    // The transaction deletes the parts.
+    const isPlaced = failure === null && (await readStoredParts(database, importId)).size === 0;
+    // The answer may be lost, or another import of the same file may have placed the orders first.
+    if (isPlaced || isUnchanged(await compareFile(database, orders))) return comparison;
+    throw failure ?? new Error("the database reported success, but placed no order");
   } catch (error) {
-    if (error instanceof PartsGoneError) throw error;
     if (error instanceof ElementError || error instanceof NotConfirmedError) {
       // Ignores a failure to delete the parts, because housekeeping deletes them later.
       await discardParts(database, importId).catch(() => {});
       throw error;
     }
     throw new Error(
-      `${errorMessage(error)}. The store keeps for a day what was sent. To continue, or to learn that ` +
-        `nothing is left to do, repeat the command with --resume:\n  ${typedLine({ "--resume": true })}`,
+      `${errorMessage(error)}. Either all orders of the file are in the store or none, and the store keeps ` +
+        "what was sent for a day: run the same command again",
       { cause: error },
     );
   }
 }
 
-/** Finds out why the orders of an import could not be written to `orders`; `null` if unknown. */
-async function explainFailure(
-  database: StoreDatabase,
-  staged: StagedImport,
-): Promise<Error | null> {
-  try {
-    const { size } = await readStoredParts(database, staged.importId);
-    if (size !== staged.partCount) return new PartsGoneError();
-    await compareParts(database, staged);
-  } catch (error) {
-    if (error instanceof ElementError) return error;
-  }
-  return null;
+function isUnchanged(comparison: Comparison): boolean {
+  return comparison.new + comparison.replaced + comparison.shipped === 0;
 }

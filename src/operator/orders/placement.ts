@@ -1,4 +1,5 @@
 import { type SQL, sql } from "drizzle-orm";
+import { orderSegments } from "../../schema/orders.ts";
 import { INT64_MIN } from "../../rules/int64.ts";
 import type { StoreDatabase } from "../database/database.ts";
 import type { SortedOrders } from "./sorted-orders.ts";
@@ -12,14 +13,6 @@ export interface Comparison {
   /** The number of pending orders that the import ships. Their other fields may change too. */
   readonly shipped: number;
   readonly unchanged: number;
-}
-
-/** A row for `compare`. `line` is the first that makes a shipped order pending, or `null`. */
-interface ComparedPart extends Omit<Comparison, "replaced"> {
-  readonly line: number | null;
-  /** The id of the order in `line`, in decimal; meaningless if `line` is `null`. */
-  readonly id: string;
-  readonly total: number;
 }
 
 /** Consecutive parts of an import. `last` may be larger than the number of the last part. */
@@ -41,6 +34,19 @@ const DIFFERS = sql.raw(
   "(orders.pet_id, orders.quantity, orders.ship_date, orders.complete, orders.status) IS NOT " +
     "(staged.pet_id, staged.quantity, staged.ship_date, staged.complete, staged.status)",
 );
+
+/** The figures of `compare`. SQLite takes `id` from the same row as the minimum of `line`. */
+const COMPARED = {
+  /** The first line that makes a shipped order pending. */
+  line: sql<
+    number | null
+  >`min(iif(orders.status = 'shipped' AND staged.status <> 'shipped', staged.line, NULL))`,
+  id: sql<string>`CAST(staged.id AS TEXT)`,
+  total: sql<number>`count(*)`,
+  new: sql<number>`count(*) FILTER (WHERE orders.id IS NULL)`,
+  shipped: sql<number>`count(*) FILTER (WHERE orders.status = 'pending' AND staged.status = 'shipped')`,
+  unchanged: sql<number>`count(*) FILTER (WHERE orders.id IS NOT NULL AND NOT ${DIFFERS})`,
+};
 
 const HAS_CHANGED = sql`EXISTS (SELECT 1 FROM order_bulk_change WHERE changed > 0)`;
 
@@ -67,17 +73,10 @@ async function compare(
   const counts = { new: 0, replaced: 0, shipped: 0, unchanged: 0 };
   let refused = { line: Infinity, id: "" };
   for (const staged of tables) {
-    // SQLite takes the column `id` from the same row as the minimum of `line`.
-    const query = sql`
-      SELECT
-        min(iif(orders.status = 'shipped' AND staged.status <> 'shipped', staged.line, NULL)) AS line,
-        staged.id || '' AS id,
-        count(*) AS total,
-        count(*) FILTER (WHERE orders.id IS NULL) AS new,
-        count(*) FILTER (WHERE orders.status = 'pending' AND staged.status = 'shipped') AS shipped,
-        count(*) FILTER (WHERE orders.id IS NOT NULL AND NOT ${DIFFERS}) AS unchanged
-      FROM ${staged} LEFT JOIN orders ON orders.id = staged.id`;
-    for (const row of await database.runIdempotent<ComparedPart>(query)) {
+    const rows = await database.repeatable
+      .select(COMPARED)
+      .from(sql`${staged} LEFT JOIN orders ON orders.id = staged.id`);
+    for (const row of rows) {
       counts.new += row.new;
       counts.replaced += row.total - row.new - row.shipped - row.unchanged;
       counts.shipped += row.shipped;
@@ -105,9 +104,8 @@ export async function place(
   staged: StagedImport,
   orderCount: number,
 ): Promise<void> {
-  const [store] = await database.all<{ count: number | null }>(
-    sql`SELECT sum(count) AS count FROM order_segments`,
-  );
+  const stored = sql<number>`ifnull(sum(${orderSegments.count}), 0)`;
+  const [store] = await database.orm.select({ count: stored }).from(orderSegments);
   const isBulk = orderCount >= (store?.count ?? 0) * BULK_SHARE;
   const placing = [...ranges(staged)].flatMap((range) => [
     // For a bulk change, records whether any order differs. If none does, no segment is rebuilt.
@@ -133,7 +131,8 @@ export async function place(
   const begin = sql`INSERT INTO order_bulk_change (id, changed) VALUES (1, 0)`;
   const end = sql`DELETE FROM order_bulk_change`;
   const all = isBulk ? [begin, ...placing, ...rebuildSegments(), end] : placing;
-  await database.transaction([requireParts(staged), ...all]);
+  const isLong = staged.partCount > IMPORT_SIZES.partsPerBatch;
+  await database.transaction([requireParts(staged), ...all], { isLong });
 }
 
 /** Yields the range of parts that each statement reads. */
@@ -162,7 +161,12 @@ function entries(source: SQL): SQL {
 }
 
 function isIn({ importId, first, last }: PartRange): SQL {
-  return sql`parts.import_id = ${importId} AND parts.part BETWEEN ${first} AND ${last}`;
+  return sql`parts.import_id = ${literal(importId)} AND parts.part BETWEEN ${first} AND ${last}`;
+}
+
+/** Writes a digest in hexadecimal as SQL: a long transaction has no text parameters. */
+function literal(importId: string): SQL {
+  return sql.raw(`'${importId}'`);
 }
 
 /**
@@ -172,7 +176,7 @@ function isIn({ importId, first, last }: PartRange): SQL {
 function requireParts({ importId, partCount }: StagedImport): SQL {
   return sql`
     INSERT INTO order_bulk_change (id, changed) SELECT 2, 0
-    WHERE (SELECT count(*) FROM order_import_parts WHERE import_id = ${importId}) <> ${partCount}`;
+    WHERE (SELECT count(*) FROM order_import_parts WHERE import_id = ${literal(importId)}) <> ${partCount}`;
 }
 
 /**

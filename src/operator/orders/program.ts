@@ -1,21 +1,13 @@
-import { type Command, Option } from "commander";
-import { parseTime } from "../arguments.ts";
+import type { Command } from "commander";
 import { createProgram, printData, printJson, UsageError } from "../command-line.ts";
 import { requireConfirmation, yesOption } from "../confirmation.ts";
 import { hasStore, storeCommand, type StoreCommandOptions, useDatabase } from "../database/open.ts";
 import { withInterruption } from "../interruption.ts";
-import { formatCount, formatNumber, formatTime } from "../terminal-text.ts";
+import { formatCount, formatNumber } from "../terminal-text.ts";
 import type { Comparison } from "./placement.ts";
 import { openSource } from "./source.ts";
 
 interface ImportCommandOptions extends StoreCommandOptions {
-  readonly dryRun: boolean;
-  readonly resume: boolean;
-  readonly yes: boolean;
-}
-
-interface PurgeOptions extends StoreCommandOptions {
-  readonly cancelledBefore: Date;
   readonly dryRun: boolean;
   readonly yes: boolean;
 }
@@ -36,26 +28,24 @@ again. If one line is bad, nothing is imported. The message names the number of 
 array element), counted from 1. The command prints how many orders are new, replaced (changed), shipped
 by the import, and unchanged. With --env it asks for confirmation before it replaces or ships orders.
 
-A file whose name ends with .gz is decompressed. --dry-run reads and checks the file, compares it with
-the store, and writes nothing.
+gzip is recognized by its content. --dry-run reads and checks the file, compares it with the store,
+and writes nothing.
 
-Importing a million orders takes half a minute, or several minutes in a deployed environment. The
-import needs little memory. It needs a temporary file as large as the orders, and until it is complete
-twice the space of the orders in the database. The service works while the orders are sent. While the
-orders are placed, which takes seconds, the service can neither list nor cancel orders.
-
-If an import is interrupted, no order is in the store. Repeat the command with --resume within a day. It
-then sends only the missing parts. It fails if the store has no part of the same file.
+The import needs a temporary file as large as the orders, and until it is complete twice the space of
+the orders in the database. The service works while the orders are sent. While they are placed, which
+takes seconds, it can neither list nor cancel orders. If an import is interrupted, no order is in the
+store: run the same command again. Within a day, it sends only what is missing.
 
 Examples:
   $ npm run orders -- import orders.ndjson
   $ npm run orders -- import orders.ndjson.gz --dry-run
-  $ npm run orders -- import orders.ndjson --env production --resume
+  $ npm run orders -- import orders.ndjson --env production
   $ npm run -s orders -- import orders.ndjson --json`;
 
 const EXPORT_HELP = `
 The export is newline-delimited JSON in ascending id. Each order has its status. Cancelled orders are
-left out. \`import\` accepts the export unchanged. FILE is created when the export is complete.
+left out. \`import\` accepts the export unchanged. FILE is created when the export is complete. It is
+compressed if its name ends with .gz.
 
 If orders change while the export reads them, the export may mix orders from before and after the
 change. A warning on stderr then says so. With --one-moment the export is a consistent snapshot: if
@@ -66,26 +56,14 @@ output only after all orders have been read.
 Examples:
   $ npm run orders -- export orders.ndjson
   $ npm run orders -- export orders.ndjson --one-moment
-  $ npm run -s orders -- export | gzip > orders.ndjson.gz
+  $ npm run orders -- export orders.ndjson.gz
   $ npm run -s orders -- export orders.ndjson --env production --json`;
-
-const PURGE_HELP = `
-The service keeps a record of every cancelled order and never lists it. This command deletes the
-records of orders that were cancelled before a time. Give the time in ISO 8601, or give a date, which
-means its midnight in UTC. Other orders do not change. The command deletes in small steps, so the
-service keeps working. If the command is interrupted, run it again. With --env it asks for
-confirmation first.
-
-Examples:
-  $ npm run orders -- purge --cancelled-before 2026-01-01 --dry-run
-  $ npm run orders -- purge --cancelled-before 2026-01-01 --env production
-  $ npm run -s orders -- purge --cancelled-before 2026-06-30T12:00:00Z --json`;
 
 /** Defines the command line of `npm run orders`. */
 export function ordersProgram(): Command {
   const program = createProgram(
     "npm run orders --",
-    "Import and export the orders of the store, and purge cancelled orders.",
+    "Import and export the orders of the store.",
   ).addHelpText("after", `\nTo see the options and examples of a command, add --help.`);
 
   storeCommand(program, "import")
@@ -93,11 +71,6 @@ export function ordersProgram(): Command {
     .description("put all orders of a file into the store, or none if a line is bad")
     .addHelpText("after", IMPORT_HELP)
     .option("--dry-run", "only check the file, and compare it with the store", false)
-    .addOption(
-      new Option("--resume", "continue an interrupted import of the same file")
-        .default(false)
-        .conflicts("dryRun"),
-    )
     .addOption(yesOption())
     .action(importAndPrint);
 
@@ -107,14 +80,6 @@ export function ordersProgram(): Command {
     .addHelpText("after", EXPORT_HELP)
     .option("--one-moment", "export a consistent snapshot of the store, or fail", false)
     .action(exportAndPrint);
-
-  storeCommand(program, "purge")
-    .description("delete the records of orders that were cancelled before a date")
-    .requiredOption("--cancelled-before <date>", "date or time in ISO 8601, in the past", parseTime)
-    .option("--dry-run", "only count the records", false)
-    .addOption(yesOption())
-    .addHelpText("after", PURGE_HELP)
-    .action(purgeAndPrint);
   return program;
 }
 
@@ -140,8 +105,8 @@ async function importAndPrint(file: string, options: ImportCommandOptions): Prom
     useDatabase(
       options,
       "orders",
-      (database) => importOrders(database, orders, { resume: options.resume, signal, confirm }),
-      { mayMake: !options.resume },
+      (database) => importOrders(database, orders, { signal, confirm }),
+      { mayMake: true },
     ),
   );
   if (options.json) printJson({ imported: count });
@@ -180,8 +145,10 @@ async function exportAndPrint(
     throw new UsageError("--json needs a FILE: the orders go to standard output");
   }
   const { exportOrders } = await import("./export.ts");
-  const exported = await useDatabase(options, "orders", (database) =>
-    exportOrders(database, file, options.oneMoment),
+  const exported = await withInterruption("the export was complete", (signal) =>
+    useDatabase(options, "orders", (database) =>
+      exportOrders(database, file, options.oneMoment, signal),
+    ),
   );
   if (!exported.isOneMoment) {
     process.stderr.write(
@@ -192,29 +159,4 @@ async function exportAndPrint(
   if (file === undefined) return;
   if (options.json) printJson({ exported: exported.count });
   else process.stdout.write(`Exported ${formatCount(exported.count, "order")} to ${file}.\n`);
-}
-
-async function purgeAndPrint(options: PurgeOptions): Promise<void> {
-  const { env, cancelledBefore, dryRun, yes, json } = options;
-  if (cancelledBefore.getTime() > Date.now()) {
-    throw new Error(`${cancelledBefore.toISOString()} is in the future: name a time in the past`);
-  }
-  const { countCancelled, purgeCancelled } = await import("./purge.ts");
-  const counted = await useDatabase(options, "orders", async (database) => {
-    const count = await countCancelled(database, cancelledBefore);
-    if (dryRun || count === 0) return count;
-    if (env !== undefined && !yes) {
-      const time = formatTime(cancelledBefore);
-      await requireConfirmation(
-        env,
-        `This deletes ${formatCount(count, "cancelled order")} of ${env}, cancelled before ${time}, for good.`,
-      );
-    }
-    return purgeCancelled(database, cancelledBefore, count);
-  });
-  if (json) printJson(dryRun ? { wouldPurge: counted } : { purged: counted });
-  else {
-    const done = dryRun ? "Would delete" : "Deleted";
-    process.stdout.write(`${done} ${formatCount(counted, "cancelled order")}.\n`);
-  }
 }

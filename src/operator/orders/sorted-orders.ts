@@ -21,9 +21,20 @@ export class SortedOrders {
     this.#put = this.#sqlite.prepare("INSERT OR REPLACE INTO orders (id, text) VALUES (?, ?)");
   }
 
-  /** @param line the number of the order's line or array element in the imported file. */
+  /**
+   * @param line the number of the order's line or array element in the imported file.
+   * @throws an Error for the operator if the disk is full.
+   */
   add(line: number, order: OrderRecord): void {
-    this.#put.run(order.id, encode(line, order));
+    try {
+      this.#put.run(order.id, encode(line, order));
+    } catch (cause) {
+      throw new Error(
+        `the orders could not be sorted in a temporary file (${(cause as Error).message}): nothing was sent. ` +
+          "Make room, or set SQLITE_TMPDIR to another folder, and run the same command again",
+        { cause },
+      );
+    }
   }
 
   count(): number {

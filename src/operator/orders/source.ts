@@ -1,4 +1,4 @@
-import { createReadStream } from "node:fs";
+import { createReadStream, fstatSync } from "node:fs";
 import { stat } from "node:fs/promises";
 import { addAbortSignal, pipeline } from "node:stream";
 import { createGunzip } from "node:zlib";
@@ -30,17 +30,34 @@ const LINE_END = /\n/g;
 /** Matches a JSON bracket, brace, comma or string. The last string may lack its closing quote. */
 const PUNCTUATION = /"(?:[^"\\]+|\\[^])*(?:"|\\?$)|[[\]{},]/g;
 
-/** Returns the bytes of a file, or of standard input for `-`. Decompresses files named `*.gz`. */
+/**
+ * Returns the bytes of a file, or of standard input for `-`. Decompresses gzip, whatever its name.
+ *
+ * @throws an Error if the file, or standard input, is a folder.
+ */
 export async function openSource(
   file: string,
   signal: AbortSignal,
 ): Promise<AsyncIterable<Uint8Array>> {
-  if (file === "-") return countBytes(addAbortSignal(signal, process.stdin), undefined);
+  if (file === "-") return gunzip(countBytes(readInput(signal), undefined));
   const found = await stat(file);
   if (found.isDirectory()) throw new Error(`${file} is a folder: name a file`);
-  const totalBytes = found.isFile() ? found.size : undefined;
-  const bytes = countBytes(readFile(file, signal), totalBytes);
-  return file.endsWith(".gz") ? gunzip(bytes) : bytes;
+  return gunzip(countBytes(readFile(file, signal), found.isFile() ? found.size : undefined));
+}
+
+/** @throws an Error if standard input is a folder, or is closed: Node then reads /dev/null. */
+async function* readInput(signal: AbortSignal): AsyncGenerator<Uint8Array> {
+  const input: NodeJS.ReadStream & { readonly fd?: number } = addAbortSignal(signal, process.stdin);
+  const found = input.fd === undefined ? undefined : fstatSync(input.fd);
+  if (found?.isDirectory()) throw new Error("standard input is a folder: name a file");
+  let isEmpty = true;
+  for await (const part of input) {
+    isEmpty = false;
+    yield part as Uint8Array;
+  }
+  if (isEmpty && found?.isCharacterDevice() && !input.isTTY) {
+    throw new Error("standard input is closed or empty: pass the orders, or name a file");
+  }
 }
 
 /** Opens a file only at the first read, because the caller could not catch an earlier error. */
@@ -48,10 +65,23 @@ async function* readFile(file: string, signal: AbortSignal): AsyncGenerator<Uint
   yield* createReadStream(file, { signal });
 }
 
+/** Decompresses bytes that begin like gzip (RFC 1952), and yields other bytes unchanged. */
 async function* gunzip(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  const parts = bytes[Symbol.asyncIterator]();
+  let start = Buffer.alloc(0);
+  while (start.length < 2) {
+    const { done, value } = await parts.next();
+    if (done) break;
+    start = Buffer.concat([start, value]);
+  }
+  async function* all() {
+    yield start;
+    yield* { [Symbol.asyncIterator]: () => parts };
+  }
+  if (start[0] !== 0x1f || start[1] !== 0x8b) return yield* all();
   try {
     // The callback ignores its error, because reading the stream throws the same error.
-    yield* pipeline(bytes, createGunzip(), () => {});
+    yield* pipeline(all, createGunzip(), () => {});
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code?.startsWith("Z_") !== true) throw error;
     throw new Error(`the file is not whole gzip: ${(error as Error).message}`, { cause: error });

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { eq } from "drizzle-orm";
 import { orderImportParts } from "../../schema/orders.ts";
-import type { StoreDatabase } from "../database/database.ts";
+import { DATABASE_TIME, type StoreDatabase } from "../database/database.ts";
 import { startProgress } from "./progress.ts";
 import type { SortedOrders } from "./sorted-orders.ts";
 import type { SourceElement } from "./source.ts";
@@ -12,6 +12,8 @@ export const IMPORT_SIZES = {
   partCharacters: 1_900_000,
   /** The number of parts per statement: about 40,000 orders. D1 allows a statement 30 seconds. */
   partsPerStatement: 2,
+  /** The most parts that one batch places: about 80,000 orders. D1 allows a batch 30 seconds. */
+  partsPerBatch: 4,
   /** The orders per rebuilt segment. A trigger splits a segment above 1.5 times this number. */
   segmentOrders: 8_192,
 };
@@ -58,9 +60,8 @@ export async function storeParts(
   let partCount = 0;
   for (const { count, lines } of divide(orders)) {
     if (!stored.has(partCount)) {
-      const row = { importId, part: partCount, createdAt: new Date(), lines };
-      const insertion = database.orm.insert(orderImportParts).values(row);
-      await database.runIdempotent(insertion.onConflictDoNothing());
+      const row = { importId, part: partCount, createdAt: DATABASE_TIME, lines };
+      await database.repeatable.insert(orderImportParts).values(row).onConflictDoNothing();
     }
     progress.advance(count);
     partCount += 1;

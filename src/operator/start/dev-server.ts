@@ -1,8 +1,14 @@
+import type { ChildProcess } from "node:child_process";
+import { subscribe } from "node:diagnostics_channel";
 import { createRequire } from "node:module";
+import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
+import { SITE_FOLDER } from "../build/folder.ts";
 import { PROJECT_ROOT } from "../wrangler.ts";
 import { formatServiceLine, isServiceLine } from "./service-log.ts";
 
+/** Becomes workerd. Kills workerd when this process ends, even if it is killed. */
+const WORKERD = join(import.meta.dirname, "workerd.sh");
 const START_TIMEOUT_MS = 60_000;
 const CRON_TIMEOUT_MS = 600_000;
 
@@ -26,15 +32,37 @@ function configureWrangler(): void {
     CLOUDFLARE_CF_FETCH_ENABLED: "false",
     // Turns off local traces, because they fill the store's folder and halve the speed.
     X_LOCAL_OBSERVABILITY: "false",
-    // When this process is killed, Miniflare cannot end workerd, but this script does.
-    MINIFLARE_WORKERD_PATH: join(import.meta.dirname, "workerd.sh"),
+    MINIFLARE_WORKERD_PATH: WORKERD,
     STORE_ORDERS_WORKERD: (require("workerd") as { default: string }).default,
+  });
+}
+
+/**
+ * Ends this process with status 1 if workerd ends, because wrangler would leave all requests
+ * unanswered. Before the service `isServing`, `startDevServer` throws instead.
+ */
+export function exitWithWorkerd(isServing: () => boolean): void {
+  subscribe("child_process", (message) => {
+    const { process: child } = message as { readonly process: ChildProcess };
+    child.once("exit", (status, signal) => {
+      // `killed`: Miniflare itself ends workerd when the source or the configuration changes.
+      if (child.spawnfile !== WORKERD || child.killed || !isServing()) return;
+      process.stderr.write(
+        `error: workerd, which runs the service, has ended (${signal ?? `status ${status}`}). ` +
+          "Nothing is lost: run the same command again\n",
+      );
+      process.exit(1);
+    });
   });
 }
 
 /** Starts the service, which runs until this process exits. @throws if the start fails. */
 export async function startDevServer({ port, store, log }: DevServerOptions): Promise<void> {
   configureWrangler();
+  // The store has a site of its own, because the site names the address that it is served from.
+  const site = join(store, "site");
+  await mkdir(site, { recursive: true });
+  Object.assign(process.env, { PUBLIC_URL: `http://localhost:${port}`, [SITE_FOLDER]: site });
   const { unstable_DevEnv: DevEnv } = await import("wrangler");
   const server = new DevEnv();
   const { promise: isServing, resolve, reject } = Promise.withResolvers<void>();
@@ -48,6 +76,7 @@ export async function startDevServer({ port, store, log }: DevServerOptions): Pr
   const startWorker = async (): Promise<void> => {
     const worker = await server.startWorker({
       config: join(PROJECT_ROOT, "wrangler.toml"),
+      assets: site,
       ...(log && { bindings: { REQUEST_LOG: { type: "plain_text", value: "all" } } }),
       dev: {
         server: { hostname: "127.0.0.1", port },

@@ -4,17 +4,12 @@ import pRetry from "p-retry";
 
 export const LARGEST_PORT = 65_535;
 
-/** Returns a neighbour of a port, for an error message that recommends another port. */
-export function portBeside(port: number): string {
-  return String(port < LARGEST_PORT ? port + 1 : port - 1);
-}
-
 /**
  * Waits up to a second until a port is free, because an earlier service may still be ending.
  *
- * @throws an Error for the operator if the port stays in use. It proposes the command `otherPort`.
+ * @throws an Error for the operator if the port stays in use.
  */
-export async function requireFreePort(port: number, otherPort: string): Promise<void> {
+export async function requireFreePort(port: number): Promise<void> {
   const listen = async (): Promise<void> => {
     const server = createServer().listen(port, "127.0.0.1");
     await once(server, "listening");
@@ -24,7 +19,7 @@ export async function requireFreePort(port: number, otherPort: string): Promise<
   await pRetry(listen, patience).catch((error: NodeJS.ErrnoException) => {
     throw new Error(
       error.code === "EADDRINUSE"
-        ? `port ${port} is taken by another program: end it, or serve on another port: ${otherPort}`
+        ? `port ${port} is taken by another program: end it, or serve on another port (--port N)`
         : `port ${port} cannot be used: ${error.message}`,
       { cause: error },
     );

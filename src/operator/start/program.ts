@@ -3,11 +3,11 @@ import { resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Command } from "commander";
 import { persistToOption, wholeNumberParser } from "../arguments.ts";
-import { createProgram, quote, typedLine } from "../command-line.ts";
+import { createProgram, quote } from "../command-line.ts";
 import { DEFAULT_STORE, isStore } from "../database/local-store.ts";
 import { retryWhileBusy } from "../database/retry-while-busy.ts";
-import { type DevServerOptions, runCron, startDevServer } from "./dev-server.ts";
-import { LARGEST_PORT, portBeside, requireFreePort } from "./port.ts";
+import { type DevServerOptions, exitWithWorkerd, runCron, startDevServer } from "./dev-server.ts";
+import { LARGEST_PORT, requireFreePort } from "./port.ts";
 import type { DemoKey } from "./sample-store.ts";
 import { lockStore } from "./store-lock.ts";
 
@@ -39,7 +39,7 @@ interface StartOptions {
 /** Defines the command line of `npm start`. */
 export function startProgram(): Command {
   return createProgram("npm start --", "Run the service on this machine, with its own store.")
-    .option("--port <n>", "port on localhost", wholeNumberParser(LARGEST_PORT), DEFAULT_PORT)
+    .option("--port <n>", "port on 127.0.0.1", wholeNumberParser(LARGEST_PORT), DEFAULT_PORT)
     .addOption(persistToOption("folder of the store").default(DEFAULT_STORE, ".wrangler/state"))
     .option(
       "--empty",
@@ -55,12 +55,11 @@ async function start({ port, persistTo, empty, log }: StartOptions): Promise<voi
   endWithNpm();
   const store = resolve(persistTo);
   const hasStore = existsSync(store);
-  const otherPort = typedLine({ "--port": portBeside(port) });
   // For a new store, checks the port first, because the lock creates the folder. For an existing
   // store, locks first: if a service uses the store and the port, the lock's error is clearer.
-  if (!hasStore) await requireFreePort(port, otherPort);
+  if (!hasStore) await requireFreePort(port);
   lockStore(store, port);
-  if (hasStore) await requireFreePort(port, otherPort);
+  if (hasStore) await requireFreePort(port);
   const content = empty ? "" : ", sample orders and demo keys";
   const doing = isStore(store)
     ? "Starting the service, which"
@@ -68,12 +67,11 @@ async function start({ port, persistTo, empty, log }: StartOptions): Promise<voi
   process.stderr.write(`${doing} takes some seconds ...\n`);
   // Imported on demand, because it is slow to load.
   const { prepareStore } = await import("./sample-store.ts");
-  const demoKeys = await prepareStore(store, empty);
   // Prints the secrets before the service starts, because after a failed start they would be lost.
-  if (demoKeys.length > 0) {
-    const lines = demoKeys.map(({ plan, secret }) => `  ${plan.padEnd(12)}${secret}`);
+  const demoKeys = await prepareStore(store, empty, (created) => {
+    const lines = created.map(({ plan, secret }) => `  ${plan.padEnd(12)}${secret}`);
     process.stdout.write(`Demo keys, shown this once:\n${lines.join("\n")}\n\n`);
-  }
+  });
   await serve({ port, store, log }, demoKeys);
 }
 
@@ -82,8 +80,11 @@ async function serve(options: DevServerOptions, demoKeys: readonly DemoKey[]): P
   const stop = (): never => process.exit(0);
   process.once("SIGINT", stop).once("SIGTERM", stop).once("SIGHUP", stop);
   const { port, store } = options;
+  let isServing = false;
+  exitWithWorkerd(() => isServing);
   // Retries, because workerd cannot start while another command is opening the store.
   await retryWhileBusy(() => startDevServer(options));
+  isServing = true;
   process.stdout.write(formatFirstSteps(port, store, demoKeys));
   for (;;) {
     await runCron(port).catch(({ message }: Error) =>
@@ -94,7 +95,8 @@ async function serve(options: DevServerOptions, demoKeys: readonly DemoKey[]): P
 }
 
 function formatFirstSteps(port: number, store: string, [demoKey]: readonly DemoKey[]): string {
-  const url = `http://localhost:${port}`;
+  // Not localhost, which can be another address than the only one that the service listens on.
+  const url = `http://127.0.0.1:${port}`;
   const request = (secret: string) =>
     `  curl -i -H "Authorization: Bearer ${secret}" ${url}/v1/store/orders`;
   const option = store === resolve(DEFAULT_STORE) ? "" : ` --persist-to ${quote(store)}`;
@@ -104,7 +106,7 @@ function formatFirstSteps(port: number, store: string, [demoKey]: readonly DemoK
   npm run keys -- create --plan free --name "My client"${option}
 ${request("<API_KEY>")}`
       : `Try it:\n${request(demoKey.secret)}`;
-  return `Serving on ${url}, until Ctrl+C.\n\n${begin}\n\n`;
+  return `Serving on http://localhost:${port} (only on 127.0.0.1), until Ctrl+C.\n\n${begin}\n\n`;
 }
 
 // npm sends signals only to the shell in which it runs this process. Some shells then end and leave

@@ -1,6 +1,7 @@
 import { existsSync } from "node:fs";
 import { mkdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { inArray } from "drizzle-orm";
 import { apiKeys } from "../../schema/keys.ts";
 import { orders as orderTable } from "../../schema/orders.ts";
 import { type LocalStore, openLocalStore } from "../database/local.ts";
@@ -32,9 +33,15 @@ export interface DemoKey {
 
 /**
  * Migrates the store. Unless `empty`, adds sample orders and demo keys to a new store. If the start
- * is interrupted, the next start adds what is missing. Returns the new demo keys.
+ * is interrupted, the next start does it again: it keeps the orders and replaces the demo keys.
+ *
+ * @param show receives the new demo keys. Until it returns, the start counts as interrupted.
  */
-export async function prepareStore(store: string, empty: boolean): Promise<DemoKey[]> {
+export async function prepareStore(
+  store: string,
+  empty: boolean,
+  show: (keys: readonly DemoKey[]) => void = () => {},
+): Promise<DemoKey[]> {
   const unfinished = join(store, "unfinished");
   if (!isStore(store)) {
     await mkdir(store, { recursive: true });
@@ -42,24 +49,30 @@ export async function prepareStore(store: string, empty: boolean): Promise<DemoK
   }
   await using databases = await openLocalStore(store);
   const demoKeys = empty || !existsSync(unfinished) ? [] : await fill(databases);
+  if (demoKeys.length > 0) show(demoKeys);
   await rm(unfinished, { force: true });
   return demoKeys;
 }
 
 async function fill({ orders, keys }: LocalStore): Promise<DemoKey[]> {
-  if ((await keys.orm.$count(apiKeys)) > 0) return [];
-  const created = PLANS.map((plan) => {
-    const limits = plan === "enterprise" ? ENTERPRISE_LIMITS : null;
-    return createApiKey({ name: `Demo ${plan}`, plan, limits, expiresAt: null }, new Date());
-  });
   if ((await orders.orm.$count(orderTable)) === 0) {
     await orders.orm.insert(orderTable).values(SAMPLE_ORDERS);
   }
+  // Demo keys of an interrupted start, which nobody has seen.
+  await keys.orm.delete(apiKeys).where(inArray(apiKeys.name, PLANS.map(demoName)));
+  const created = PLANS.map((plan) => {
+    const limits = plan === "enterprise" ? ENTERPRISE_LIMITS : null;
+    return createApiKey({ name: demoName(plan), plan, limits, expiresAt: null }, new Date());
+  });
   await addKeys(
     keys,
     created.map(({ record }) => record),
   );
   return created.map(({ key, record }) => ({ plan: record.plan, secret: key }));
+}
+
+function demoName(plan: Plan): string {
+  return `Demo ${plan}`;
 }
 
 function order(id: bigint, petId: bigint, quantity: bigint, shipDate: string) {

@@ -1,13 +1,11 @@
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { typedLine } from "../command-line.ts";
-import { portBeside } from "./port.ts";
 
 /** How long to wait for an earlier service to release the lock, as in `requireFreePort`. */
 const PATIENCE_MS = 1_000;
 const SQLITE_BUSY = 5;
-/** The file with the process id and port of the last service that locked the store. */
+/** The file with the process id and port of the service that holds the lock. */
 const HOLDER = "service.json";
 
 interface Holder {
@@ -32,22 +30,30 @@ export function lockStore(store: string, port: number): void {
     const holder = readHolder(store);
     const service = holder === null ? "another service" : `process ${holder.pid}`;
     const onPort = holder === null ? "" : ` on port ${holder.port}`;
-    const freePort = port === holder?.port ? portBeside(port) : String(port);
     throw new Error(
-      `${service} already serves the store ${store}${onPort}; end it first, ` +
-        `or serve another store: ${typedLine({ "--port": freePort, "--persist-to": "OTHER" })}`,
+      `${service} already serves the store ${store}${onPort}: end it first, or serve another ` +
+        "store on another port (--persist-to DIR --port N)",
       { cause: error },
     );
   }
-  // This reference keeps the lock from being garbage-collected and released.
-  process.once("exit", () => lock.close());
-  writeFileSync(join(store, HOLDER), JSON.stringify({ pid: process.pid, port } satisfies Holder));
+  const file = join(store, HOLDER);
+  const draft = `${file}.${process.pid}`;
+  writeFileSync(draft, JSON.stringify({ pid: process.pid, port } satisfies Holder));
+  renameSync(draft, file);
+  process.once("exit", () => {
+    rmSync(file, { force: true });
+    // This reference keeps the lock from being garbage-collected and released.
+    lock.close();
+  });
 }
 
-/** Returns the id and port of the process that last locked a store; `null` if unknown. */
+/** Returns the id and port of the running process that serves a store; `null` if unknown. */
 export function readHolder(store: string): Holder | null {
   try {
-    return JSON.parse(readFileSync(join(store, HOLDER), "utf8")) as Holder;
+    const holder = JSON.parse(readFileSync(join(store, HOLDER), "utf8")) as Holder;
+    // Throws if the process has ended without deleting the file.
+    process.kill(holder.pid, 0);
+    return holder;
   } catch {
     return null;
   }

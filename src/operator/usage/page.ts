@@ -1,10 +1,7 @@
-import { readFile, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { writeFile } from "node:fs/promises";
 import { html, raw } from "hono/html";
-import { PLANS } from "../../rules/limits/plans.ts";
 import { replaceFile } from "../replace-file.ts";
 import { formatCount, formatTime } from "../terminal-text.ts";
-import { type Column, dataTable, dayPlot, figure, type Html, percent } from "./plots.ts";
 import {
   completeBy,
   type DayFigures,
@@ -15,24 +12,101 @@ import {
   NEAR_LIMIT,
   totalsOf,
   type UsageReport,
-  type UsageTotals,
 } from "./usage-report.ts";
 
+type Html = ReturnType<typeof html>;
+
+interface Column<Row> {
+  readonly heading: string;
+  /** Returns a row's cell; `null` if it is unknown. */
+  readonly value: (row: Row) => Html | string | number | null;
+  /** `share`: a share from 0 to 1, with a bar. `bar`: a bar in proportion to the largest value. */
+  readonly draw?: "share" | "bar";
+}
+
+/** The text in place of a figure that was not reported yet. */
+export const MISSING = "–";
 /** Forbids scripts, because names of keys are untrusted text. */
 const POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'";
-const UNUSED = "No key has reported use on these days.";
-const MAX_RANKED_KEYS = 20;
+const MAX_KEYS = 100;
+
+/** A row becomes a block on a phone, where each cell shows its heading. */
+const STYLE = `
+:root {
+  color-scheme: light dark;
+  --ground: light-dark(#f6f7f9, #12151b); --panel: light-dark(#fff, #1a1f28);
+  --line: light-dark(#d6dbe4, #313948); --text: light-dark(#1b2230, #e6eaf2);
+  --muted: light-dark(#566074, #9fabc0); --bar: light-dark(#2a76d2, #4d94ff);
+  --alarm: light-dark(#b3261e, #ff8f86);
+}
+* { box-sizing: border-box; margin: 0; }
+body {
+  margin: 0 auto; max-width: 70rem; padding: clamp(1rem, 3vw, 2.5rem);
+  background: var(--ground); color: var(--text); font: 1rem/1.5 system-ui, sans-serif;
+}
+h1, td, th { overflow-wrap: anywhere; }
+h2 { margin-top: 1.5rem; font-size: 1.15rem; }
+small, .note, dt { color: var(--muted); font-size: 0.875rem; }
+strong, .alarm { color: var(--alarm); }
+dl { display: flex; flex-wrap: wrap; gap: 0.8rem; margin-top: 1rem; }
+dl > div { flex: 1 1 9rem; padding: 0.8rem 1rem; background: var(--panel); border: 1px solid var(--line); border-radius: 10px; }
+dd { font-size: 1.5rem; font-weight: 600; line-height: 1.25; }
+dd small { display: block; font-weight: 400; }
+table { width: 100%; margin-top: 0.6rem; border-collapse: collapse; background: var(--panel); }
+th, td { padding: 0.4rem 0.7rem; border: solid var(--line); border-width: 1px 0; text-align: end; vertical-align: top; font-variant-numeric: tabular-nums; }
+th:first-child { text-align: start; }
+tbody th { font-weight: 400; }
+tbody th small { display: block; }
+td i { display: block; height: 0.35rem; margin-left: auto; background: var(--bar); }
+.alarm i { background: var(--alarm); }
+@media (max-width: 40rem) {
+  thead { position: absolute; clip-path: inset(50%); }
+  tr { display: grid; grid-template-columns: 1fr 1fr; border-bottom: 1px solid var(--line); }
+  th, td { border: 0; padding: 0.2rem 0.7rem; text-align: start; }
+  tbody th { grid-column: 1 / -1; font-weight: 600; }
+  td::before { content: attr(data-heading) " "; color: var(--muted); font-size: 0.875rem; }
+  td i { margin-left: 0; }
+}
+@media print { :root { color-scheme: light; } body { background: none; print-color-adjust: exact; } tr, dl > div { break-inside: avoid; } }
+`;
 
 const KEY_COLUMNS: readonly Column<KeyReport>[] = [
-  { heading: "key", value: ({ name }) => name },
-  { heading: "id", value: ({ id }) => id },
-  { heading: "plan", value: ({ plan }) => plan },
-  { heading: "admitted", value: ({ admitted }) => admitted, color: "pro" },
-  { heading: "refused", value: ({ refused }) => refused, color: "refused" },
+  {
+    heading: "key",
+    value: ({ name, id, plan, bannedUntil }) =>
+      html`${name}<small>${id}, ${plan}</small>${banned(bannedUntil)}`,
+  },
+  { heading: "admitted", value: ({ admitted }) => admitted, draw: "bar" },
+  { heading: "refused", value: ({ refused }) => refused },
+  { heading: "bans", value: ({ bans }) => bans },
+  { heading: "fullest minute", value: ({ minutePeak }) => minutePeak, draw: "share" },
+  { heading: "fullest day", value: ({ dayPeak }) => dayPeak, draw: "share" },
+];
+
+const DAY_COLUMNS: readonly Column<DayFigures>[] = [
+  {
+    heading: "day",
+    value: ({ day, isComplete }) =>
+      html`${day}${!isComplete && html`<small>reports to come</small>`}`,
+  },
+  { heading: "admitted", value: ({ admitted }) => admitted, draw: "bar" },
+  { heading: "refused", value: ({ refused }) => refused },
   { heading: "strikes", value: ({ strikes }) => strikes },
-  { heading: "bans", value: ({ bans }) => bans, color: "banned" },
-  { heading: "fullest minute", value: (key) => key.minutePeak, isShare: true, color: "minute" },
-  { heading: "fullest day", value: (key) => key.dayPeak, isShare: true, color: "day" },
+  { heading: "bans", value: ({ bans }) => bans },
+];
+
+/** Further columns of the days on the page of one key, with the limits that applied on each day. */
+const PEAK_COLUMNS: readonly Column<DayFigures>[] = [
+  {
+    heading: "fullest minute",
+    value: ({ reports: [one] }) => (one ? one.peakMinute / one.perMinute : null),
+    draw: "share",
+  },
+  {
+    heading: "fullest day",
+    value: ({ reports: [one] }) => (one ? one.peakDay / one.perDay : null),
+    draw: "share",
+  },
 ];
 
 /** Writes the usage of all keys, or of one key, to an HTML file that needs no network. */
@@ -42,228 +116,151 @@ export async function writeUsagePage(
   file: string,
   now: Date,
 ): Promise<void> {
-  const style = await readFile(join(import.meta.dirname, "page.css"), "utf8");
-  const text = String(await page(report, key, style, now));
+  const text = (await page(report, key, now)).toString();
   await replaceFile(file, (temporary) => writeFile(temporary, text));
 }
 
-function page(report: UsageReport, key: KeyReport | undefined, style: string, now: Date): Html {
-  const days = figuresByDay(report, now);
-  const [first = "", last = ""] = [report.days[0], report.days.at(-1)];
+function page(report: UsageReport, key: KeyReport | undefined, now: Date): Html {
+  const days = figuresByDay(report, now).toReversed();
+  const range = [...new Set([report.days[0], report.days.at(-1)])].join(" to ");
   const title = key === undefined ? "API usage" : `API usage of ${key.name}`;
+  const columns = key === undefined ? DAY_COLUMNS : [...DAY_COLUMNS, ...PEAK_COLUMNS];
   return html`<!doctype html>
     <html lang="en">
       <head>
         <meta charset="utf-8" />
         <meta name="viewport" content="width=device-width, initial-scale=1" />
-        <meta name="color-scheme" content="light dark" />
         <meta http-equiv="Content-Security-Policy" content="${POLICY}" />
-        <title>${title}, ${first} to ${last}</title>
+        <title>${title}, ${range}</title>
         <link rel="icon" href="data:," />
         <style>
-          ${raw(style)}
+          ${raw(STYLE)}
         </style>
       </head>
       <body>
         <header>
           <h1>${title}</h1>
           ${key !== undefined && description(key)}
-          <p class="range">${first === last ? "" : `${first} to `}${last}, days in UTC</p>
-          <p class="note">${provenance(report, now)} Made ${time(now)}.</p>
+          <p>${range}, days in UTC</p>
+          <p class="note">${provenance(report, now)} Made ${formatTime(now)}.</p>
         </header>
         <main>
-          ${tiles(report, key)} ${requests(report, days)}
-          ${key === undefined ? rankings(report.keys) : windows(key, days)}
+          ${tiles(report, key)} ${key === undefined && keyTables(report)}
+          <h2>By day, the newest first</h2>
+          ${table("By day", days, columns)}
         </main>
       </body>
     </html>`;
 }
 
 function description({ id, plan, limits, bannedUntil }: KeyReport): Html {
-  return html`<p class="key">
+  return html`<p>
     <code>${id}</code>, ${plan} plan: ${figure(limits.perMinute)} requests a minute,
-    ${figure(limits.perDay)} a day.
-    ${bannedUntil !== null && html`<strong>Banned until ${time(bannedUntil)}.</strong>`}
+    ${figure(limits.perDay)} a day. ${banned(bannedUntil)}
   </p>`;
 }
 
-function provenance({ reportedAt, keys }: UsageReport, now: Date): Html {
+function banned(until: Date | null): Html | "" {
+  return until === null ? "" : html`<strong>Banned until ${formatTime(until)}.</strong>`;
+}
+
+function provenance({ reportedAt, keys }: UsageReport, now: Date): string {
   const silent = keys.filter((key) => key.reportedAt === null).length;
-  return html`${
-    reportedAt !== null &&
-    html`As reported until ${time(reportedAt)}. Each key reports once an hour while it is used.
-    Admitted requests and bans are exact up to the last report. Refused requests and strikes are
-    lower bounds.`
-  }
-  ${
-    silent > 0 &&
-    html`${formatCount(silent, "key")} reported nothing on these days. A key in use reports by
-    ${time(completeBy(now))}. – stands for a figure that was not reported yet.`
-  }`;
+  const known = `As reported until ${reportedAt === null ? "" : formatTime(reportedAt)}. Admitted requests and bans are exact up to the last report. Refused requests and strikes are lower bounds.`;
+  const unknown = `${MISSING}: ${formatCount(silent, "key")} reported nothing on these days. A key in use reports by ${formatTime(completeBy(now))}.`;
+  return `${reportedAt === null ? "" : known} ${silent === 0 ? "" : unknown}`;
 }
 
 function tiles(report: UsageReport, key: KeyReport | undefined): Html {
   const { keys, reportedAt } = report;
-  const totals = totalsOf(keys);
+  const { admitted, refused, strikes, bans } = totalsOf(keys);
   const isKnown = reportedAt !== null;
-  const count = (counted: readonly KeyReport[]) => figure(isKnown ? counted.length : null);
-  const refused = `${percentRefused(totals)} of all, ${figure(totals.strikes)} strikes`;
-  const banned = `keys: ${keys.filter(({ bans }) => bans).length}`;
+  const share = isKnown
+    ? Math.round((100 * (refused ?? 0)) / Math.max(1, (admitted ?? 0) + (refused ?? 0)))
+    : null;
   const shown = [
-    ["Admitted", figure(totals.admitted), "requests"],
-    ["Refused", figure(totals.refused), isKnown ? refused : "requests"],
-    ["Bans", figure(totals.bans), key === undefined ? banned : "that began"],
-    ...(key === undefined
+    ["Admitted", figure(admitted), "requests"],
+    ["Refused", figure(refused), `${figure(share)} % of all, ${figure(strikes)} strikes`],
+    ["Bans", figure(bans), "that began"],
+    key === undefined
       ? [
-          ["Keys in use", count(keys.filter((one) => one.reportedAt)), `of ${figure(keys.length)}`],
-          ["Near a limit", count(keysNear(report, NEAR_LIMIT)), "keys at 80 % or more"],
+          "Near a limit",
+          figure(isKnown ? keysNear(report, NEAR_LIMIT).length : null),
+          "keys known to have reached 80 %",
         ]
-      : [
-          ["Fullest minute", percent(key.minutePeak), "of its limit"],
-          ["Fullest day", percent(key.dayPeak), "of its limit"],
-        ]),
+      : ["Nearest to a limit", percent(isKnown ? fullestShare(key) : null), "of its fuller window"],
   ];
-  return html`<dl class="tiles">
+  return html`<dl>
     ${shown.map(
       ([name, value, note]) =>
         html`<div>
           <dt>${name}</dt>
-          <dd>${value}<span class="note">${note}</span></dd>
+          <dd>${value}<small>${note}</small></dd>
         </div>`,
     )}
   </dl>`;
 }
 
-function requests({ keys }: UsageReport, days: readonly DayFigures[]): Html[] {
-  const totals = totalsOf(keys);
-  const plans = PLANS.filter((plan) => keys.some((key) => key.plan === plan));
-  return [
-    byDay(
-      "Requests admitted",
-      "By the present plan of each key.",
-      days,
-      plans.map((plan) => ({
-        heading: plan,
-        value: ({ reports, unreported }) =>
-          totalsOf(reports.filter((report) => report.plan === plan)).admitted ?? unreported,
-        color: plan,
-      })),
-      totals.admitted === 0 ? "No admitted request was reported on these days." : undefined,
-    ),
-    byDay(
-      "Requests refused",
-      "",
-      days,
-      [
-        { heading: "refused", value: ({ refused }) => refused, color: "refused" },
-        { heading: "of all", value: percentRefused },
-        { heading: "strikes", value: ({ strikes }) => strikes },
-      ],
-      totals.refused === 0 ? "No refused request was reported on these days." : undefined,
-    ),
-    byDay(
-      "Bans that began",
-      "",
-      days,
-      [{ heading: "bans", value: ({ bans }) => bans, color: "banned" }],
-      totals.bans === 0 ? "No ban was reported on these days." : undefined,
-    ),
-  ];
+function keyTables({ keys }: UsageReport): Html {
+  const lists = [
+    ["Refused or banned", keys.filter(({ refused, bans }) => (refused ?? 0) + (bans ?? 0) > 0)],
+    ["Near a limit", keys.filter((key) => fullestShare(key) >= NEAR_LIMIT)],
+    ["All keys, the busiest first", keys],
+  ] as const;
+  return html`${lists.map(
+    ([title, listed]) =>
+      html`<h2>${title}</h2>
+        ${
+          listed.length === 0
+            ? html`<p class="note">No key is known to be.</p>`
+            : table(title, listed.slice(0, MAX_KEYS), KEY_COLUMNS)
+        }
+        ${
+          listed.length > MAX_KEYS &&
+          html`<p class="note">${figure(listed.length - MAX_KEYS)} more are left out.</p>`
+        }`,
+  )}`;
 }
 
-function windows({ limits }: KeyReport, days: readonly DayFigures[]): Html[] {
-  const section = (
-    name: "minute" | "day",
-    peak: "peakMinute" | "peakDay",
-    limit: "perMinute" | "perDay",
-  ) => {
-    const columns: Column<DayFigures>[] = [
-      { heading: "requests", value: (day) => day.reports[0]?.[peak] ?? day.admitted, color: name },
-      {
-        heading: "limit",
-        value: ({ reports: [report] }) => report?.[limit] ?? null,
-        isLimit: true,
-      },
-      {
-        heading: "of it",
-        value: ({ reports: [report] }) => (report ? report[peak] / report[limit] : null),
-        isShare: true,
-      },
-    ];
-    const note = `The most requests that a ${name} window admitted, and the limit on that day. The limit is now ${figure(limits[limit])}.`;
-    return byDay(`The fullest ${name} of each day`, note, days, columns);
+function table<Row>(caption: string, rows: readonly Row[], columns: readonly Column<Row>[]): Html {
+  const [first, ...others] = columns;
+  const most = new Map(
+    others.map((column) => [column, Math.max(1, ...rows.map((row) => Number(column.value(row))))]),
+  );
+  const cell = (column: Column<Row>, row: Row) => {
+    const { heading, value, draw } = column;
+    const found = value(row);
+    const number = typeof found === "number" ? found : null;
+    const share =
+      draw === "share" ? Math.min(1, number ?? 0) : (number ?? 0) / (most.get(column) ?? 1);
+    const isAlarm = draw === "share" && share >= NEAR_LIMIT;
+    return html`<td data-heading="${heading}" class="${isAlarm ? "alarm" : ""}">
+      ${draw === "share" ? percent(number) : figure(number)}
+      ${draw !== undefined && html`<i style="width: ${100 * share}%"></i>`}
+    </td>`;
   };
-  return [section("minute", "peakMinute", "perMinute"), section("day", "peakDay", "perDay")];
-}
-
-/** Returns a plot of the days and a table of the same figures. If set, `none` replaces both. */
-function byDay(
-  title: string,
-  note: string,
-  days: readonly DayFigures[],
-  columns: readonly Column<DayFigures>[],
-  none?: string,
-): Html {
-  const legend = columns.flatMap(({ heading, color }) => (color ? [[color, heading, ""]] : []));
-  if (columns.some(({ isLimit }) => isLimit)) {
-    legend.push(["near", "near the limit, 80 %", "line"], ["refused", "the limit", "line"]);
-  }
-  legend.push(["muted", "day with reports to come", "open"]);
-  const all = [{ heading: "day", value: ({ day }: DayFigures) => day }, ...columns];
-  const plot = html`<ul class="legend">
-      ${legend.map(
-        ([color, meaning, shape]) =>
-          html`<li><i class="${shape}" style="--color: var(--${color})"></i>${meaning}</li>`,
+  return html`<table aria-label="${caption}">
+    <thead>
+      <tr>
+        ${columns.map(({ heading }) => html`<th scope="col">${heading}</th>`)}
+      </tr>
+    </thead>
+    <tbody>
+      ${rows.map(
+        (row) =>
+          html`<tr>
+            <th scope="row">${first?.value(row)}</th>
+            ${others.map((column) => cell(column, row))}
+          </tr>`,
       )}
-    </ul>
-    ${dayPlot(title, days, all)}
-    <details>
-      <summary>The figures as a table</summary>
-      ${dataTable(title, days, all)}
-    </details>`;
-  return panel(title, note, none === undefined ? plot : html`<p class="none">${none}</p>`);
+    </tbody>
+  </table>`;
 }
 
-function rankings(keys: readonly KeyReport[]): Html[] {
-  const isAnyKnown = keys.some(({ reportedAt }) => reportedAt !== null);
-  const ranking = (title: string, measure: (key: KeyReport) => number, none = UNUSED) => {
-    const ranked = keys
-      .filter((key) => measure(key) > 0)
-      .toSorted((one, other) => measure(other) - measure(one));
-    if (ranked.length === 0) {
-      return panel(title, "", html`<p class="none">${isAnyKnown ? none : UNUSED}</p>`);
-    }
-    const leftOut = ranked.length - MAX_RANKED_KEYS;
-    const note = `These are the first ${MAX_RANKED_KEYS}; ${figure(leftOut)} more ${leftOut === 1 ? "is" : "are"} left out.`;
-    const table = dataTable(title, ranked.slice(0, MAX_RANKED_KEYS), KEY_COLUMNS, true);
-    return panel(title, leftOut > 0 ? note : "", table);
-  };
-  return [
-    ranking("The busiest keys", ({ admitted }) => admitted ?? 0),
-    ranking(
-      "The banned and refused keys",
-      ({ bans, refused }) => (bans ?? 0) + (refused ?? 0) / Number.MAX_SAFE_INTEGER,
-      "No ban and no refused request was reported on these days.",
-    ),
-    ranking("The keys nearest to a limit", fullestShare),
-  ];
+function figure(value: number | null): string {
+  return value?.toLocaleString("en") ?? MISSING;
 }
 
-function panel(title: string, note: string, content: Html): Html {
-  return html`<section class="panel">
-    <h2>${title}</h2>
-    ${note && html`<p class="note">${note}</p>`} ${content}
-  </section>`;
-}
-
-/** Formats the share of refused requests in all requests, such as `0.5 %`; `null` if unknown. */
-function percentRefused({ admitted, refused }: UsageTotals): string | null {
-  if (refused === null) return null;
-  const share = (refused / Math.max(1, (admitted ?? 0) + refused)) * 100;
-  if (share > 0 && share < 0.1) return "< 0.1 %";
-  return `${share.toFixed(share > 0 && share < 10 ? 1 : 0)} %`;
-}
-
-function time(at: Date): Html {
-  return html`<time datetime="${at.toISOString()}">${formatTime(at)}</time>`;
+function percent(share: number | null): string {
+  return share === null ? MISSING : `${Math.round(share * 100)} %`;
 }

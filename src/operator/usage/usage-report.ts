@@ -162,8 +162,8 @@ function reportOn(
 /** Adds up the known counts of several keys or days. A sum is `null` if all counts are `null`. */
 export function totalsOf(counted: readonly UsageTotals[]): UsageTotals {
   const sum = (name: keyof UsageTotals) => {
-    const known = counted.map((counts) => counts[name]).filter((count) => count !== null);
-    return known.length === 0 ? null : known.reduce((total, count) => total + count, 0);
+    const known = counted.map((counts) => counts[name]).filter((one) => one !== null);
+    return known.length === 0 ? null : known.reduce((total, one) => total + one, 0);
   };
   return Object.fromEntries(COUNTS.map((name) => [name, sum(name)])) as UsageTotals;
 }

@@ -2,6 +2,7 @@ import type { Command } from "commander";
 import sparkly from "sparkly";
 import { wholeNumberParser } from "../arguments.ts";
 import { EndWithStatus, printJson } from "../command-line.ts";
+import { databaseTime } from "../database/database.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
 import {
   formatCount,
@@ -11,8 +12,7 @@ import {
   type Row,
   shareCell,
 } from "../terminal-text.ts";
-import { writeUsagePage } from "./page.ts";
-import { MISSING } from "./plots.ts";
+import { MISSING, writeUsagePage } from "./page.ts";
 import {
   completeBy,
   COUNTS,
@@ -88,11 +88,11 @@ export function defineUsage(command: Command): void {
 }
 
 async function usage(id: string | undefined, options: UsageOptions): Promise<void> {
-  const now = new Date();
   const { near, days = near === undefined ? DEFAULT_DAYS : NEAR_DAYS } = options;
-  const all = await useDatabase(options, "keys", (database) =>
-    readReport(database.orm, id, days, now),
-  );
+  const { all, now } = await useDatabase(options, "keys", async ({ orm }) => {
+    const at = await databaseTime(orm);
+    return { all: await readReport(orm, id, days, at), now: at };
+  });
   const report = near === undefined ? all : { ...all, keys: keysNear(all, near / 100) };
   if (options.html !== undefined) {
     // The page of one key shows the key even if it is not near a limit.

@@ -46,7 +46,7 @@ export interface Answer {
   readonly receivedMs: number;
 }
 
-interface Expected {
+export interface Expected {
   readonly status: number;
   readonly code?: string;
   /** The value of each header; `null` if the response must not have the header. */

@@ -1,5 +1,5 @@
 import { resolve } from "node:path";
-import { type Command, InvalidArgumentError, Option } from "commander";
+import { type Command, Option } from "commander";
 import {
   envOption,
   jsonOption,
@@ -28,15 +28,15 @@ const MARKS = { kept: "✔", broken: "✘", untried: "–" };
 const HELP = `
 The command sends requests to a running service and tries what docs/api.md and docs/limits.md promise.
 It takes less than two minutes. It creates a key on the Free plan that expires in ten minutes, uses up
-one minute window of the key, and always revokes the key at the end. The key's name is Verification.
+one minute window of the key, and always revokes and deletes the key at the end.
 Without --write it changes no order. The exit status is 1 if a promise is broken. The line of a broken
 promise names the id of the request, which is also in the log.
 
 Examples:
   $ npm run verify -- --env staging --write
   $ npm run verify -- --env production --read-only         uses up no limit
-  $ npm run verify -- --url http://localhost:8787 < key.txt
-  $ npm run verify -- --persist-to ./other-store --url http://localhost:8788
+  $ npm run verify -- --url http://127.0.0.1:8787 < key.txt
+  $ npm run verify -- --persist-to ./other-store --url http://127.0.0.1:8788
 
 --write places a pending order, cancels it, and removes it. It also tries to cancel one of the store's
 shipped orders, which the service and its database must refuse. In production it asks for confirmation.`;
@@ -48,8 +48,6 @@ interface Options {
   readonly write: boolean;
   readonly yes: boolean;
   readonly readOnly: boolean;
-  readonly origin?: string;
-  readonly header: Readonly<Record<string, string>>;
   readonly json: boolean;
 }
 
@@ -79,13 +77,6 @@ export function verifyProgram(surroundings = SURROUNDINGS): Command {
         .default(false)
         .conflicts("write"),
     )
-    .option("--origin <origin>", "an origin that the var CORS_ORIGINS lists", parseOrigin)
-    .option(
-      "--header <name:value>",
-      "add a header to every request; can be repeated",
-      addHeader,
-      {},
-    )
     .addOption(jsonOption())
     .addHelpText("after", HELP)
     .action((options: Options) => run(options, surroundings));
@@ -110,8 +101,6 @@ async function run(options: Options, { clock, send }: Surroundings): Promise<voi
     const common: VerifyOptions = {
       url,
       isReadOnly: options.readOnly,
-      origin: options.origin,
-      headers: options.header,
       signal,
       send,
       clock: json ? clock : announceWaits(clock),
@@ -136,12 +125,12 @@ async function run(options: Options, { clock, send }: Surroundings): Promise<voi
   if (!isKept) throw new EndWithStatus(1);
 }
 
-/** Returns the address of the service in `env`, or of the last local service with this store. */
+/** Returns the address of the service in `env`, or of the local service with this store. */
 async function addressOf({ env, persistTo = DEFAULT_STORE }: Options): Promise<string> {
   if (env === undefined) {
     const { readHolder } = await import("../start/store-lock.ts");
     const holder = readHolder(resolve(persistTo));
-    return `http://localhost:${holder?.port ?? DEFAULT_PORT}`;
+    return `http://127.0.0.1:${holder?.port ?? DEFAULT_PORT}`;
   }
   const { CloudflareApi } = await import("../cloudflare-api.ts");
   const { findAddresses } = await import("../deploy/addresses.ts");
@@ -177,15 +166,4 @@ function printResult({ promise, result, reason, requestId }: PromiseResult): voi
   const why = reason === undefined ? "" : `: ${reason}`;
   const where = requestId === undefined ? "" : ` (request ${requestId})`;
   process.stdout.write(`${MARKS[result]} ${promise}${why}${where}\n`);
-}
-
-function parseOrigin(text: string): string {
-  if (URL.canParse(text) && new URL(text).origin === text) return text;
-  throw new InvalidArgumentError("Expected an origin such as https://app.example.");
-}
-
-function addHeader(text: string, headers: Options["header"]): Options["header"] {
-  const { name, value } = /^(?<name>[\w-]+): ?(?<value>.+)$/.exec(text)?.groups ?? {};
-  if (name !== undefined && value !== undefined) return { ...headers, [name]: value };
-  throw new InvalidArgumentError("Expected a header such as 'Name: value'.");
 }

@@ -18,6 +18,9 @@ export class NoAnswerError extends BrokenPromise {}
 /** Thrown if a response is not known to come from the version that is verified. */
 export class OtherVersionError extends Error {}
 
+/** Thrown if the service does not know the key. */
+export class UnknownKeyError extends Error {}
+
 /** Thrown if a promise cannot be tried. The message is the reason. */
 export class Untried extends Error {}
 
@@ -74,8 +77,11 @@ export interface VerifyOptions {
   readonly orders?: OwnOrders | undefined;
   /** True skips the promises that use up the key's limit per minute. */
   readonly isReadOnly?: boolean;
-  /** An origin that the service's var `CORS_ORIGINS` lists. */
-  readonly origin?: string | undefined;
+  /**
+   * The promises about bad credentials that were tried already and are skipped. An address may send
+   * only few bad credentials a minute, so a repeated verification passes the same set again.
+   */
+  readonly triedCredentials?: Set<string>;
   readonly send?: Send;
   readonly clock?: Clock;
   readonly signal?: AbortSignal;
@@ -96,7 +102,6 @@ export const OBSTACLES = {
   limit: ({ isReadOnly, revoke }: Trial) =>
     isReadOnly ? "uses up the key's minute" : revoke === undefined && "needs a new Free key",
   orders: ({ orders }: Trial) => orders === undefined && "places an order: add --write",
-  origin: ({ origin }: Trial) => origin === undefined && "name a listed origin with --origin",
   revoke: ({ revoke }: Trial) =>
     revoke === undefined && "cannot revoke the key: name its store with --env",
 };

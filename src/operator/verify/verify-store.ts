@@ -5,7 +5,7 @@ import { INT64_MAX, INT64_MIN } from "../../rules/int64.ts";
 import type { DatabaseName, StoreDatabase } from "../database/database.ts";
 import { createVerificationKey, revokeApiKey } from "../key-store/administration.ts";
 import { addKeys, changeKey } from "../key-store/change-key.ts";
-import { findApiKey } from "../key-store/key-details.ts";
+import { deleteVerificationKeys, findApiKey } from "../key-store/key-details.ts";
 import { type OwnOrders, SYSTEM_CLOCK, type VerifyOptions } from "./service-promise.ts";
 import { type Verification, verify } from "./verify.ts";
 
@@ -31,8 +31,8 @@ export interface StoreVerifyOptions extends Omit<VerifyOptions, "key" | "revoke"
 }
 
 /**
- * Verifies a service with a new key on the Free plan. At the end, even after an error, revokes the
- * key and removes the pending order.
+ * Verifies a service with a new key on the Free plan. At the end, even after an error, removes the
+ * key and the pending order.
  *
  * @throws an Error whose message lists all failures, also those of revoking and removing.
  */
@@ -43,18 +43,16 @@ export async function verifyStore({
 }: StoreVerifyOptions): Promise<Verification> {
   const { key, record } = createVerificationKey(new Date((options.clock ?? SYSTEM_CLOCK).now()));
   const orderId = randomOrderId();
-  let isRevoked = false;
-  const revoke = async (): Promise<void> => {
-    await useDatabase("keys", async (database) => {
+  const remains = failWith(
+    `the key ${record.id} of this verification is not removed and ends by itself within ten minutes`,
+  );
+  const revoke = (): Promise<void> =>
+    useDatabase("keys", async (database) => {
       if ((await findApiKey(database.orm, record.id)) === undefined) return;
       await changeKey(database, record.id, "revoke", revokeApiKey);
-    }).catch(
-      failWith(
-        `the key ${record.id} of this verification is not revoked and ends by itself within ten minutes`,
-      ),
-    );
-    isRevoked = true;
-  };
+    }).catch(remains);
+  const removeKey = () =>
+    useDatabase("keys", (database) => deleteVerificationKeys(database, record.id)).catch(remains);
   const removeOrder = () =>
     useDatabase("orders", (database) => removeOwnOrder(database, orderId)).catch(
       failWith(`the order ${orderId} of this verification may still be in the store; cancel it`),
@@ -68,10 +66,7 @@ export async function verifyStore({
   };
   const [verified] = await Promise.allSettled([verifyWithKey()]);
   // Cleans up even after an error: the database may have stored the key or the order nevertheless.
-  const cleanedUp = await Promise.allSettled([
-    isRevoked ? undefined : revoke(),
-    isWriting ? removeOrder() : undefined,
-  ]);
+  const cleanedUp = await Promise.allSettled([removeKey(), isWriting ? removeOrder() : undefined]);
   const failures = [verified, ...cleanedUp].flatMap((settled) =>
     settled.status === "rejected" ? [settled.reason as Error] : [],
   );

@@ -34,6 +34,18 @@ test.each(["", ORIGIN])("the files for programs at %j hold the whole reference",
   for (const [code, status] of Object.entries(ERROR_STATUS)) {
     expect(text).toMatch(new RegExp(`^- ${status} \\(.*\`${code}\``, "m"));
   }
+  const { components } = JSON.parse(files["openapi.json"] ?? "");
+  const fields = Object.values<any>(components.schemas).flatMap(({ properties = {} }) =>
+    Object.entries<any>(properties),
+  );
+  for (const [name, { description }] of [...Object.entries<any>(components.headers), ...fields]) {
+    expect(text).toMatch(new RegExp(`^- .${name}. .*|^- .${name}.: `, "m"));
+    expect(text).toContain(`: ${description}`);
+  }
+  for (const word of ["`If-None-Match`", "`If-Match`", "- 304: ", "`X-Request-Id` (header"]) {
+    expect(text).toContain(word);
+  }
+  expect(text).not.toMatch(/undefined|\[object/);
   expect(text).toContain(info.description.slice(info.description.indexOf("## ")));
 });
 

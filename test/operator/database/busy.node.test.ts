@@ -89,8 +89,8 @@ describe("commands on a store to which another process writes", () => {
 it("a local database refuses what D1 refuses", async () => {
   const database = await openLocalDatabase(store.path, "keys");
   const pattern = "x".repeat(51);
-  await expect(database.all(sql`SELECT 'x' LIKE ${pattern}`)).rejects.toThrow();
-  expect(await database.all(sql`SELECT 'x' LIKE ${pattern.slice(1)}`)).toHaveLength(1);
+  await expect(database.orm.all(sql`SELECT 'x' LIKE ${pattern}`)).rejects.toThrow();
+  expect(await database.orm.all(sql`SELECT 'x' LIKE ${pattern.slice(1)}`)).toHaveLength(1);
   await database.close();
 });
 
@@ -99,7 +99,7 @@ it("two commands that find a new database at the same time migrate it once", asy
   const { promise: bothCame, resolve } = Promise.withResolvers<void>();
   beforeWork.mockReturnValueOnce(bothCame).mockImplementationOnce(resolve);
   const opened = await Promise.all([1, 2].map(() => openLocalDatabase(fresh.path, "keys")));
-  const applied = await opened[0]!.all(sql`SELECT name FROM d1_migrations`);
+  const applied = await opened[0]!.orm.all(sql`SELECT name FROM d1_migrations`);
   expect(applied).toHaveLength(readMigrations("keys").length);
   await Promise.all(opened.map((database) => database.close()));
   fresh.remove();

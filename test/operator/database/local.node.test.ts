@@ -1,5 +1,5 @@
 import { existsSync, globSync, readdirSync } from "node:fs";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { sql } from "drizzle-orm";
 import { afterEach, describe, expect, test, vi } from "vitest";
@@ -19,6 +19,12 @@ afterEach(() => {
   store = new StoreFolder();
 });
 
+/** The names of the files in which wrangler 4.155 keeps the databases. */
+const WRANGLER_FILES = {
+  orders: "8b597f72425999db712922162cee3af8be219fa654f951e5fd0326804a54642b",
+  keys: "8dcd3b3d8f49cd24dbefea1e5438ede8d7c385460dd5a525db0c9c9163177f04",
+};
+
 /** Opens the only database file of the store, as another program would. */
 function databaseFile(): DatabaseSync {
   const [file = ""] = globSync(`${store.path}/v3/d1/*/*.sqlite`);
@@ -36,7 +42,7 @@ test.each(["orders", "keys"] as const)(
     await (await openLocalDatabase(store.path, name)).close();
     expect(await prepareStore(store.path, false)).toEqual([]);
     const orders = await openLocalDatabase(store.path, "orders");
-    expect(await orders.all(sql.raw("SELECT * FROM orders"))).toEqual([]);
+    expect(await orders.orm.all(sql.raw("SELECT * FROM orders"))).toEqual([]);
     await orders.close();
   },
 );
@@ -63,7 +69,7 @@ test("after a transaction that failed, the next one succeeds", async () => {
     await expect(failing).rejects.toThrow("UNIQUE");
   }
   await database.orders.transaction([insert(2)]);
-  expect(await database.orders.all(sql.raw("SELECT id FROM orders"))).toMatchObject([{ id: 2 }]);
+  expect(await database.orders.orm.all(sql.raw("SELECT id FROM orders"))).toEqual([[2]]);
 });
 
 test("a new database records every migration for wrangler, and is in WAL mode like workerd's", async () => {
@@ -91,6 +97,36 @@ test("a migration that fails leaves the database unchanged, and the error names 
   expect(valuesOf(sqlite, tables)).toEqual(before);
 });
 
+test("the store's files are those of wrangler", async () => {
+  await store.make();
+  const names = globSync(`${store.path}/v3/d1/*/*.sqlite`).map((file) => basename(file, ".sqlite"));
+  expect(names.toSorted()).toEqual(Object.values(WRANGLER_FILES).toSorted());
+});
+
+describe("on a disk that cannot be written to", () => {
+  test("list and export work, and a change is refused", async () => {
+    await store.ordersJson(["import", "-"], '{"id":7}');
+    const { id } = await store.keysJson("create", "--plan", "free", "--name", "Zoo");
+    // Leaves a `-wal` file with the last change, as a running service would.
+    const file = globSync(`${store.path}/v3/d1/*/${WRANGLER_FILES.orders}.sqlite`)[0] ?? "";
+    using running = new DatabaseSync(file);
+    running.exec("INSERT INTO orders (id) VALUES (8)");
+    const { prototype } = DatabaseSync;
+    const prepare = Reflect.get(prototype, "prepare");
+    vi.spyOn(prototype, "prepare").mockImplementation(function (this: DatabaseSync, query) {
+      if (this.location()?.startsWith(store.path)) throw new Error("unable to open database file");
+      return Reflect.apply(prepare, this, [query]);
+    });
+    expect((await store.orders(["export"])).stdout).toBe(
+      '{"id":7,"status":"pending"}\n{"id":8,"status":"pending"}\n',
+    );
+    expect(await store.keysJson("list")).toMatchObject([{ id }]);
+    const refused = await store.keys("revoke", id);
+    expect(refused.status).toBe(1);
+    expect(refused.stderr).toMatch(/the store in .* was not changed: .*readonly database/);
+  });
+});
+
 describe("in a folder without a store", () => {
   const missing = () => join(store.path, "strore");
   async function run(line: string, input?: string): Promise<Outcome> {
@@ -102,18 +138,14 @@ describe("in a folder without a store", () => {
   test.each([
     "keys list",
     "keys show key_a",
-    "keys find x7aq",
     "keys update key_a --name B",
     "keys rotate key_a",
     "keys revoke key_a",
     "keys reset key_a",
     "keys audit",
-    "keys bans",
     "keys usage",
     "orders export",
     "orders export /dev/null --one-moment",
-    "orders import /dev/null --resume",
-    "orders purge --cancelled-before 2020-01-01",
     "verify --read-only",
   ])("%s is refused and makes nothing", async (line) => {
     const { status, stderr } = await run(line);

@@ -1,19 +1,24 @@
-import { readFileSync } from "node:fs";
-import { type SQL, sql } from "drizzle-orm";
+import { eq, type SQL, sql } from "drizzle-orm";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { openRemoteDatabase } from "../../../src/operator/database/remote.ts";
 import type { StoreDatabase } from "../../../src/operator/database/database.ts";
 import type { RemoteEnvironment } from "../../../src/operator/arguments.ts";
-import { assign, insertInto } from "../../support/row.ts";
+import { exact } from "../../../src/schema/int64.ts";
+import { apiKeys } from "../../../src/schema/keys.ts";
+import { orders } from "../../../src/schema/orders.ts";
 import { findApiKey, listApiKeys } from "../../../src/operator/key-store/key-details.ts";
 import * as wrangler from "../../../src/operator/wrangler.ts";
 import { useFakeCloudflare } from "../deploy/fake-cloudflare.ts";
 import { runFakeWrangler } from "../deploy/fake-wrangler.ts";
+import { exportPages } from "../../../src/operator/orders/export.ts";
+import { OpenStore } from "../store-folder.ts";
 import { shortenPauses } from "../deploy/faults.ts";
 import { ApiError } from "../deploy/route.ts";
 
 vi.spyOn(wrangler, "runWrangler").mockImplementation(runFakeWrangler);
 
+const local = new OpenStore();
+afterAll(() => local.close());
 const cloudflare = useFakeCloudflare("staging");
 let orderDatabase: StoreDatabase;
 let keyDatabase: StoreDatabase;
@@ -37,7 +42,7 @@ afterAll(() => vi.unstubAllGlobals());
 function failWith(...errors: ApiError[]): () => number {
   let asked = 0;
   cloudflare.interfere = ({ path }) => {
-    if (!path.endsWith("/query")) return;
+    if (!path.endsWith("/raw")) return;
     asked += 1;
     const error = errors.shift();
     if (error !== undefined) throw error;
@@ -45,8 +50,8 @@ function failWith(...errors: ApiError[]): () => number {
   return () => asked;
 }
 
-const insertOrder = (id: string, status = "pending"): SQL =>
-  sql`REPLACE INTO orders (id, status) VALUES (CAST(${id} AS INTEGER), ${status})`;
+const insertOrder = (id: number, status = "pending"): SQL =>
+  sql.raw(`REPLACE INTO orders (id, status) VALUES (${id}, '${status}')`);
 
 /** Returns the first column of a query on the SQLite database of the fake account. */
 function stored(query: string): string[] {
@@ -61,96 +66,89 @@ describe("the remote database", () => {
   const key = {
     id: "key_a",
     hash: "0a",
-    lastFour: "abcd",
     plan: "free",
     name,
+    lastFour: "abcd",
     createdAt: new Date(1_795_000_000_123),
   } as const;
 
   it("inserts, selects and updates text with SQL syntax unchanged", async () => {
-    await keyDatabase.all(insertInto("api_keys", key));
+    const { orm } = keyDatabase;
+    await orm.insert(apiKeys).values(key);
     const limits = { perMinute: null, perDay: null };
     const times = { expiresAt: null, revokedAt: null, formerKeyEnds: [], bannedUntil: null };
-    const unset = { ...limits, ...times, locationHint: null };
-    const record = { ...key, ...unset, revision: 0, resets: 0 };
-    expect(await findApiKey(keyDatabase.orm, "key_a")).toEqual(record);
-
+    const record = { ...key, ...limits, ...times, locationHint: null, revision: 0, resets: 0 };
+    expect(await findApiKey(orm, "key_a")).toEqual(record);
     const revokedAt = new Date(1_795_000_000_999);
-    const revoked = await keyDatabase.all(sql`
-      UPDATE api_keys SET ${assign({ revokedAt, revision: sql`revision + 1` })}
-      WHERE id = ${key.id} AND name = ${name} RETURNING name`);
+    const revoked = await orm
+      .update(apiKeys)
+      .set({ revokedAt, revision: sql`${apiKeys.revision} - ${-1}` })
+      .where(eq(apiKeys.name, name))
+      .returning({ name: apiKeys.name });
     expect(revoked).toEqual([{ name }]);
-    expect(await listApiKeys(keyDatabase.orm, {}, revokedAt)).toEqual([
-      { ...record, revokedAt, revision: 1 },
-    ]);
-    expect(await findApiKey(keyDatabase.orm, "none")).toBeUndefined();
+    expect(await listApiKeys(orm, {}, revokedAt)).toEqual([{ ...record, revokedAt, revision: 1 }]);
+    expect(await findApiKey(orm, "none")).toBeUndefined();
   });
 
-  it("stores and returns int64 values exactly", async () => {
-    const extremes = [-(2n ** 63n), 2n ** 63n - 1n];
-    const rows = extremes.map((id) => insertInto("orders", { id, petId: id }));
-    await orderDatabase.transaction(rows);
-    const asText = sql`SELECT id || '' AS id, pet_id || '' AS petId FROM orders ORDER BY id`;
-    const expected = extremes.map((id) => ({ id: String(id), petId: String(id) }));
-    expect(await orderDatabase.all(asText)).toEqual(expected);
-    await orderDatabase.all(sql`DELETE FROM orders`);
-    expect(orderIds()).toEqual([]);
+  it.each(["local", "remote"])("stores and returns int64 values exactly: %s", async (where) => {
+    const database = where === "remote" ? orderDatabase : await local.database("orders");
+    const near = [2n ** 53n, 2n ** 63n - 1n].flatMap((edge) => [edge - 1n, edge, -edge]);
+    const ids = [...near, -(2n ** 63n)].toSorted((one, other) => (one < other ? -1 : 1));
+    await database.transaction(
+      ids.map((id) => database.orm.insert(orders).values({ id, petId: id })),
+    );
+    for (const id of ids) {
+      const found = await database.orm
+        .select({ id: exact(orders.id), petId: exact(orders.petId) })
+        .from(orders)
+        .where(eq(orders.id, id));
+      expect(found).toEqual([{ id, petId: id }]);
+    }
+    let exported = "";
+    for await (const { lines } of exportPages(database)) exported += lines;
+    expect(exported).toBe(
+      ids.map((id) => `{"id":${id},"petId":${id},"status":"pending"}\n`).join(""),
+    );
+    await database.orm.delete(orders);
+  });
+
+  it.each(["local", "remote"])("reveals no SQL and no parameter in an error: %s", async (where) => {
+    const database = where === "remote" ? keyDatabase : await local.database("keys");
+    const { orm } = database;
+    const bad = { ...key, id: "key_b", hash: "f00d", lastFour: "12345" };
+    const failing = [
+      orm.insert(apiKeys).values(bad).then(),
+      database.transaction([orm.insert(apiKeys).values(bad)]),
+    ];
+    for (const settled of await Promise.allSettled(failing)) {
+      const reason = settled.status === "rejected" ? String(settled.reason) : "";
+      expect(reason).toContain("last_four_is_no_more_of_the_key");
+      expect(reason).not.toMatch(/insert into|f00d|12345/i);
+    }
   });
 });
 
 describe("a transaction", () => {
   it("that fails changes nothing and says why", async () => {
-    const failing = [insertOrder("1", "shipped"), insertOrder("2", "lost")];
+    const failing = [insertOrder(1, "shipped"), insertOrder(2, "lost")];
     await expect(orderDatabase.transaction(failing)).rejects.toThrow(
       /staging orders database: .*status_is_known/,
     );
     expect(orderIds()).toEqual([]);
   });
 
-  it("of more than 9 statements is imported as one file, completely or not at all", async () => {
-    const many = (count: number, from = 0) =>
-      Array.from({ length: count }, (_, index) => insertOrder(String(from + index)));
-    const failing = orderDatabase.transaction([...many(10), insertOrder("x", "lost")]);
+  it("that is long is imported as a new file each time, completely or not at all", async () => {
+    const isLong = { isLong: true };
+    const failing = orderDatabase.transaction([insertOrder(1), insertOrder(2, "lost")], isLong);
     await expect(failing).rejects.toThrow("status_is_known");
     expect(orderIds()).toEqual([]);
-    await orderDatabase.transaction(many(20));
-    await orderDatabase.transaction([sql`DELETE FROM orders WHERE id >= ${3}`]);
-    expect(orderIds()).toEqual(["0", "1", "2"]);
-    await orderDatabase.transaction(many(9, 3));
-    await orderDatabase.transaction(many(10, 12));
-    expect(cloudflare.changes.map((change) => change.split(" ")[0])).toEqual([
-      "import",
-      "import",
-      "write",
-      "write",
-      "import",
-    ]);
-    await orderDatabase.transaction([sql`DELETE FROM orders WHERE id >= ${0}`]);
-  });
-
-  it("is imported as a new file each time, because D1 skips a file that it has imported", async () => {
-    const files = new Set<string>();
-    vi.mocked(wrangler.runWrangler).mockImplementation(async (args) => {
-      files.add(readFileSync(args.at(-1)!.replace("--file=", ""), "utf8"));
-      return { stdout: "", stderr: "" };
-    });
-    const many = Array.from({ length: 10 }, () => insertOrder("1"));
-    for (let times = 0; times < 2; times += 1) await orderDatabase.transaction(many);
-    vi.mocked(wrangler.runWrangler).mockImplementation(runFakeWrangler);
-    expect(files.size).toBe(2);
-  });
-
-  it("above 64 KiB is imported as a file, and a statement above D1's limit is refused", async () => {
-    const statement = (bytes: number) => sql`
-      REPLACE INTO order_import_parts (import_id, part, created_at, lines)
-      VALUES (${"a"}, ${0}, ${0}, ${"'".repeat(bytes / 2)})`;
-    await orderDatabase.transaction([statement(65_300)]);
-    await orderDatabase.transaction([statement(99_800)]);
-    expect(cloudflare.changes.map((change) => change.split(" ")[0])).toEqual(["write", "import"]);
-    await expect(orderDatabase.transaction([statement(100_000)])).rejects.toThrow(
-      "D1 takes at most 100000",
-    );
-    expect(stored("SELECT length(lines) FROM order_import_parts")).toEqual(["49900"]);
+    for (let times = 0; times < 2; times += 1) {
+      await orderDatabase.transaction([insertOrder(1)], isLong);
+      expect(orderIds()).toEqual(["1"]);
+      await orderDatabase.transaction([sql`DELETE FROM orders`]);
+    }
+    const withText = orderDatabase.transaction([sql`SELECT ${"text"}`], isLong);
+    await expect(withText).rejects.toThrow("must not have text parameters");
   });
 });
 
@@ -159,10 +157,10 @@ describe("a transient failure", () => {
   const overloaded = new ApiError(503, 7500, "D1 DB is overloaded. Requests queued for too long.");
   const starting = new ApiError(500, 7500, "Failed while starting up D1 DB storage.");
   const limited = new ApiError(429, 10_000, "Too many requests");
-  const read = () => orderDatabase.all(sql`SELECT version FROM order_list`);
-  const write = () => orderDatabase.transaction([insertOrder("7")]);
-  const updateKeys = () => keyDatabase.all(sql`UPDATE api_keys SET last_four = 'abcd'`);
-  const storeOnce = () => orderDatabase.runIdempotent(sql`SELECT 1`);
+  const read = () => orderDatabase.orm.select().from(orders);
+  const write = () => orderDatabase.transaction([insertOrder(7)]);
+  const updateKeys = () => keyDatabase.orm.update(apiKeys).set({ lastFour: "abcd" }).then();
+  const storeOnce = () => keyDatabase.repeatable.update(apiKeys).set({ lastFour: "abcd" }).then();
 
   it.each([
     ["a read", 4, lost, read],
@@ -189,7 +187,7 @@ describe("a transient failure", () => {
     ["Cloudflare is unavailable", new ApiError(503, 10_000, "Service unavailable"), write],
   ])("of a write that may have happened is not followed by a retry: %s", async (_, error, work) => {
     const asked = failWith(error);
-    await expect(work()).rejects.toThrow("check before you repeat it");
+    await expect(work()).rejects.toThrow("not known whether the change was made");
     expect(asked()).toBe(1);
     expect(orderIds()).toEqual(["7"]);
   });
@@ -198,7 +196,7 @@ describe("a transient failure", () => {
 describe("an error says what to do", () => {
   const reason = async (env: RemoteEnvironment) => {
     const database = await openRemoteDatabase({ env, name: "keys" });
-    const [read] = await Promise.allSettled([database.all(sql`SELECT id FROM api_keys`)]);
+    const [read] = await Promise.allSettled([database.orm.select().from(apiKeys)]);
     return read.status === "rejected" ? String(read.reason) : undefined;
   };
 

@@ -1,4 +1,4 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
@@ -63,35 +63,6 @@ function configOf(text: string, env?: string): Record<string, unknown> {
   parseConfig(vars);
   return { ...settings, ...vars };
 }
-
-describe("the edits of wrangler.toml in the documents", () => {
-  const edits = readdirSync("docs")
-    .filter((page) => page.endsWith(".md"))
-    .flatMap((page) => [
-      ...readFileSync(join("docs", page), "utf8").matchAll(/^```diff\n([^]*?)^```$/gm),
-    ])
-    .map(([, block = ""]) => {
-      const lines = block.trimEnd().split("\n");
-      const without = (mark: string) =>
-        lines.filter((line) => !line.startsWith(mark)).map((line) => `${line.slice(1)}\n`);
-      const added = lines.flatMap((line) => {
-        const [, name, value = ""] = /^\+(\w+) = (.+)$/.exec(line) ?? [];
-        return name === undefined ? [] : [[name, JSON.parse(value) as unknown] as const];
-      });
-      return { from: without("+").join(""), to: without("-").join(""), added };
-    });
-
-  it.each(edits)("$added change nothing else", ({ from, to, added }) => {
-    expect(added).not.toEqual([]);
-    expect(WRANGLER_TOML.split(from)).toHaveLength(2);
-    const before = configOf(WRANGLER_TOML, "production");
-    const after = configOf(WRANGLER_TOML.replace(from, to), "production");
-    expect(after).toEqual({ ...before, ...Object.fromEntries(added) });
-    expect(after).not.toEqual(before);
-  });
-
-  it("are all of them", () => expect(edits).toHaveLength(6));
-});
 
 it.each([[undefined], ["staging"], ["production"]])(
   "%s hides query strings from logs and traces, and traces a sample",

@@ -4,7 +4,6 @@ import { buffer } from "node:stream/consumers";
 import { afterAll, beforeAll, vi } from "vitest";
 import { BINDINGS, DATABASE_NAMES } from "../../../src/operator/database/database.ts";
 import type { RemoteEnvironment } from "../../../src/operator/arguments.ts";
-import { FakeAnalytics } from "./fake-analytics.ts";
 import { FakeD1Api } from "./fake-d1.ts";
 import { FakeVersions, FakeWorkers } from "./fake-workers.ts";
 import { type ApiCall, ApiError, type Routes } from "./route.ts";
@@ -41,7 +40,6 @@ export function useFakeCloudflare(...environments: readonly RemoteEnvironment[])
 export class FakeCloudflare {
   readonly d1 = new FakeD1Api();
   readonly workers = new FakeWorkers();
-  readonly analytics = new FakeAnalytics();
   /** The API calls that changed something in the account, such as `deploy store-orders-staging`. */
   readonly changes: string[] = [];
   /**
@@ -57,7 +55,6 @@ export class FakeCloudflare {
     "GET /accounts": () => this.accounts,
     ...this.d1.routes,
     ...this.workers.routes,
-    ...this.analytics.routes,
   };
   readonly #realFetch = globalThis.fetch;
   readonly #server = createServer(

@@ -12,7 +12,12 @@ const MAX_ROW_BYTES = 2_000_000;
 const migrated = new Map<string, Uint8Array>();
 
 interface QueryResult {
-  readonly results: Record<string, unknown>[];
+  readonly results: { readonly columns: string[]; readonly rows: unknown[][] };
+}
+
+interface Query {
+  readonly sql: string;
+  readonly params?: readonly string[];
 }
 
 /** A fake D1 database. As in D1, each query is one transaction and returns integers as doubles. */
@@ -21,7 +26,7 @@ export class FakeD1 {
   readonly name: string;
   readonly jurisdiction: string | null;
   replication: "auto" | "disabled" = "disabled";
-  readonly sqlite = new DatabaseSync(":memory:");
+  sqlite = new DatabaseSync(":memory:");
   /** The saved states, the oldest first. */
   readonly #states: { atMs: number; bookmark: string; content: Uint8Array }[] = [];
 
@@ -48,14 +53,15 @@ export class FakeD1 {
     migrated.set(label, this.sqlite.serialize());
   }
 
-  /** Runs statements in one transaction. Only a single statement can have parameters. */
-  execute(sql: string, params: readonly string[] = []): QueryResult[] {
-    if (params.join("").length > MAX_ROW_BYTES) {
-      throw new Error("string or blob too big: SQLITE_TOOBIG");
-    }
+  /** Runs queries in one transaction. Only a query of a single statement can have parameters. */
+  execute(...queries: readonly (Query | string)[]): QueryResult[] {
     this.sqlite.exec("BEGIN");
     try {
-      const results = [...this.#runEach(sql, params)];
+      const results = queries.flatMap((query) =>
+        typeof query === "string"
+          ? [...this.#runEach(query, [])]
+          : [...this.#runEach(query.sql, query.params ?? [])],
+      );
       this.sqlite.exec("COMMIT");
       return results;
     } catch (error) {
@@ -85,7 +91,11 @@ export class FakeD1 {
   }
 
   restore(bookmark: string): void {
-    this.sqlite.deserialize(this.#find(bookmark).content);
+    const { content } = this.#find(bookmark);
+    // A new database, because statements that outlive `deserialize` can crash Node.
+    this.sqlite.close();
+    this.sqlite = new DatabaseSync(":memory:");
+    this.sqlite.deserialize(content);
   }
 
   #find(bookmark: string) {
@@ -95,20 +105,28 @@ export class FakeD1 {
   }
 
   *#runEach(sql: string, params: readonly string[]): Generator<QueryResult> {
+    if (params.some((param) => typeof param !== "string")) {
+      throw new Error("expected an array of strings");
+    }
+    if (params.join("").length > MAX_ROW_BYTES) {
+      throw new Error("string or blob too big: SQLITE_TOOBIG");
+    }
     let rest = sql;
     while (/[^\s;]/.test(rest.replace(/--.*/g, ""))) {
       const statement = this.sqlite.prepare(rest);
       statement.setReadBigInts(true);
-      yield { results: statement.all(...params).map(asDoubles) };
+      const columns = statement.columns().map(({ name }) => name);
+      statement.setReturnArrays(true);
+      const rows = statement.all(...params) as unknown as unknown[][];
+      yield { results: { columns, rows: rows.map(asDoubles) } };
       // `prepare` compiled only the first statement in `rest`; `sourceSQL` is its text.
       rest = rest.slice(statement.sourceSQL.length);
     }
   }
 }
 
-function asDoubles(row: Record<string, unknown>): Record<string, unknown> {
-  const asDouble = (value: unknown) => (typeof value === "bigint" ? Number(value) : value);
-  return Object.fromEntries(Object.entries(row).map(([name, value]) => [name, asDouble(value)]));
+function asDoubles(row: readonly unknown[]): unknown[] {
+  return row.map((value) => (typeof value === "bigint" ? Number(value) : value));
 }
 
 export class FakeD1Api {
@@ -120,7 +138,7 @@ export class FakeD1Api {
     "GET /d1/database": ({ query }) => this.#list(query),
     "POST /d1/database": (call) => this.#create(call),
     "GET /d1/database/:": (_, id) => describe(this.find(id)),
-    "POST /d1/database/:/query": (call, id) => this.#execute(call, this.find(id)),
+    "POST /d1/database/:/raw": (call, id) => this.#execute(call, this.find(id)),
     "POST /d1/database/:/import": (call, id) => this.#import(call, this.find(id)),
     "GET /d1/database/:/time_travel/bookmark": ({ query }, id) => {
       const time = query.get("timestamp");
@@ -176,12 +194,14 @@ export class FakeD1Api {
   }
 
   #execute(call: ApiCall, database: FakeD1): object[] {
-    const { sql, params } = bodyOf<{ sql: string; params?: string[] }>(call);
+    const body = bodyOf<Query & { batch?: readonly Query[] }>(call);
+    const queries = body.batch ?? [body];
+    const sql = queries.map((query) => query.sql).join(";\n");
     const migration = /INSERT INTO d1_migrations \(name\) VALUES \('([^']*)'\)/.exec(sql)?.[1];
     if (migration !== undefined) call.change(`migrate ${database.name}: ${migration}`);
     else if (!/^\s*select\b/i.test(sql)) call.change(`write to ${database.name}`);
     try {
-      return database.execute(sql, params);
+      return database.execute(...queries);
     } catch (error) {
       throw new ApiError(400, 7500, `${(error as Error).message}: SQLITE_ERROR`);
     }

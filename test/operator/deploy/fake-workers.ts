@@ -159,7 +159,6 @@ export class FakeWorkers {
     },
     "GET /workers/domains": () =>
       [...this.domains].map(([hostname, service]) => ({ hostname, service })),
-    "PUT /workers/domains": (call) => this.#attach(call),
     "GET /zones": ({ query }) => (query.get("name") === ZONE ? [{ id: "zone-1", name: ZONE }] : []),
     "GET /zones/zone-1/dns_records": ({ query }) =>
       this.records.filter(({ name }) => name === query.get("name")),
@@ -189,13 +188,6 @@ export class FakeWorkers {
   #subdomain(name: string): object {
     this.find(name);
     return { enabled: !this.offWorkersDev.has(name) };
-  }
-
-  #attach(call: ApiCall): void {
-    const { hostname = "", service = "" } = bodyOf<Record<string, string>>(call);
-    call.change(`attach ${hostname}`);
-    this.find(service);
-    this.domains.set(hostname, service);
   }
 
   #deploy(call: ApiCall, name: string): void {

@@ -3,12 +3,14 @@ import { type FakeCloudflare, Lie, LostConnection } from "./fake-cloudflare.ts";
 import type { ApiCall } from "./route.ts";
 import type { Outcome } from "./run-command.ts";
 
-/** The listeners for Ctrl+C that do not belong to the command under test. */
-const others = process.listeners("SIGINT");
+const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
+/** The listeners that do not belong to the command under test. */
+const others = new Set<unknown>(SIGNALS.flatMap((signal) => process.listeners(signal)));
 
-export function interrupt(): void {
-  const own = process.listeners("SIGINT").filter((listener) => !others.includes(listener));
-  for (const listener of own) listener("SIGINT");
+export function interrupt(index = 0): void {
+  const signal = SIGNALS[index % SIGNALS.length] ?? "SIGINT";
+  const own = process.listeners(signal).filter((listener) => !others.has(listener));
+  for (const listener of own) listener(signal);
 }
 
 const lose = () => {
@@ -16,8 +18,8 @@ const lose = () => {
 };
 
 /** Each function runs before an API call. A function that it returns runs after the call. */
-const FAULTS: Readonly<Record<string, () => void | (() => void)>> = {
-  "a signal before it": () => interrupt(),
+const FAULTS: Readonly<Record<string, (position: number) => void | (() => void)>> = {
+  "a signal before it": interrupt,
   "a connection that is lost before it": lose,
   "a connection that is lost after it": () => lose,
   "an answer that lies": () => {
@@ -40,10 +42,10 @@ export async function atEveryCall(
   const runWith = async (fault: string, position: number) => {
     const calls: string[] = [];
     cloudflare.interfere = ({ method, path, body }: ApiCall) => {
-      const isRead = /^\{"sql":"\s*select /i.test(String(body));
+      const isRead = /^\{(?:"batch":\[\{)?"sql":"\(*\s*select /i.test(String(body));
       const index = calls.push(`${isRead ? "GET" : method} ${path}`) - 1;
       const isDisturbed = fault.endsWith("for good") ? index >= position : index === position;
-      return isDisturbed ? FAULTS[fault]?.() : undefined;
+      return isDisturbed ? FAULTS[fault]?.(position) : undefined;
     };
     const outcome = await run();
     cloudflare.interfere = () => {};

@@ -1,4 +1,7 @@
-import { afterAll, expect } from "vitest";
+import { DatabaseSync } from "node:sqlite";
+import { afterAll, beforeAll, expect, vi } from "vitest";
+import * as databases from "../../../src/operator/database/database.ts";
+import { databaseFile } from "../../../src/operator/database/local-store.ts";
 import {
   createApiKey,
   type CreatedKey,
@@ -20,7 +23,18 @@ export class KeysCommand {
   readonly path = this.#store.path;
 
   constructor() {
+    // The tests move the clock of this process.
+    beforeAll(() => {
+      vi.spyOn(databases, "databaseTime").mockImplementation(async () => new Date());
+    });
     afterAll(() => this.#store.close());
+  }
+
+  /** Runs one statement on the keys database, and returns its rows. */
+  async rows(sql: string): Promise<any[]> {
+    await this.database();
+    using sqlite = new DatabaseSync(databaseFile(this.path, "keys"), { timeout: 10_000 });
+    return sqlite.prepare(sql).all();
   }
 
   readonly database = () => this.#store.database("keys");

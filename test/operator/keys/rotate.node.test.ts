@@ -1,4 +1,3 @@
-import { sql } from "drizzle-orm";
 import { afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 import { hashSecret, isSecret } from "../../../src/rules/keys/secret.ts";
 import * as keyDetails from "../../../src/operator/key-store/key-details.ts";
@@ -22,8 +21,8 @@ function stopClock(): void {
 async function hashes(id: string) {
   const database = await keys.database();
   const key = await findApiKey(database.orm, id);
-  const former = await database.all<{ hash: string; endsAt: number }>(
-    sql`SELECT hash, ends_at AS endsAt FROM former_key_hashes WHERE key_id = ${id}`,
+  const former = await keys.rows(
+    `SELECT hash, ends_at AS endsAt FROM former_key_hashes WHERE key_id = '${id}'`,
   );
   return {
     own: key?.hash,
@@ -76,10 +75,9 @@ describe("keys rotate", () => {
 
   it("prints the secret that it stored, if others change the key meanwhile, twice", async () => {
     const { key: former, record: key } = await keys.add();
-    const database = await keys.database();
     const overtaken: typeof findApiKey = async (...args) => {
       const read = await findApiKey(...args);
-      await database.all(sql`UPDATE api_keys SET revision = revision + 1 WHERE id = ${key.id}`);
+      await keys.rows(`UPDATE api_keys SET revision = revision + 1 WHERE id = '${key.id}'`);
       return read;
     };
     const reading = vi.spyOn(keyDetails, "findApiKey");

@@ -2,7 +2,8 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { sql } from "drizzle-orm";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import { insertInto } from "../../support/row.ts";
+import * as databases from "../../../src/operator/database/database.ts";
+import { apiKeys, keyBans, keyUsage } from "../../../src/schema/keys.ts";
 import type { Plan } from "../../../src/rules/limits/plans.ts";
 import { OpenStore } from "../store-folder.ts";
 import { tableCells } from "./keys-command.ts";
@@ -18,6 +19,8 @@ const store = new OpenStore();
 const fresh = new OpenStore();
 const page = join(store.path, "usage.html");
 
+const builder = databases.ormOver(async () => []);
+
 function row(keyId: string, days: number, admitted: number, figures = {}) {
   const counts = { admitted, refused: 0, strikes: 0, bans: 0, peakMinute: 30, peakDay: 100 };
   const limits = { perMinute: 60, perDay: 1_000, reportedAt: daysAgo(days) };
@@ -25,19 +28,15 @@ function row(keyId: string, days: number, admitted: number, figures = {}) {
 }
 
 const key = (id: string, name: string, plan: Plan) => {
-  return insertInto("api_keys", {
-    id,
-    name,
-    plan,
-    hash: id,
-    lastFour: "abcd",
-    createdAt: daysAgo(40),
-  });
+  return builder
+    .insert(apiKeys)
+    .values({ id, name, plan, hash: id, lastFour: "abcd", createdAt: daysAgo(40) });
 };
 
 beforeAll(async () => {
   vi.stubEnv("COLUMNS", "200");
   vi.useFakeTimers({ toFake: ["Date"], now: NOW });
+  vi.spyOn(databases, "databaseTime").mockImplementation(async () => new Date());
   const database = await store.database("keys");
   await database.transaction([
     key("key_idle", "Idle", "business"),
@@ -50,7 +49,7 @@ beforeAll(async () => {
       row("key_busy", 20, 7),
       row("key_small", 2, 9, { peakMinute: 3, peakDay: 9 }),
       row("key_gone", 0, 1),
-    ].map((reported) => insertInto("key_usage", reported)),
+    ].map((reported) => builder.insert(keyUsage).values(reported)),
   ]);
   const empty = await fresh.database("keys");
   await empty.transaction([key("key_new", "New", "free")]);
@@ -66,7 +65,7 @@ const usageJson = (...args: string[]) => store.keysJson("usage", ...args);
 const rowsOf = async (...args: string[]) => tableCells((await usage(...args)).stdout).slice(1);
 /** Returns the first two cells of each row in the tables of a page. */
 const cellsOf = (html: string) =>
-  [...html.matchAll(/<th scope="row">(.*?)<\/th>\s*<td[^>]*>(.*?)<\/td>/g)].map(
+  [...html.matchAll(/<th scope="row">([^<]*)[^]*?<\/th>\s*<td[^>]*>\s*(\S+)\s/g)].map(
     ([, heading, cell]) => [heading, cell],
   );
 
@@ -98,7 +97,7 @@ describe("keys usage", () => {
     expect(rows.map(([, admitted]) => admitted)).toEqual(expected);
     expect(text).toContain("–: nothing was reported.");
     await usageJson("key_small", "--days", "3", "--html", page);
-    expect(cellsOf(await readFile(page, "utf8")).slice(0, 3)).toEqual(
+    expect(cellsOf(await readFile(page, "utf8")).toReversed()).toEqual(
       expected.map((admitted, index) => [dayText(2 - index), admitted]),
     );
   });
@@ -186,14 +185,11 @@ describe("keys usage", () => {
       const unknown = { admitted: null, refused: null, strikes: null, bans: null };
       expect(json).toMatchObject({ ...unknown, minutePeak: null, dayPeak: null });
       const html = await readFile(page, "utf8");
-      const tiles = [...html.matchAll(/<dd>(.*?)<span/g)].map(([, figure]) => figure);
-      expect(tiles).toStrictEqual(["–", "–", "–", "–", "–"]);
-      expect(html).toMatch(new RegExp(`A key in use reports by\\s+<time datetime="${inAnHour}">`));
-      const sentences = [...html.matchAll(/<p class="none">(.*?)</g)].map(([, text]) => text);
-      const unused = "No key has reported use on these days.";
-      expect(sentences).toStrictEqual(args.length === 0 ? [unused, unused, unused] : []);
+      const tiles = [...html.matchAll(/<dd>(.*?)<small/g)].map(([, figure]) => figure);
+      expect(tiles).toStrictEqual(["–", "–", "–", "–"]);
+      expect(html).toContain(`A key in use reports by ${shown(inAnHour)}`);
       const figures = cellsOf(html).filter(([day]) => day === dayText(0));
-      expect(figures.length).toBeGreaterThan(1);
+      expect(figures).toHaveLength(1);
       expect(new Set(figures.map(([, figure]) => figure))).toStrictEqual(new Set(["–"]));
     },
   );
@@ -249,7 +245,7 @@ describe("a ban that is not in a usage report yet", () => {
       { ...before(DAY_MS - 1), keyId: "key_busy", endsAt: NOW },
       { ...before(5 * DAY_MS), keyId: "key_busy", endsAt: NOW },
     ];
-    await database.transaction(bans.map((ban) => insertInto("key_bans", ban)));
+    await database.transaction(bans.map((ban) => builder.insert(keyBans).values(ban)));
   });
 
   it("is counted at once, and shown with its end", async () => {
@@ -276,7 +272,7 @@ describe("a ban that is not in a usage report yet", () => {
     const text = await readFile(page, "utf8");
     expect(text).toContain("<h1>API usage of Idle</h1>");
     expect(text).not.toContain("key_busy");
-    expect(text).toContain(`<strong>Banned until <time datetime="${until}">`);
+    expect(text).toContain(`<strong>Banned until ${shown(until)}.`);
     expect(text).toContain("1 key reported nothing on these days.");
   });
 });

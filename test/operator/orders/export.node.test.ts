@@ -102,7 +102,9 @@ describe("an export during which orders change", () => {
   it("with --one-moment fails if orders never stop changing, and keeps the earlier file", async () => {
     changeBefore(() => true);
     writeFileSync(file, "earlier");
-    const gaveUp = failure("changed during each of 5 attempts, so nothing was exported: try");
+    const gaveUp = failure(
+      "changed during each of 5 attempts, so nothing was exported: run the same",
+    );
     expect(await runExport(file, "--one-moment")).toEqual(gaveUp);
     expect(readFileSync(file, "utf8")).toBe("earlier");
     expect(readdirSync(folder)).toEqual(["orders.ndjson"]);

@@ -1,5 +1,4 @@
-import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite";
-import type { SQLWrapper } from "drizzle-orm";
+import { DatabaseSync, type StatementSync } from "node:sqlite";
 import {
   ormOver,
   type Statement,
@@ -11,7 +10,7 @@ import { readMigrations } from "../../../src/operator/database/migrations.ts";
 /** An orders database in memory, for tests with many orders. */
 export interface MemoryStore extends StoreDatabase {
   readonly sqlite: DatabaseSync;
-  /** Called before each query through `all`. */
+  /** Called before each query through `orm`. */
   beforeQuery: () => void;
 }
 
@@ -19,11 +18,12 @@ export function openMemoryStore(): MemoryStore {
   const sqlite = new DatabaseSync(":memory:");
   for (const { sql } of readMigrations("orders")) sqlite.exec(sql);
   const prepared = new Map<string, StatementSync>();
-  const run = ({ sql: text, params }: Statement) => {
+  const run = ({ sql, params }: Statement) => {
     // Preparing a statement with its triggers takes longer than running it on a few orders.
-    const statement = prepared.get(text) ?? sqlite.prepare(text);
-    prepared.set(text, statement);
-    return statement.all(...(params as SQLInputValue[]));
+    const statement = prepared.get(sql) ?? sqlite.prepare(sql);
+    statement.setReturnArrays(true);
+    prepared.set(sql, statement);
+    return statement.all(...params) as unknown as unknown[][];
   };
   const store: MemoryStore = {
     sqlite,
@@ -32,14 +32,11 @@ export function openMemoryStore(): MemoryStore {
       store.beforeQuery();
       return run(statement);
     }),
-    all: async <Row>(statement: SQLWrapper) => {
-      store.beforeQuery();
-      return run(toStatement(statement)) as Row[];
-    },
+    repeatable: ormOver(async (statement) => run(statement)),
     transaction: async (statements) => {
       sqlite.exec("SAVEPOINT work");
       try {
-        statements.map(toStatement).forEach(run);
+        for (const statement of statements) run(toStatement(statement));
       } catch (error) {
         sqlite.exec("ROLLBACK TO work");
         throw error;
@@ -47,7 +44,6 @@ export function openMemoryStore(): MemoryStore {
         sqlite.exec("RELEASE work");
       }
     },
-    runIdempotent: async <Row>(query: SQLWrapper) => run(toStatement(query)) as Row[],
     close: async () => sqlite.close(),
   };
   return store;

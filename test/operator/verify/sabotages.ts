@@ -227,18 +227,6 @@ export const SABOTAGES: Sabotages = {
     /not listed may not call/,
     answer(/./, /./, ({ headers }) => headers.set("Access-Control-Allow-Origin", "*")),
   ],
-  "does not allow listed origins to send If-None-Match": [
-    /listed origin may call/,
-    answer(204, LIST, (found) =>
-      edit(found, "Access-Control-Allow-Headers", /If-None-Match,/gi, ""),
-    ),
-  ],
-  "hides Retry-After from listed origins": [
-    /listed origin may call/,
-    answer(401, LIST, (found) =>
-      edit(found, "Access-Control-Expose-Headers", /Retry-After,/gi, ""),
-    ),
-  ],
   // The list
   "ignores If-None-Match": [/ETag/, request((_, headers) => headers.delete("If-None-Match"))],
   "answers 304 to every If-None-Match": [

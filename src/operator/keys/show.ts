@@ -1,0 +1,195 @@
+import { type Command, Option } from "commander";
+import { and, desc, eq, gte } from "drizzle-orm";
+import { hashSecret } from "../../rules/keys/secret.ts";
+import { keyBans, keyChanges } from "../../schema/keys.ts";
+import { durationParser, parseCount, parseTime, planOption } from "../arguments.ts";
+import { printData, printJson, UsageError } from "../command-line.ts";
+import { databaseTime, type Orm } from "../database/database.ts";
+import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
+import { requireApiKey } from "../key-store/change-key.ts";
+import { describeDetails } from "../key-store/key-changes.ts";
+import {
+  findApiKeyByHash,
+  KEY_STATES_AND_BAN,
+  type KeyFilter,
+  listApiKeys,
+  toKeyJson,
+} from "../key-store/key-details.ts";
+import { readSecret } from "../read-secret.ts";
+import { formatNumber, formatTable, formatTime } from "../terminal-text.ts";
+import { lastDays, readUsage } from "../usage/usage-report.ts";
+import { printKey, printKeys } from "./print-keys.ts";
+
+const LONGEST_DAYS = 36_500;
+/** `keys show` looks for a key's last use in this many days, the most that `keys usage` shows. */
+const LAST_USE_DAYS = 366;
+const SHOWN_BANS = 10;
+
+const ABOUT_LIST = `
+Examples:
+  $ npm run keys -- list --plan pro --name zoo
+  $ npm run keys -- list --ending x7aq             whose key is it?
+  $ npm run keys -- list --expires-within 30d      keys to renew
+  $ npm run -s keys -- list --state banned --json
+
+The command lists the keys that match all given filters. Times are in UTC. Keys that \`npm run verify\`
+made are listed only with --name verification.`;
+
+const ABOUT_SHOW = `
+Examples:
+  $ npm run keys -- show key_abc
+  $ npm run keys -- show - < key.txt               the key whose secret is on standard input
+  $ npm run -s keys -- show key_abc --json | jq -r .state     active, expired, revoked or banned
+
+Never pass a secret as an argument: shells keep a history of arguments. \`show -\` also finds a key by a
+former secret, and prints no secret. The store keeps only hashes. Bans are shown as soon as they begin.
+A ban of a series lasts twice as long as the one before; \`keys reset\` lifts a ban. The last use is a
+day in UTC, as the key's limiter reported it.`;
+
+const ABOUT_AUDIT = `
+Examples:
+  $ npm run keys -- audit key_abc --since 2026-11-01
+  $ npm run -s keys -- audit --limit 1000 --json
+
+A change and its entry are stored in one transaction, at the database's time in UTC. Entries cannot be
+altered or deleted. The actor is the value of the environment variable STORE_ORDERS_ACTOR. If it is not
+set, the actor is the operator's account and machine.`;
+
+interface ListOptions extends StoreCommandOptions, Omit<KeyFilter, "expiresUntil"> {
+  /** Selects active keys that expire within this many milliseconds. */
+  readonly expiresWithin?: number;
+}
+
+/** Adds the options and the action of `keys list`, which prints keys without their secrets. */
+export function defineList(command: Command): void {
+  command
+    .description("show all keys, or those that match the filters, the oldest first")
+    .addOption(planOption())
+    .addOption(new Option("--state <state>", "state of the key").choices(KEY_STATES_AND_BAN))
+    .option("--name <text>", "part of the name, in upper or lower case")
+    .option("--ending <text>", "the last one to four characters of the key or a former one")
+    .option(
+      "--expires-within <duration>",
+      "usable keys that expire within this time, such as 12h or 30d",
+      durationParser(LONGEST_DAYS),
+    )
+    .addHelpText("after", ABOUT_LIST)
+    .action(list);
+}
+
+async function list(options: ListOptions): Promise<void> {
+  const { json, plan, state, name, expiresWithin } = options;
+  const ending = options.ending?.toLowerCase();
+  // The message does not repeat the argument, because the argument may be a secret.
+  if (ending !== undefined && !/^[a-z2-7]{1,4}$/.test(ending)) {
+    throw new UsageError(
+      "--ending: expected the last one to four letters or digits of a key; `show -` reads a whole key from standard input",
+    );
+  }
+  const { keys, now } = await useDatabase(options, "keys", async ({ orm }) => {
+    const at = await databaseTime(orm);
+    const expiresUntil =
+      expiresWithin === undefined ? undefined : new Date(at.getTime() + expiresWithin);
+    const filter = { plan, state, name, ending, expiresUntil };
+    return { keys: await listApiKeys(orm, filter, at), now: at };
+  });
+  const isFiltered = [plan, state, name, ending, expiresWithin].some((one) => one !== undefined);
+  const none = "There are no keys yet: `npm run keys -- create --help` shows how to create one.";
+  printKeys(keys, { json, now, none: isFiltered ? "No matching keys." : none });
+}
+
+/** Adds the action of `keys show`, which prints one key, its last reported use and its bans. */
+export function defineShow(command: Command): void {
+  command
+    .description("show the limits, the state, the last use and the bans of one key")
+    .addHelpText("after", ABOUT_SHOW)
+    .action(show);
+}
+
+async function show(id: string, options: StoreCommandOptions): Promise<void> {
+  const hash = id === "-" ? hashSecret(await readSecret(process.stdin)) : undefined;
+  const { key, now, last, bans } = await useDatabase(options, "keys", async ({ orm }) => {
+    const found = await (hash === undefined ? requireApiKey(orm, id) : findApiKeyByHash(orm, hash));
+    if (found === undefined) {
+      throw new Error(
+        "this store does not know the key: try another store or environment, see --persist-to and --env",
+      );
+    }
+    const at = await databaseTime(orm);
+    const usage = await readUsage(orm, found.id, lastDays(LAST_USE_DAYS, at));
+    return { key: found, now: at, last: usage.at(-1), bans: await readBans(orm, found.id, at) };
+  });
+  if (options.json) {
+    const lastUse = { lastUsedOn: last?.day ?? null, reportedAt: last?.reportedAt ?? null };
+    return printJson({ ...toKeyJson(key, now), ...lastUse, bans });
+  }
+  printKey(key, { json: false, now });
+  process.stdout.write(
+    last === undefined
+      ? `The key has reported no use in the last ${LAST_USE_DAYS} days.\n`
+      : `Last used on ${last.day}, as reported at ${formatTime(last.reportedAt)}.\n`,
+  );
+  if (bans.length === 0) return;
+  const rows = bans.map(({ state, ...ban }) => {
+    return { state: { text: state, isAlarm: state === "in force" }, ...ban };
+  });
+  printData(`\nThe last bans:\n${formatTable(rows)}`);
+}
+
+async function readBans(orm: Orm, id: string, now: Date) {
+  const { number, beganAt, endsAt: until, liftedAt } = keyBans;
+  const bans = await orm
+    .select({ number, beganAt, until, liftedAt })
+    .from(keyBans)
+    .where(eq(keyBans.keyId, id))
+    .orderBy(desc(beganAt))
+    .limit(SHOWN_BANS);
+  return bans.map((ban) => {
+    const state = ban.liftedAt !== null ? "lifted" : ban.until > now ? "in force" : "ended";
+    return { ...ban, state };
+  });
+}
+
+/** Adds the options and the action of `keys audit`, which prints the audit trail. */
+export function defineAudit(command: Command): void {
+  command
+    .description("show who changed which key, when and how, the newest first")
+    .option(
+      "--since <time>",
+      "only changes since this time; a date means its start in UTC",
+      parseTime,
+    )
+    .option("--limit <n>", "how many changes at most", parseCount, 100)
+    .addHelpText("after", ABOUT_AUDIT)
+    .action(audit);
+}
+
+interface AuditOptions extends StoreCommandOptions {
+  readonly since?: Date;
+  readonly limit: number;
+}
+
+async function audit(ofKey: string | undefined, options: AuditOptions): Promise<void> {
+  const { since, limit } = options;
+  const { at, actor, action, keyId, details } = keyChanges;
+  const changes = await useDatabase(options, "keys", async ({ orm }) => {
+    const found = await orm
+      .select({ at, actor, action, keyId, details })
+      .from(keyChanges)
+      .where(and(ofKey === undefined ? undefined : eq(keyId, ofKey), since && gte(at, since)))
+      .orderBy(desc(keyChanges.id))
+      .limit(limit);
+    // A key that was deleted has entries still.
+    if (ofKey !== undefined && found.length === 0) await requireApiKey(orm, ofKey);
+    return found;
+  });
+  if (options.json) return printJson(changes);
+  const rows = changes.map(({ keyId: key, details: changed, ...change }) => {
+    return { ...change, key, details: describeDetails(changed) };
+  });
+  if (rows.length === 0) return void process.stderr.write("No such changes are recorded.\n");
+  printData(formatTable(rows, { cut: ["actor"], below: "details" }));
+  if (rows.length === limit) {
+    process.stderr.write(`The newest ${formatNumber(limit)}; --limit N shows more.\n`);
+  }
+}

@@ -1,0 +1,146 @@
+import {
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { StatementSync } from "node:sqlite";
+import { gunzipSync, gzipSync } from "node:zlib";
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
+import { interrupt } from "../deploy/faults.ts";
+import { type Outcome, runCommand } from "../deploy/run-command.ts";
+import { failure } from "../in-process.ts";
+import * as exporting from "../../../src/operator/orders/export.ts";
+import { StoreFolder } from "../store-folder.ts";
+
+const store = new StoreFolder();
+const folder = mkdtempSync(join(tmpdir(), "store-orders-test-"));
+const file = (name: string) => join(folder, name);
+const ORDERS = '{"id":1,"status":"pending"}\n{"id":2,"status":"shipped"}\n';
+
+beforeAll(async () => {
+  await store.ordersJson(["import", "-"], ORDERS);
+});
+afterEach(() => void vi.restoreAllMocks());
+afterAll(() => {
+  store.remove();
+  rmSync(folder, { recursive: true });
+});
+
+/** Runs a shell command in which `orders` and `keys` are the commands on this store. */
+function shell(line: string): Promise<Outcome> {
+  const words = line.replaceAll(/^(?:orders|keys) \w+/gm, (command) => {
+    return `"$NODE" src/operator/main.ts ${command} --persist-to "$STORE"`;
+  });
+  const env = { NODE: process.execPath, STORE: store.path, FOLDER: folder };
+  return runCommand("bash", ["-c", words], { env });
+}
+
+describe("gzip", () => {
+  it("is what an export to a file ending in .gz writes", async () => {
+    for (const name of ["out.ndjson.gz", "OUT.GZ"]) {
+      await store.ordersJson(["export", file(name)]);
+      expect(gunzipSync(readFileSync(file(name))).toString()).toBe(ORDERS);
+      expect(await store.ordersJson(["import", file(name)])).toEqual({ imported: 2 });
+    }
+  });
+
+  it("is recognized by its bytes, in any file and on standard input", async () => {
+    writeFileSync(file("zipped.txt"), gzipSync(ORDERS));
+    writeFileSync(file("plain.gz"), ORDERS);
+    for (const name of ["zipped.txt", "plain.gz"]) {
+      expect(await store.ordersJson(["import", file(name)])).toEqual({ imported: 2 });
+    }
+    const piped = await shell('orders import - --json < "$FOLDER/zipped.txt"');
+    expect(piped).toEqual({ status: 0, stdout: '{"imported":2}\n', stderr: "" });
+  });
+});
+
+describe("standard input", () => {
+  it.each([
+    ["a folder", "orders import - < .", "standard input is a folder"],
+    ["closed", "orders import - <&-", "standard input is closed or empty"],
+  ])("that is %s is no empty import", async (_, line, message) => {
+    expect(await shell(line)).toEqual(failure(message));
+  });
+
+  it("may be an export of an empty store", async () => {
+    const piped = await shell(
+      "printf '' | orders import - --json".replace("| orders", "|\norders"),
+    );
+    expect(piped).toMatchObject({ status: 0, stdout: '{"imported":0}\n' });
+  });
+});
+
+describe("a full disk", () => {
+  it("during an import blames no line of the file", async () => {
+    vi.spyOn(StatementSync.prototype, "run").mockImplementation(() => {
+      throw new Error("database or disk is full");
+    });
+    const outcome = await store.orders(["import", "-"], ORDERS);
+    expect(outcome).toEqual(failure("Make room, or set SQLITE_TMPDIR"));
+    expect(outcome.stderr).not.toMatch(/line \d/);
+    vi.restoreAllMocks();
+    expect(await store.ordersJson(["import", "-"], ORDERS)).toEqual({ imported: 2 });
+  });
+
+  it("during an export prints one error", async () => {
+    const { status, stderr } = await shell("orders export > /dev/full");
+    expect(status).toBe(1);
+    expect(stderr.trim().split("\n")).toEqual([
+      expect.stringMatching(/^error: the output does not fit on the disk/),
+    ]);
+  });
+
+  it.each(["usage --html", "export"])("of a device keeps the device: %s", async (command) => {
+    const args = [...command.split(" "), "/dev/full"];
+    const outcome = await (command === "export" ? store.orders(args) : store.keys(...args));
+
+    expect(outcome.status).toBe(1);
+    expect(lstatSync("/dev/full").isCharacterDevice()).toBe(true);
+  });
+});
+
+it.each(["orders export", "keys usage --html"])(
+  "%s writes into a pipe and keeps it",
+  async (line) => {
+    const pipe = file("pipe");
+    rmSync(pipe, { force: true });
+    await once(spawn("mkfifo", [pipe]), "close");
+    const reading = runCommand("cat", [pipe], { env: {} });
+    const [program, ...args] = line.split(" ");
+    const outcome = await (program === "orders"
+      ? store.orders([...args, pipe])
+      : store.keys(...args, pipe));
+    expect(outcome.status).toBe(0);
+    expect((await reading).stdout.length).toBeGreaterThan(50);
+    expect(lstatSync(pipe).isFIFO()).toBe(true);
+  },
+);
+
+it("an export that is interrupted leaves no file, and the same command again writes it", async () => {
+  mkdirSync(file("empty"));
+  const target = join(file("empty"), "orders.ndjson");
+  const { exportOrders } = exporting;
+  vi.spyOn(exporting, "exportOrders").mockImplementationOnce((database, ...others) => {
+    const orm = new Proxy(database.orm, {
+      get: (real, name) => {
+        interrupt();
+        return Reflect.get(real, name);
+      },
+    });
+    return exportOrders({ ...database, orm }, ...others);
+  });
+  expect(await store.orders(["export", target])).toEqual(
+    failure("ended by SIGINT before the export was complete"),
+  );
+  expect(readdirSync(file("empty"))).toEqual([]);
+  expect(await store.ordersJson(["export", target])).toEqual({ exported: 2 });
+});

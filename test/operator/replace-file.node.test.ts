@@ -1,0 +1,54 @@
+import { execFileSync } from "node:child_process";
+import {
+  existsSync,
+  lstatSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+} from "node:fs";
+import { readFile, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, it } from "vitest";
+import { errorMessage } from "../../src/operator/command-line.ts";
+import { replaceFile } from "../../src/operator/replace-file.ts";
+
+let folder: string;
+beforeEach(() => (folder = mkdtempSync(join(tmpdir(), "store-orders-replace-"))));
+afterEach(() => rmSync(folder, { recursive: true }));
+
+const write = (file: string) => replaceFile(file, (path) => writeFile(path, "new"));
+
+it("replaces a file whole, or not at all", async () => {
+  const file = join(folder, "file");
+  await write(file);
+  const fail = async (path: string) => {
+    await writeFile(path, "half");
+    throw new Error("full");
+  };
+  await expect(replaceFile(file, fail)).rejects.toThrow("full");
+  expect(readFileSync(file, "utf8")).toBe("new");
+  expect(readdirSync(folder)).toEqual(["file"]);
+});
+
+it("writes to a pipe, and does not replace it", async () => {
+  const pipe = join(folder, "pipe");
+  execFileSync("mkfifo", [pipe]);
+  const [text] = await Promise.all([readFile(pipe, "utf8"), write(pipe)]);
+  expect(text).toBe("new");
+  expect(lstatSync(pipe).isFIFO()).toBe(true);
+});
+
+it.skipIf(!existsSync("/dev/full"))(
+  "writes to a device through a link, and keeps both",
+  async () => {
+    const link = join(folder, "full");
+    symlinkSync("/dev/full", link);
+    const error = await write(link).catch(errorMessage);
+    expect(error).toMatch(/does not fit on the disk/);
+    expect(lstatSync(link).isSymbolicLink()).toBe(true);
+    expect(readdirSync(folder)).toEqual(["full"]);
+  },
+);
