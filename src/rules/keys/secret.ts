@@ -28,14 +28,18 @@ export function isSecret(text: string): boolean {
   return expected.every((byte, index) => byte === bytes[RANDOM_BYTES + index]);
 }
 
-/** The letters of the prefix, and their codes in hexadecimal, in upper or lower case. */
-const SPELLED_PREFIX = /sord|[57]3[46]f[57]2[46]4/i;
+/** The letters of the prefix, their codes in hexadecimal, and the prefix in base32, in any case. */
+const SPELLED_PREFIX = /sord|[57]3[46]f[57]2[46]4|onxxezc/i;
 
 /**
  * Returns whether a secret may be part of `text`, which contains only letters, digits, `_`, `-` and
- * `=`: whether the prefix is, in any case, with other separators, in hexadecimal or in base64.
+ * `=`: whether the prefix is, in any case, with other separators, in hexadecimal, base64 or base32, or
+ * all that follows the prefix.
  */
 export function mayHoldSecret(text: string): boolean {
+  const runs = text.toLowerCase().match(/[a-z2-7]{40,}/g) ?? [];
+  const ends = runs.flatMap((run) => [run.slice(0, 40), run.slice(-40)]);
+  if (ends.some((end) => isSecret(SECRET_PREFIX + end))) return true;
   const base64 = text.replaceAll("-", "+").replaceAll("_", "/").replaceAll("=", "");
   const decoded = [0, 1, 2, 3].map((offset) => {
     return atob(base64.slice(offset, base64.length - ((base64.length - offset) % 4)));

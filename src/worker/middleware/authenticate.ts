@@ -82,7 +82,7 @@ async function findValidKey(
   return key.hashEndsAt !== null && key.hashEndsAt.getTime() <= nowMs ? "replaced" : key;
 }
 
-const BEARER = /^bearer(?:[ \t]+(?<token>.*))?$/is;
+const BEARER = /^bearer(?:(?:[ \t]+|(?=,))(?<token>.*))?$/is;
 
 /**
  * The syntax of a bearer token (RFC 6750, section 2.1). If a client sends two `Authorization`

@@ -63,6 +63,13 @@ test("a token that is not a secret is refused without a query", async () => {
   expect(script.calls).toBe(0);
 });
 
+test("a header without a token before another one is one bearer token too few", async () => {
+  const { key } = await createApiKey();
+  // The runtime joins two `Authorization` headers with a comma.
+  const response = await send(LIST, { headers: { Authorization: `Bearer, Bearer ${key}` } });
+  expect(await expectUnauthorized(response, TOKEN_CHALLENGE)).toContain("exactly one API key");
+});
+
 test("a key expires exactly at the millisecond of its expiry", async () => {
   const nowMs = stopClock();
   const { key } = await createApiKey({ expiresAt: new Date(nowMs + 5_000) });

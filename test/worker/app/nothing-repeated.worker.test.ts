@@ -1,7 +1,8 @@
 import { env } from "cloudflare:workers";
+import { base32nopad } from "@scure/base";
 import { expect, test } from "vitest";
 import { generateSecret } from "../../../src/operator/key-store/secret.ts";
-import { hashSecret } from "../../../src/rules/keys/secret.ts";
+import { hashSecret, SECRET_PREFIX } from "../../../src/rules/keys/secret.ts";
 import { createApiKey } from "../../support/api-key-fixture.ts";
 import { faultyDatabases } from "../../support/faults.ts";
 import { LIST, send, startService } from "../../support/service.ts";
@@ -49,6 +50,8 @@ test.each([
   base64(secret.toUpperCase()),
   base64(`1${secret.toUpperCase()}`),
   base64(`12${secret.toUpperCase()}`),
+  base32nopad.encode(new TextEncoder().encode(secret)),
+  `Authorization-Bearer-${secret.slice(SECRET_PREFIX.length)}`,
 ])("an X-Request-Id in which a key could be is replaced: %s", async (id) => {
   const response = await send(LIST, { headers: { "X-Request-Id": id } });
   expect(response.headers.get("X-Request-Id")).toMatch(/^[0-9a-f]{8}-[0-9a-f-]{27}$/);
