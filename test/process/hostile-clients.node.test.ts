@@ -43,18 +43,18 @@ const read = (response: IncomingMessage) => text(response).catch(() => null);
 
 describe("No key can take the lists from another.", () => {
   it("answers another key's list while a key keeps 40 lists that it does not read", async () => {
+    // After this, all orders are in memory: places that lists take to read ahead are soon free.
+    expect((await read(await open(keys.other))) === whole).toBe(true);
     const unread = await Promise.all(Array.from({ length: 40 }, () => open(keys.hostile)));
     const statuses = Map.groupBy(unread, ({ statusCode }) => statusCode);
     expect([...statuses.keys()].toSorted()).toEqual([200, 503]);
+    expect(statuses.get(200)!.length).toBeGreaterThan(10);
     expect(statuses.get(503)![0]!.headers["retry-after"]).toBe("5");
 
     const other = await open(keys.other);
     expect(other.statusCode).toBe(200);
     expect((await read(other)) === whole).toBe(true);
-    for (const response of unread) {
-      expect(response.readableEnded).toBe(false);
-      response.destroy();
-    }
+    for (const response of unread) response.destroy();
   });
 });
 
@@ -152,7 +152,7 @@ describe("A request whose precondition is false is not performed.", () => {
 describe("Around the token, spaces and tabs are cut off and nothing else.", () => {
   const ask = async (before: string, after: string, encoding: BufferEncoding = "utf8") => {
     const header = Buffer.from(`Authorization:${before}${keys.other}${after}`, encoding);
-    return send("HEAD /v1/none HTTP/1.1", header);
+    return send("GET /v1/none HTTP/1.1", header);
   };
 
   it.each([
@@ -173,6 +173,10 @@ describe("Around the token, spaces and tabs are cut off and nothing else.", () =
     ["an ideographic space after", " Bearer ", "\u3000"],
     ["a vertical tab after", " Bearer ", "\v"],
   ] as const)("refuses %s", async (_, before, after, encoding = "utf8" as never) => {
-    expect(statusOf(await ask(before, after, encoding))).toBe(401);
+    const response = await ask(before, after, encoding);
+    expect(statusOf(response)).toBe(401);
+    expect(response).toMatch(
+      /holds a character that no API key has|has another scheme than Bearer/,
+    );
   });
 });
