@@ -12,6 +12,7 @@ import { observeRequests } from "./middleware/observe-requests.ts";
 import { commonHeaders, v1Headers } from "./middleware/response-headers.ts";
 import { AddressBudget } from "./limiter/address-budget.ts";
 import { Limiter } from "./limiter/limiter.ts";
+import type { ListSizes } from "./orders/list-sizes.ts";
 import { OrderLists } from "./orders/order-lists.ts";
 import { healthRoute } from "./routes/health.ts";
 import { expander, listRoute } from "./routes/list-orders.ts";
@@ -21,14 +22,14 @@ import { cancelRoute } from "./routes/cancel-order.ts";
  * Creates the service. A request under `/v1` needs a valid key and counts against the key's limits,
  * even if the path is unknown.
  */
-export function createApp(config: Config): Hono<AppEnv> {
+export function createApp(config: Config, sizes: Partial<ListSizes> = {}): Hono<AppEnv> {
   const databases = {
     orders: new DatabaseQueries("orders", config.databaseTimeoutMs),
     keys: new DatabaseQueries("keys", config.databaseTimeoutMs),
   };
 
   const directory = new ApiKeyDirectory(databases.keys, REMEMBERED_KEYS);
-  const lists = new OrderLists(databases.orders, expander, { listReads: config.listReads });
+  const lists = new OrderLists(databases.orders, expander, { sizes, listReads: config.listReads });
   const addresses = new AddressBudget(config.bans);
   const limiter = new Limiter(config);
 

@@ -68,8 +68,9 @@ interface Chore {
 const CHORES: Readonly<Record<string, Chore>> = {
   // A part can have 2 MB, so a step deletes only a few.
   importParts: { database: "orders", statement: DELETE_IMPORT_PARTS, keptDays: 1, rowsPerStep: 10 },
-  // Changes are kept for a day: no client takes longer to read a list of a million orders. A store
-  // with 50 changes a second adds 180,000 rows an hour; an hourly run deletes up to 200,000.
+  // Changes are kept for a day. A list that is read for longer is cut off if orders have changed:
+  // keeping more for it would let one slow client fill the database. A store with 50 changes a
+  // second adds 180,000 rows an hour; an hourly run deletes up to 200,000.
   orderChanges: {
     database: "orders",
     statement: DELETE_ORDER_CHANGES,

@@ -229,7 +229,8 @@ export class OrderLists {
    * Returns a function that reads some segments of a list.
    *
    * @throws {ListMovedError} if a bulk change or a restore has replaced a segment since the
-   *   manifest was read.
+   *   manifest was read, or housekeeping has removed its former states: those of a day are kept, so
+   *   that no client can make the database grow by reading slowly.
    */
   #groupReader(manifest: Manifest, { database, waitUntil }: ListRequest) {
     const read = this.#database.segmentsOf(database, manifest);
@@ -240,7 +241,7 @@ export class OrderLists {
       const found = await read(group);
       if (found.size < group.length) {
         throw new ListMovedError(
-          "A bulk change or a restore has replaced the orders while the list was sent.",
+          "While the list was sent, a bulk change or a restore has replaced the orders, or the former states of a day ago were removed.",
         );
       }
       for (const [segment, text] of found) this.#memory.add(segment, text);

@@ -142,6 +142,33 @@ test("a list in memory outlives the former states of insertions that changed not
   expect(await new Response(answer?.body).text()).toBe(before);
 });
 
+test.each([
+  ["whole while former states are kept since it began", 0, []],
+  [
+    "cut off after they are removed, because no client can make the service keep them",
+    1_000,
+    ["order_list_moved"],
+  ],
+])("a list that is read slowly is %s", async (_, removedMs, cuts) => {
+  vi.useFakeTimers({ toFake: ["Date"] });
+  place(40);
+  const sizes = { missingWithManifest: 1, shortBytes: 1, groupSegments: 1, groupsAhead: 1 };
+  const lists = new OrderLists(queries(), expander, { sizes, memoryBytes: 0 });
+  const events: string[] = [];
+  const log = (event: string) => void events.push(event);
+  const before = listOf(database);
+  const begunMs = Date.now();
+  const body = (await lists.answer(requestOf(d1Of(), [], { log })))?.body as ReadableStream;
+  for (const id of [39, 40]) {
+    vi.setSystemTime(Date.now() + 500);
+    database.exec(`DELETE FROM orders WHERE id = ${id}`);
+  }
+  deleteChangesBefore(database, begunMs + removedMs);
+  const received = await new Response(body).text().catch(() => "cut off");
+  expect(events).toStrictEqual(cuts);
+  expect(received).toBe(cuts.length === 0 ? before : "cut off");
+});
+
 test("reading a few segments does not scan others, whatever the statistics of SQLite say", async () => {
   place(40);
   database.exec("ANALYZE");

@@ -138,6 +138,7 @@ export class World {
   readonly #away: { fromMs: number; untilMs: number; error: string | null }[] = [];
   #pending = 0;
   #barriers = 0;
+  #houseKeptMs = -Infinity;
   #nearestReads = 0;
   #promised = 0;
 
@@ -210,7 +211,8 @@ export class World {
         run("ROLLBACK TO saved");
         break;
       case "keep house": // Deletes the former states that no list of the last hour needs.
-        deleteChangesBefore(this.#database, Date.now() - HOUR_MS);
+        this.#houseKeptMs = Date.now();
+        deleteChangesBefore(this.#database, this.#houseKeptMs - HOUR_MS);
         break;
       case "place":
       case "insert":
@@ -347,7 +349,11 @@ export class World {
     const nowMs = Date.now();
     // A replica may be older than a barrier before the request.
     const barriers = this.#isNearest ? 0 : read.barriers;
-    const hasMoved = this.#barriers > barriers || nowMs - read.begunMs >= HOUR_MS;
+    const begunMs = read.begunMs - (this.#isNearest ? MAX_LAG_MS : 0);
+    // Housekeeping has removed what the list needs, because the list is older than that is kept.
+    const hasAged = this.#houseKeptMs - begunMs >= HOUR_MS;
+    if (event === "order_list_moved" && this.#barriers === barriers && hasAged) this.#end("aged");
+    const hasMoved = this.#barriers > barriers || hasAged;
     const isTrue = {
       order_list_moved: hasMoved,
       order_list_stalled: nowMs - read.takenMs >= SIZES.stallMs,
