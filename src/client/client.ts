@@ -146,7 +146,7 @@ function orderList(call: Call, oneMoment: boolean): OrderList {
       const orders: Order[] = [];
       const answer = await open();
       for await (const order of readOrders(answer, call.signal)) orders.push(order);
-      etag = answer.etag;
+      etag = answer.headers.get("ETag");
       return orders;
     });
   return {
@@ -160,7 +160,7 @@ function orderList(call: Call, oneMoment: boolean): OrderList {
       }
       const answer = await withRetries(call, open);
       yield* readOrders(answer, call.signal);
-      etag = answer.etag;
+      etag = answer.headers.get("ETag");
     },
     all,
     get etag() {

@@ -14,8 +14,6 @@ interface OpenWindow extends WindowQuota {
   readonly endsMs: number;
 }
 
-type Announcement = Omit<Limits, "answeredAt">;
-
 /** What one response said, with what is needed to tell whether a later response replaces it. */
 interface Heard {
   /** The number of responses that had arrived, this one included. */
@@ -53,7 +51,7 @@ export class Pacer {
   #arrivals = 0;
   #underWay = 0;
   /** The combination of `#heard`. */
-  #windows: ReadonlyMap<string, OpenWindow> = new Map();
+  #windows = new Map<string, OpenWindow>();
   #heldUntilMs = 0;
 
   /** Returns a new request's wait in milliseconds. `Infinity`: until the next response arrives. */
@@ -82,11 +80,15 @@ export class Pacer {
    * Records the end of a request. `windows` is empty if the response does not describe the key's
    * windows, or if no response arrived.
    */
-  end(ticket: number, { windows, retryAfterSeconds }: Announcement, nowMs: number): void {
+  end(
+    ticket: number,
+    { windows, retryAfterSeconds }: Omit<Limits, "answeredAt">,
+    nowMs: number,
+  ): void {
     this.#underWay -= 1;
     this.#arrivals += 1;
-    const heldUntilMs = retryAfterSeconds === null ? 0 : nowMs + retryAfterSeconds * 1_000;
     const arrival = { order: this.#arrivals, arrivedMs: nowMs };
+    const heldUntilMs = retryAfterSeconds === null ? 0 : nowMs + retryAfterSeconds * 1_000;
     if (windows.length === 0) {
       // The service may have counted the request, although its response was lost.
       const left = [...this.#windows.values()].map((window) => ({
@@ -103,7 +105,14 @@ export class Pacer {
       const others = this.#heard.filter(({ order }) => order > ticket);
       this.#heard = [...others, { ...arrival, windows: open, heldUntilMs }];
     }
-    this.#combine();
+    this.#windows = new Map();
+    for (const { windows: heard, arrivedMs } of this.#heard) {
+      for (const window of heard) {
+        const known = this.#windows.get(window.name);
+        this.#windows.set(window.name, known ? moreCautious(known, window, arrivedMs) : window);
+      }
+    }
+    this.#heldUntilMs = Math.max(...this.#heard.map((heard) => heard.heldUntilMs));
   }
 
   /** Forecasts how long the rate limits delay the last of several new requests. */
@@ -121,18 +130,6 @@ export class Pacer {
       slowest = { waitMs, lastRequests: later - fullWindows * limit };
     }
     return slowest;
-  }
-
-  #combine(): void {
-    const combined = new Map<string, OpenWindow>();
-    for (const { windows, arrivedMs } of this.#heard) {
-      for (const window of windows) {
-        const known = combined.get(window.name);
-        combined.set(window.name, known ? moreCautious(known, window, arrivedMs) : window);
-      }
-    }
-    this.#windows = combined;
-    this.#heldUntilMs = Math.max(...this.#heard.map(({ heldUntilMs }) => heldUntilMs));
   }
 }
 
@@ -166,11 +163,9 @@ export class Gate {
    */
   async enter(isPaced: boolean, signal: AbortSignal | undefined): Promise<number> {
     signal?.throwIfAborted();
-    while (isPaced) {
-      const waitMs = this.pacer.waitMs(performance.now());
-      if (waitMs === 0) break;
-      await this.#waitForNews(waitMs, signal);
-    }
+    const waitMs = (): number => (isPaced ? this.pacer.waitMs(performance.now()) : 0);
+    for (let ms = waitMs(); ms > 0; ms = waitMs()) await this.#waitForNews(ms, signal);
+    // No other request may begin between the last look and this line, so nothing is awaited here.
     return this.pacer.begin();
   }
 
@@ -184,21 +179,17 @@ export class Gate {
   leave(ticket: number, response: Response | undefined, elapsedMs: number): void {
     const headers = response?.headers ?? new Headers();
     const windows = readWindows(headers);
-    const announcement = { windows, retryAfterSeconds: readRetryAfterSeconds(headers) };
-    // The service may send these before it knows the key: they describe the address instead.
+    const retryAfterSeconds = readRetryAfterSeconds(headers);
+    // The service may send 401 and 5xx before it knows the key: they describe the address instead.
     const { status = 0 } = response ?? {};
-    const isOfKey = status !== 401 && status < 500;
-    this.pacer.end(
-      ticket,
-      isOfKey ? announcement : { ...announcement, windows: [] },
-      performance.now(),
-    );
+    const ofKey = status === 401 || status >= 500 ? [] : windows;
+    this.pacer.end(ticket, { windows: ofKey, retryAfterSeconds }, performance.now());
     if (response !== undefined) {
       this.#responses = Math.min(20, this.#responses + 1);
       this.responseMs += (elapsedMs - this.responseMs) / this.#responses;
     }
     // Keeps the earlier limits if a response, such as a proxy's, has no rate-limit headers.
-    if (windows.length > 0) this.limits = { ...announcement, answeredAt: new Date() };
+    if (windows.length > 0) this.limits = { windows, retryAfterSeconds, answeredAt: new Date() };
     for (const wake of this.#wakers.splice(0)) wake();
   }
 
