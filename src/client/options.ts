@@ -89,14 +89,15 @@ export const CALL_OPTIONS: OptionTypes<CallOptions> = {
   headers: "object",
 };
 
-/** Throws a TypeError for an option that is unknown or has another type. Allows `undefined`. */
-export function checkTypes(options: object, types: Readonly<Record<string, string>>): void {
+/** Returns the options. Throws a TypeError for one that is unknown or has another type. */
+export function checkTypes<T extends object>(options: T, types: OptionTypes<T>): T {
   for (const [name, value] of Object.entries(options)) {
     if (!Object.hasOwn(types, name)) throw new TypeError(`${name}: unknown option`);
-    const type = types[name] ?? "";
+    const type = types[name as keyof T];
     if (value === undefined || type.split(" or ").includes(typeof value)) continue;
     throw new TypeError(`${name}: expected a ${type}`);
   }
+  return options;
 }
 
 /** Validates options and fills in defaults. Errors name the option and never show the API key. */
@@ -140,11 +141,8 @@ function checkBaseUrl(baseUrl: string | URL): string {
   const text = String(baseUrl);
   if (!URL.canParse(text)) throw new TypeError(`baseUrl: not a URL: ${JSON.stringify(text)}`);
   const { protocol, username, password, search, hash, origin, pathname } = new URL(text);
-  if (protocol !== "https:" && protocol !== "http:") {
-    throw new TypeError("baseUrl: expected http or https");
-  }
-  if (username + password + search + hash !== "") {
-    throw new TypeError("baseUrl: expected no user, query or fragment");
+  if (!/^https?:$/.test(protocol) || username + password + search + hash !== "") {
+    throw new TypeError("baseUrl: expected http or https, and no user, query or fragment");
   }
   return origin + pathname.replace(/(?:\/v1)?\/*$/, "");
 }

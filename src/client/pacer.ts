@@ -14,22 +14,15 @@ interface OpenWindow extends WindowQuota {
   readonly endsMs: number;
 }
 
+type Announcement = Omit<Limits, "answeredAt">;
+
 /** What one response said, with what is needed to tell whether a later response replaces it. */
 interface Heard {
   /** The number of responses that had arrived, this one included. */
   readonly order: number;
-  readonly arrivedMs: number;
   readonly windows: readonly OpenWindow[];
-  /** The time until which `Retry-After` forbids requests; 0 without this header. */
+  /** The time until which `Retry-After` forbids requests; the arrival if it is absent. */
   readonly heldUntilMs: number;
-}
-
-/** A forecast for several requests, which may have to wait for later windows of a rate limit. */
-interface Forecast {
-  /** The wait in milliseconds until the rate limits admit the last of the requests. */
-  readonly waitMs: number;
-  /** The number of requests that the rate limits admit only after `waitMs`. */
-  readonly lastRequests: number;
 }
 
 /**
@@ -80,15 +73,11 @@ export class Pacer {
    * Records the end of a request. `windows` is empty if the response does not describe the key's
    * windows, or if no response arrived.
    */
-  end(
-    ticket: number,
-    { windows, retryAfterSeconds }: Omit<Limits, "answeredAt">,
-    nowMs: number,
-  ): void {
+  end(ticket: number, { windows, retryAfterSeconds }: Announcement, nowMs: number): void {
     this.#underWay -= 1;
     this.#arrivals += 1;
-    const arrival = { order: this.#arrivals, arrivedMs: nowMs };
-    const heldUntilMs = retryAfterSeconds === null ? 0 : nowMs + retryAfterSeconds * 1_000;
+    const order = this.#arrivals;
+    const heldUntilMs = nowMs + (retryAfterSeconds ?? 0) * 1_000;
     if (windows.length === 0) {
       // The service may have counted the request, although its response was lost.
       const left = [...this.#windows.values()].map((window) => ({
@@ -96,29 +85,31 @@ export class Pacer {
         remaining: Math.max(0, window.remaining - 1),
       }));
       const longestMs = Math.max(this.#heldUntilMs, heldUntilMs);
-      this.#heard = [{ ...arrival, windows: left, heldUntilMs: longestMs }];
+      this.#heard = [{ order, windows: left, heldUntilMs: longestMs }];
     } else {
       const open = windows.map((window) => ({
         ...window,
         endsMs: nowMs + window.resetSeconds * 1_000,
       }));
-      const others = this.#heard.filter(({ order }) => order > ticket);
-      this.#heard = [...others, { ...arrival, windows: open, heldUntilMs }];
+      const others = this.#heard.filter((heard) => heard.order > ticket);
+      this.#heard = [...others, { order, windows: open, heldUntilMs }];
     }
     this.#windows = new Map();
-    for (const { windows: heard, arrivedMs } of this.#heard) {
+    for (const { windows: heard } of this.#heard) {
       for (const window of heard) {
         const known = this.#windows.get(window.name);
-        this.#windows.set(window.name, known ? moreCautious(known, window, arrivedMs) : window);
+        this.#windows.set(window.name, known ? moreCautious(known, window) : window);
       }
     }
     this.#heldUntilMs = Math.max(...this.#heard.map((heard) => heard.heldUntilMs));
   }
 
-  /** Forecasts how long the rate limits delay the last of several new requests. */
-  forecast(requests: number, nowMs: number): Forecast {
-    const heldMs = this.heldMs(nowMs);
-    let slowest: Forecast = { waitMs: heldMs, lastRequests: requests };
+  /**
+   * Forecasts the wait in milliseconds until the rate limits admit the last of several new requests,
+   * and how many of them are admitted only then.
+   */
+  forecast(requests: number, nowMs: number): { waitMs: number; lastRequests: number } {
+    let slowest = { waitMs: this.heldMs(nowMs), lastRequests: requests };
     for (const { remaining, limit, lengthSeconds, endsMs } of this.#windows.values()) {
       const isOpen = nowMs < endsMs;
       const later = requests - (isOpen ? remaining : limit);
@@ -134,12 +125,11 @@ export class Pacer {
 }
 
 /** Combines two descriptions of one limit, of which nobody knows which is newer. */
-function moreCautious(known: OpenWindow, arrived: OpenWindow, arrivedMs: number): OpenWindow {
+function moreCautious(known: OpenWindow, arrived: OpenWindow): OpenWindow {
   const differenceMs = arrived.endsMs - known.endsMs;
-  const halfLengthMs = arrived.lengthSeconds * 500;
   // Ignores a response about an earlier window, because responses can arrive out of sequence.
-  if (differenceMs < -halfLengthMs) return known;
-  if (differenceMs > halfLengthMs || arrivedMs >= known.endsMs) return arrived;
+  if (Math.abs(differenceMs) > arrived.lengthSeconds * 500)
+    return differenceMs > 0 ? arrived : known;
   return {
     ...arrived,
     remaining: Math.min(arrived.remaining, known.remaining),
@@ -177,11 +167,10 @@ export class Gate {
 
   /** Records that a request ended, without a response if `undefined`. Wakes waiting requests. */
   leave(ticket: number, response: Response | undefined, elapsedMs: number): void {
-    const headers = response?.headers ?? new Headers();
+    const { status, headers } = response ?? { status: 0, headers: new Headers() };
     const windows = readWindows(headers);
     const retryAfterSeconds = readRetryAfterSeconds(headers);
     // The service may send 401 and 5xx before it knows the key: they describe the address instead.
-    const { status = 0 } = response ?? {};
     const ofKey = status === 401 || status >= 500 ? [] : windows;
     this.pacer.end(ticket, { windows: ofKey, retryAfterSeconds }, performance.now());
     if (response !== undefined) {

@@ -45,13 +45,7 @@ export async function* readOrders(
       return part !== undefined;
     } catch (error) {
       if (signal?.aborted) throw error;
-      throw new BrokenListError(
-        `The list broke off after ${receivedCount} orders: ${error instanceof Error ? error.message : String(error)}. ` +
-          "Read it again from its beginning, or set oneMoment, which does that for you.",
-        receivedCount,
-        answer,
-        { cause: error },
-      );
+      throw new BrokenListError(receivedCount, answer, error);
     }
   };
   try {

@@ -52,13 +52,14 @@ export async function send(
   };
   const url = `${settings.baseUrl}/v1/store/orders${path}`;
   // Following a redirect would send the API key to another address.
-  const { signal } = request;
-  const init = { method, headers: sentHeaders, redirect: "manual", signal } as const;
+  const init = { method, headers: sentHeaders, redirect: "manual" } as const;
   const startMs = performance.now();
   try {
     let received: Response | undefined;
     try {
-      received = await receive(call, request, () => settings.fetch(url, init));
+      received = await receive(call, request, () =>
+        settings.fetch(url, { ...init, signal: request.signal }),
+      );
     } finally {
       gate.leave(ticket, received, performance.now() - startMs);
     }
