@@ -134,25 +134,40 @@ test("a batch waits and is not banned while another client uses the same key", a
   expect(service.counts.banned).toBe(0);
 });
 
+function quota(leftInDay: number) {
+  const policy = '"minute";q=60;w=60, "day";q=1000;w=86400';
+  const left = `"minute";r=59;t=60, "day";r=${leftInDay};t=86400`;
+  return { "RateLimit-Policy": policy, RateLimit: left };
+}
+
+const roomy = () => new Response(null, { status: 204, headers: quota(999) });
+
 test.each(["rate_limit_exceeded", "api_key_banned"])(
   "a batch that waits for a day after %s goes on when a newer response shows room",
   async (code) => {
-    const policy = '"minute";q=60;w=60, "day";q=1000;w=86400';
-    const full = { "RateLimit-Policy": policy, RateLimit: '"minute";r=59;t=60, "day";r=0;t=86400' };
-    const room = {
-      "RateLimit-Policy": policy,
-      RateLimit: '"minute";r=59;t=60, "day";r=999;t=86400',
-    };
     const service = new ScriptedService(
-      failed(429, code, { ...full, "Retry-After": "86400" }),
-      () => Response.json([], { headers: room }),
-      () => new Response(null, { status: 204, headers: room }),
+      failed(429, code, { ...quota(0), "Retry-After": "86400" }),
+      () => Response.json([], { headers: quota(999) }),
+      roomy,
     );
     const client = clientOf(service);
     const batch = client.cancelOrders(ids(3));
     setTimeout(() => void client.listOrders().all(), 5_000);
     expect(await settled(batch)).toMatchObject({ value: { length: 3 } });
     expect(service.requests[2]!.atMs - service.requests[0]!.atMs).toBeLessThan(6_000);
+  },
+);
+
+test.each([
+  [401, "unauthorized"],
+  [503, "service_unavailable"],
+])(
+  "the limits in a %d are those of an address and delay no call of the key",
+  async (status, code) => {
+    const service = new ScriptedService(roomy, failed(status, code, quota(0)), roomy);
+    const client = clientOf(service, { pacing: true, retries: 0 });
+    for (const id of ids(3)) await settled(client.cancelOrder(id));
+    expect(service.gapsMs).toEqual([0, 0]);
   },
 );
 
