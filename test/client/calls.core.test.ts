@@ -8,6 +8,8 @@ import {
   failed,
   list,
   OPTIONS,
+  quota,
+  roomy,
   ScriptedService,
   settled,
   silent,
@@ -203,11 +205,8 @@ describe("a retry", () => {
       reason: { code: "rate_limit_exceeded", retryAfterSeconds: seconds },
     });
     expect(service.requests).toHaveLength(sent);
-    const forBatch = new ScriptedService(
-      ...Array.from({ length: 3 }, () => refused(seconds)),
-      cancelled,
-    );
-    const batch = clientOf(forBatch).cancelOrders([1n]);
+    const refusals = Array.from({ length: 3 }, () => refused(seconds));
+    const batch = clientOf(new ScriptedService(...refusals, cancelled)).cancelOrders([1n]);
     expect(await settled(batch)).toMatchObject({ value: { length: 1 } });
   });
 
@@ -281,20 +280,13 @@ describe("waiting", () => {
     const { signal } = new AbortController();
     const added = vi.spyOn(signal, "addEventListener");
     const removed = vi.spyOn(signal, "removeEventListener");
-    const service = new ScriptedService(
-      unreachable,
-      refused(1),
-      cancelled,
-      list('[{"id":1}]'),
-      cancelled,
-    );
+    const service = new ScriptedService(unreachable, refused(1), cancelled, list("[]"), cancelled);
     await settled(clientOf(service).cancelOrder(1n, { signal }));
     await settled(clientOf(service).listOrders({ signal }).all());
     await settled(clientOf(service).cancelOrders([1n, 2n], { signal }));
-    const listeners = (spy: typeof added | typeof removed) =>
-      new Set(spy.mock.calls.map(([, f]) => f));
     expect(added).toHaveBeenCalled();
-    expect(listeners(removed)).toEqual(listeners(added));
+    const listeners = [added, removed].map(({ mock }) => new Set(mock.calls.map(([, f]) => f)));
+    expect(listeners[1]).toEqual(listeners[0]);
   });
 });
 
@@ -365,19 +357,14 @@ describe.each(CALLS)("%s", (operation) => {
   });
 });
 
-const QUOTA = {
-  RateLimit: '"minute";r=59;t=60, "day";r=999;t=86400',
-  "RateLimit-Policy": '"minute";q=60;w=60, "day";q=1000;w=86400',
-};
-
 test("limits are those in the last response that has them", async () => {
-  const used = { ...QUOTA, RateLimit: '"minute";r=0;t=31, "day";r=940;t=80000' };
+  const used = { ...quota(940), RateLimit: '"minute";r=0;t=31, "day";r=940;t=80000' };
+  const malformed = { "Retry-After": "1", RateLimit: '"' };
   const service = new ScriptedService(
-    () => new Response(null, { status: 204, headers: QUOTA }),
+    roomy,
     failed(429, "rate_limit_exceeded", { ...used, "Retry-After": "31" }),
     unreachable,
-    () =>
-      new Response("Bad Gateway", { status: 502, headers: { "Retry-After": "1", RateLimit: '"' } }),
+    () => new Response("Bad Gateway", { status: 502, headers: malformed }),
   );
   const client = clientOf(service, { retries: 0 });
   expect(client.limits).toBeNull();
@@ -406,7 +393,7 @@ test("limits are those in the last response that has them", async () => {
 test("onResponse is called for each response, also of retries, after limits is updated", async () => {
   const service = new ScriptedService(
     unreachable,
-    failed(503, "service_unavailable", { "Retry-After": "1", ...QUOTA }),
+    failed(503, "service_unavailable", { "Retry-After": "1", ...quota(999) }),
     async () => {
       await new Promise((resolve) => setTimeout(resolve, 40));
       return cancelled();

@@ -7,6 +7,8 @@ import {
   cancelled,
   clientOf,
   failed,
+  quota,
+  roomy,
   ScriptedService,
   settled,
   silent,
@@ -133,14 +135,6 @@ test("a batch waits and is not banned while another client uses the same key", a
   expect(await settled(batch)).toMatchObject({ value: { length: 200 } });
   expect(service.counts.banned).toBe(0);
 });
-
-function quota(leftInDay: number) {
-  const policy = '"minute";q=60;w=60, "day";q=1000;w=86400';
-  const left = `"minute";r=59;t=60, "day";r=${leftInDay};t=86400`;
-  return { "RateLimit-Policy": policy, RateLimit: left };
-}
-
-const roomy = () => new Response(null, { status: 204, headers: quota(999) });
 
 test.each(["rate_limit_exceeded", "api_key_banned"])(
   "a batch that waits for a day after %s goes on when a newer response shows room",

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
-import { Pacer } from "../../src/client/pacer.ts";
+import { Gate, Pacer } from "../../src/client/pacer.ts";
 
 const MINUTE_MS = 60_000;
 
@@ -74,4 +74,23 @@ test("a lost request may have been counted, but takes no full window below zero"
   expect(pacer.waitMs(2_000)).toBe(0);
   pacer.end(pacer.begin(), lost, 2_000);
   expect(pacer.waitMs(3_000)).toBe(MINUTE_MS - 3_000);
+});
+
+test("a forecast is of the limit that ends later, and an ended window gives way to a full one", () => {
+  const pacer = new Pacer();
+  const [minute] = announced(0).windows;
+  const windows = [minute!, { ...minute!, name: "day", resetSeconds: 10 }];
+  pacer.end(pacer.begin(), { windows, retryAfterSeconds: null }, 0);
+  expect(pacer.forecast(1, 0)).toEqual({ waitMs: MINUTE_MS, lastRequests: 1 });
+  const later = pacerAfter(3).forecast(13, 2 * MINUTE_MS);
+  expect(later).toEqual({ waitMs: MINUTE_MS, lastRequests: 3 });
+});
+
+test("the average time of a response follows the latest, and counts no lost request", () => {
+  const gate = new Gate();
+  for (let sent = 0; sent < 160; sent += 1) {
+    gate.leave(gate.pacer.begin(), new Response(), sent < 100 ? 1_000 : 0);
+  }
+  gate.leave(gate.pacer.begin(), undefined, 30_000);
+  expect(gate.responseMs).toBeLessThan(100);
 });
