@@ -215,13 +215,12 @@ test("an abort ends a batch at once, even while the batch waits for a window", a
 });
 
 test("an error in onProgress ends the batch", async () => {
-  const client = clientOf(new ScriptedService(cancelled));
   const onProgress = () => {
     throw new Error("mine");
   };
-  expect(await settled(client.cancelOrders(ids(3), { onProgress }))).toMatchObject({
-    reason: { code: "batch_interrupted", cause: { message: "mine" } },
-  });
+  const batch = clientOf(new ScriptedService(cancelled)).cancelOrders(ids(3), { onProgress });
+  const reason = { code: "batch_interrupted", cause: { message: "mine" } };
+  expect(await settled(batch)).toMatchObject({ reason });
 });
 
 test.each([0, -1, 1.5, NaN, 1_001])("a concurrency of %d is refused", async (concurrency) => {
