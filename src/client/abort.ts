@@ -7,16 +7,12 @@ export async function orAbort<T>(
   work: () => Promise<T>,
 ): Promise<T> {
   signal?.throwIfAborted();
-  let fail = (): void => undefined;
-  const aborted = new Promise<never>((_, reject) => {
-    fail = () => reject(signal?.reason);
+  return new Promise((resolve, reject) => {
+    const fail = (): void => reject(signal?.reason);
+    signal?.addEventListener("abort", fail, { once: true });
+    const done = (async () => work())().then(resolve, reject);
+    void done.finally(() => signal?.removeEventListener("abort", fail));
   });
-  signal?.addEventListener("abort", fail, { once: true });
-  try {
-    return await Promise.race([work(), aborted]);
-  } finally {
-    signal?.removeEventListener("abort", fail);
-  }
 }
 
 /** Aborts a controller when a signal aborts. Returns a function that stops listening. */
@@ -32,12 +28,11 @@ export async function sleep(ms: number, signal: AbortSignal | undefined): Promis
   const endMs = performance.now() + ms;
   for (let leftMs = ms; leftMs > 0; leftMs = endMs - performance.now()) {
     const timerMs = Math.min(Math.ceil(leftMs), MAX_TIMER_MS);
-    let clear = (): void => undefined;
+    let timer: ReturnType<typeof setTimeout> | undefined;
     const fired = (): Promise<void> =>
       new Promise((resolve) => {
-        const timer = setTimeout(resolve, timerMs);
-        clear = () => clearTimeout(timer);
+        timer = setTimeout(resolve, timerMs);
       });
-    await orAbort(signal, fired).finally(() => clear());
+    await orAbort(signal, fired).finally(() => clearTimeout(timer));
   }
 }

@@ -38,8 +38,7 @@ export async function cancelOrder(call: Call, id: bigint): Promise<Cancellation>
   let mayBeCancelled = false;
   return withRetries(call, async () => {
     try {
-      const answer = await send(call, "DELETE", `/${id}`, 204);
-      answer.abort();
+      (await send(call, "DELETE", `/${id}`, 204)).abort();
       return "cancelled";
     } catch (error) {
       const isGone = isStoreOrdersError(error) && error.code === "order_not_found";
@@ -74,8 +73,7 @@ export async function cancelOrders(
         const latest = await settle({ ...call, isPaced: true, signal }, id);
         results.set(id, latest);
         const done = results.size;
-        const left = total - done;
-        onProgress?.({ done, total, etaSeconds: etaSeconds(call, left, width), latest });
+        onProgress?.({ done, total, etaSeconds: etaSeconds(call, total - done, width), latest });
       }
     } catch (error) {
       failure ??= { error };

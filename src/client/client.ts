@@ -110,20 +110,16 @@ export function createClient(options: ClientOptions): StoreOrdersClient {
   });
   return {
     listOrders: (listOptions = {}) => {
-      checkTypes(listOptions, LIST_OPTIONS);
-      const { oneMoment = false, ifNoneMatch, ...callOptions } = listOptions;
+      const { oneMoment, ifNoneMatch, ...callOptions } = checkTypes(listOptions, LIST_OPTIONS);
       return orderList(newCall(callOptions, ifNoneMatch), oneMoment);
     },
-    cancelOrder: async (id, callOptions = {}) => {
-      checkTypes(callOptions, CALL_OPTIONS);
-      return cancelOrder(newCall(callOptions), toOrderId(id));
-    },
+    cancelOrder: async (id, callOptions = {}) =>
+      cancelOrder(newCall(checkTypes(callOptions, CALL_OPTIONS)), toOrderId(id)),
     cancelOrders: async (ids, batchOptions = {}) => {
-      checkTypes(batchOptions, BATCH_OPTIONS);
-      const { concurrency = 6, onProgress, ...callOptions } = batchOptions;
+      const { concurrency = 6, onProgress } = checkTypes(batchOptions, BATCH_OPTIONS);
       const distinct = [...new Set(Array.from(ids, toOrderId))];
       checkNumber("concurrency", concurrency, 1, 1_000);
-      return cancelOrders(newCall(callOptions), distinct, concurrency, onProgress);
+      return cancelOrders(newCall(batchOptions), distinct, concurrency, onProgress);
     },
     get limits() {
       return gate.limits;
@@ -131,7 +127,7 @@ export function createClient(options: ClientOptions): StoreOrdersClient {
   };
 }
 
-function orderList(call: Call, oneMoment: boolean): OrderList {
+function orderList(call: Call, oneMoment = false): OrderList {
   let etag: string | null = null;
   const open = async () => {
     try {
@@ -146,7 +142,7 @@ function orderList(call: Call, oneMoment: boolean): OrderList {
       const orders: Order[] = [];
       const answer = await open();
       for await (const order of readOrders(answer, call.signal)) orders.push(order);
-      etag = answer.etag;
+      etag = answer.headers.get("ETag");
       return orders;
     });
   return {
@@ -160,7 +156,7 @@ function orderList(call: Call, oneMoment: boolean): OrderList {
       }
       const answer = await withRetries(call, open);
       yield* readOrders(answer, call.signal);
-      etag = answer.etag;
+      etag = answer.headers.get("ETag");
     },
     all,
     get etag() {

@@ -83,13 +83,11 @@ export class BrokenListError extends StoreOrdersError {
   readonly code = "broken_list";
   readonly receivedCount: number;
 
-  constructor(
-    message: string,
-    receivedCount: number,
-    details: AnswerDetails,
-    options?: ErrorOptions,
-  ) {
-    super(message, details, options);
+  constructor(receivedCount: number, details: AnswerDetails, cause: unknown) {
+    const why = cause instanceof Error ? cause.message : String(cause);
+    const advice = "Read it again from its beginning, or set oneMoment, which does that for you.";
+    const message = `The list broke off after ${receivedCount} orders: ${why}. ${advice}`;
+    super(message, details, { cause });
     this.receivedCount = receivedCount;
   }
 }

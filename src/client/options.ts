@@ -89,26 +89,16 @@ export const CALL_OPTIONS: OptionTypes<CallOptions> = {
   headers: "object",
 };
 
-/** Throws a TypeError for an option that is unknown or has another type. Allows `undefined`. */
-export function checkTypes(options: object, types: Readonly<Record<string, string>>): void {
+/** Returns the options. Throws a TypeError for one that is unknown or has another type. */
+export function checkTypes<T extends object>(options: T, types: OptionTypes<T>): T {
   for (const [name, value] of Object.entries(options)) {
     if (!Object.hasOwn(types, name)) throw new TypeError(`${name}: unknown option`);
-    const type = types[name] ?? "";
+    const type = types[name as keyof T];
     if (value === undefined || type.split(" or ").includes(typeof value)) continue;
     throw new TypeError(`${name}: expected a ${type}`);
   }
+  return options;
 }
-
-/** The headers that the client sets itself, each with the option for its value, if any. */
-const OWN_HEADERS = {
-  Accept: "no option",
-  Authorization: "apiKey",
-  "If-None-Match": "ifNoneMatch",
-  "X-Request-Id": "requestId",
-};
-
-const REQUEST_ID = /^[\w=-]{1,255}$/;
-const ENTITY_TAG = /^(?:W\/)?"[\x21\x23-\x7e]*"$/;
 
 /** Validates options and fills in defaults. Errors name the option and never show the API key. */
 export function checkOptions(options: ClientOptions): Settings {
@@ -131,13 +121,12 @@ export function checkOptions(options: ClientOptions): Settings {
 }
 
 type Attempts = Pick<Settings, "timeoutMs" | "retries">;
-type AttemptOptions = Pick<CallOptions, "timeoutMs" | "retries">;
 
-export function checkAttempts(options: AttemptOptions, defaults: Attempts): Attempts {
-  const { timeoutMs, retries } = options;
+export function checkAttempts(options: CallOptions | ClientOptions, defaults: Attempts): Attempts {
+  const { timeoutMs = defaults.timeoutMs, retries = defaults.retries } = options;
   return {
-    timeoutMs: checkNumber("timeoutMs", timeoutMs ?? defaults.timeoutMs, 1, 2 ** 31 - 1),
-    retries: checkNumber("retries", retries ?? defaults.retries, 0, 1_000),
+    timeoutMs: checkNumber("timeoutMs", timeoutMs, 1, 2 ** 31 - 1),
+    retries: checkNumber("retries", retries, 0, 1_000),
   };
 }
 
@@ -152,11 +141,8 @@ function checkBaseUrl(baseUrl: string | URL): string {
   const text = String(baseUrl);
   if (!URL.canParse(text)) throw new TypeError(`baseUrl: not a URL: ${JSON.stringify(text)}`);
   const { protocol, username, password, search, hash, origin, pathname } = new URL(text);
-  if (protocol !== "https:" && protocol !== "http:") {
-    throw new TypeError("baseUrl: expected http or https");
-  }
-  if (username + password + search + hash !== "") {
-    throw new TypeError("baseUrl: expected no user, query or fragment");
+  if (!/^https?:$/.test(protocol) || username + password + search + hash !== "") {
+    throw new TypeError("baseUrl: expected http or https, and no user, query or fragment");
   }
   return origin + pathname.replace(/(?:\/v1)?\/*$/, "");
 }
@@ -167,24 +153,24 @@ export function requestHeaders(
   { requestId, headers = {} }: CallOptions,
   ifNoneMatch: string | null,
 ): Headers {
+  if (requestId !== undefined && !/^[\w=-]{1,255}$/.test(requestId)) {
+    throw new TypeError("requestId: expected 1 to 255 letters, digits, _, - or =");
+  }
+  if (ifNoneMatch !== null && !/^(?:W\/)?"[\x21\x23-\x7e]*"$/.test(ifNoneMatch)) {
+    throw new TypeError('ifNoneMatch: expected an entity tag such as "1a2b", with its quotes');
+  }
   const sent = new Headers(headers);
-  for (const [name, option] of Object.entries(OWN_HEADERS)) {
-    if (!sent.has(name)) continue;
-    throw new TypeError(`headers: the client sets ${name} itself; ${option} decides it`);
-  }
-  sent.set("Accept", "application/json");
-  sent.set("Authorization", `Bearer ${apiKey}`);
-  if (requestId !== undefined) {
-    if (!REQUEST_ID.test(requestId)) {
-      throw new TypeError("requestId: expected 1 to 255 letters, digits, _, - or =");
+  const own = [
+    ["Accept", "no option", "application/json"],
+    ["Authorization", "apiKey", `Bearer ${apiKey}`],
+    ["If-None-Match", "ifNoneMatch", ifNoneMatch],
+    ["X-Request-Id", "requestId", requestId],
+  ] as const;
+  for (const [name, option, value] of own) {
+    if (sent.has(name)) {
+      throw new TypeError(`headers: the client sets ${name} itself; ${option} decides it`);
     }
-    sent.set("X-Request-Id", requestId);
-  }
-  if (ifNoneMatch !== null) {
-    if (!ENTITY_TAG.test(ifNoneMatch)) {
-      throw new TypeError('ifNoneMatch: expected an entity tag such as "1a2b", with its quotes');
-    }
-    sent.set("If-None-Match", ifNoneMatch);
+    if (value != null) sent.set(name, value);
   }
   return sent;
 }

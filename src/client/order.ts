@@ -40,11 +40,8 @@ export function toOrderId(id: OrderId): bigint {
     const value = BigInt(text);
     if (BigInt.asIntN(64, value) === value) return value;
   }
-  const advice =
-    typeof id === "number"
-      ? "; numbers above 2^53 are rounded: pass a bigint"
-      : " in canonical decimal, without leading zeros or a plus sign";
   throw new RangeError(
-    `Not an order id: ${JSON.stringify(text)}. Expected an integer from -2^63 to 2^63 - 1${advice}.`,
+    `Not an order id: ${JSON.stringify(text)}. Expected an integer from -2^63 to 2^63 - 1 in decimal, ` +
+      "without leading zeros or a plus sign; above 2^53, a bigint or a string.",
   );
 }

@@ -20,18 +20,9 @@ type Announcement = Omit<Limits, "answeredAt">;
 interface Heard {
   /** The number of responses that had arrived, this one included. */
   readonly order: number;
-  readonly arrivedMs: number;
   readonly windows: readonly OpenWindow[];
-  /** The time until which `Retry-After` forbids requests; 0 without this header. */
+  /** The time until which `Retry-After` forbids requests; the arrival if it is absent. */
   readonly heldUntilMs: number;
-}
-
-/** A forecast for several requests, which may have to wait for later windows of a rate limit. */
-interface Forecast {
-  /** The wait in milliseconds until the rate limits admit the last of the requests. */
-  readonly waitMs: number;
-  /** The number of requests that the rate limits admit only after `waitMs`. */
-  readonly lastRequests: number;
 }
 
 /**
@@ -53,7 +44,7 @@ export class Pacer {
   #arrivals = 0;
   #underWay = 0;
   /** The combination of `#heard`. */
-  #windows: ReadonlyMap<string, OpenWindow> = new Map();
+  #windows = new Map<string, OpenWindow>();
   #heldUntilMs = 0;
 
   /** Returns a new request's wait in milliseconds. `Infinity`: until the next response arrives. */
@@ -85,8 +76,8 @@ export class Pacer {
   end(ticket: number, { windows, retryAfterSeconds }: Announcement, nowMs: number): void {
     this.#underWay -= 1;
     this.#arrivals += 1;
-    const heldUntilMs = retryAfterSeconds === null ? 0 : nowMs + retryAfterSeconds * 1_000;
-    const arrival = { order: this.#arrivals, arrivedMs: nowMs };
+    const order = this.#arrivals;
+    const heldUntilMs = nowMs + (retryAfterSeconds ?? 0) * 1_000;
     if (windows.length === 0) {
       // The service may have counted the request, although its response was lost.
       const left = [...this.#windows.values()].map((window) => ({
@@ -94,22 +85,31 @@ export class Pacer {
         remaining: Math.max(0, window.remaining - 1),
       }));
       const longestMs = Math.max(this.#heldUntilMs, heldUntilMs);
-      this.#heard = [{ ...arrival, windows: left, heldUntilMs: longestMs }];
+      this.#heard = [{ order, windows: left, heldUntilMs: longestMs }];
     } else {
       const open = windows.map((window) => ({
         ...window,
         endsMs: nowMs + window.resetSeconds * 1_000,
       }));
-      const others = this.#heard.filter(({ order }) => order > ticket);
-      this.#heard = [...others, { ...arrival, windows: open, heldUntilMs }];
+      const others = this.#heard.filter((heard) => heard.order > ticket);
+      this.#heard = [...others, { order, windows: open, heldUntilMs }];
     }
-    this.#combine();
+    this.#windows = new Map();
+    for (const { windows: heard } of this.#heard) {
+      for (const window of heard) {
+        const known = this.#windows.get(window.name);
+        this.#windows.set(window.name, known ? moreCautious(known, window) : window);
+      }
+    }
+    this.#heldUntilMs = Math.max(...this.#heard.map((heard) => heard.heldUntilMs));
   }
 
-  /** Forecasts how long the rate limits delay the last of several new requests. */
-  forecast(requests: number, nowMs: number): Forecast {
-    const heldMs = this.heldMs(nowMs);
-    let slowest: Forecast = { waitMs: heldMs, lastRequests: requests };
+  /**
+   * Forecasts the wait in milliseconds until the rate limits admit the last of several new requests,
+   * and how many of them are admitted only then.
+   */
+  forecast(requests: number, nowMs: number): { waitMs: number; lastRequests: number } {
+    let slowest = { waitMs: this.heldMs(nowMs), lastRequests: requests };
     for (const { remaining, limit, lengthSeconds, endsMs } of this.#windows.values()) {
       const isOpen = nowMs < endsMs;
       const later = requests - (isOpen ? remaining : limit);
@@ -122,27 +122,14 @@ export class Pacer {
     }
     return slowest;
   }
-
-  #combine(): void {
-    const combined = new Map<string, OpenWindow>();
-    for (const { windows, arrivedMs } of this.#heard) {
-      for (const window of windows) {
-        const known = combined.get(window.name);
-        combined.set(window.name, known ? moreCautious(known, window, arrivedMs) : window);
-      }
-    }
-    this.#windows = combined;
-    this.#heldUntilMs = Math.max(...this.#heard.map(({ heldUntilMs }) => heldUntilMs));
-  }
 }
 
 /** Combines two descriptions of one limit, of which nobody knows which is newer. */
-function moreCautious(known: OpenWindow, arrived: OpenWindow, arrivedMs: number): OpenWindow {
+function moreCautious(known: OpenWindow, arrived: OpenWindow): OpenWindow {
   const differenceMs = arrived.endsMs - known.endsMs;
-  const halfLengthMs = arrived.lengthSeconds * 500;
   // Ignores a response about an earlier window, because responses can arrive out of sequence.
-  if (differenceMs < -halfLengthMs) return known;
-  if (differenceMs > halfLengthMs || arrivedMs >= known.endsMs) return arrived;
+  if (Math.abs(differenceMs) > arrived.lengthSeconds * 500)
+    return differenceMs > 0 ? arrived : known;
   return {
     ...arrived,
     remaining: Math.min(arrived.remaining, known.remaining),
@@ -166,11 +153,9 @@ export class Gate {
    */
   async enter(isPaced: boolean, signal: AbortSignal | undefined): Promise<number> {
     signal?.throwIfAborted();
-    while (isPaced) {
-      const waitMs = this.pacer.waitMs(performance.now());
-      if (waitMs === 0) break;
-      await this.#waitForNews(waitMs, signal);
-    }
+    const waitMs = (): number => (isPaced ? this.pacer.waitMs(performance.now()) : 0);
+    for (let ms = waitMs(); ms > 0; ms = waitMs()) await this.#waitForNews(ms, signal);
+    // No other request may begin between the last look and this line, so nothing is awaited here.
     return this.pacer.begin();
   }
 
@@ -182,23 +167,18 @@ export class Gate {
 
   /** Records that a request ended, without a response if `undefined`. Wakes waiting requests. */
   leave(ticket: number, response: Response | undefined, elapsedMs: number): void {
-    const headers = response?.headers ?? new Headers();
+    const { status, headers } = response ?? { status: 0, headers: new Headers() };
     const windows = readWindows(headers);
-    const announcement = { windows, retryAfterSeconds: readRetryAfterSeconds(headers) };
-    // The service may send these before it knows the key: they describe the address instead.
-    const { status = 0 } = response ?? {};
-    const isOfKey = status !== 401 && status < 500;
-    this.pacer.end(
-      ticket,
-      isOfKey ? announcement : { ...announcement, windows: [] },
-      performance.now(),
-    );
+    const retryAfterSeconds = readRetryAfterSeconds(headers);
+    // The service may send 401 and 5xx before it knows the key: they describe the address instead.
+    const ofKey = status === 401 || status >= 500 ? [] : windows;
+    this.pacer.end(ticket, { windows: ofKey, retryAfterSeconds }, performance.now());
     if (response !== undefined) {
       this.#responses = Math.min(20, this.#responses + 1);
       this.responseMs += (elapsedMs - this.responseMs) / this.#responses;
     }
     // Keeps the earlier limits if a response, such as a proxy's, has no rate-limit headers.
-    if (windows.length > 0) this.limits = { ...announcement, answeredAt: new Date() };
+    if (windows.length > 0) this.limits = { windows, retryAfterSeconds, answeredAt: new Date() };
     for (const wake of this.#wakers.splice(0)) wake();
   }
 

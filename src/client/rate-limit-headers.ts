@@ -36,41 +36,20 @@ export function readWindows(headers: Headers): WindowQuota[] {
   });
 }
 
+/** The three formats of an HTTP-date (RFC 9110, section 5.6.7), of which asctime lacks `GMT`. */
+const HTTP_DATE = /^[A-Z][a-z]{2,8},? [\w -]+ \d\d:\d\d:\d\d(?: GMT| \d{4})$/;
+
 /** Reads `Retry-After` in seconds (RFC 9110, section 10.2.3); `null` if missing or malformed. */
 export function readRetryAfterSeconds(headers: Headers): number | null {
   const text = headers.get("Retry-After")?.trim() ?? "";
   if (/^\d+$/.test(text)) return Number(text);
-  const untilMs = parseHttpDate(text);
-  if (untilMs === null) return null;
+  // `Date.parse` alone would also take "1.5" or "-1" for a date.
+  const untilMs = HTTP_DATE.test(text) ? Date.parse(text.replace(/(?: GMT)?$/, " GMT")) : NaN;
+  if (Number.isNaN(untilMs)) return null;
   // Subtracts the server's time (`Date`) if possible, because the client's clock may be wrong.
   const serverMs = Date.parse(headers.get("Date") ?? "");
   const nowMs = Number.isNaN(serverMs) ? Date.now() : serverMs;
   return Math.max(0, Math.ceil((untilMs - nowMs) / 1_000));
-}
-
-const TIME = String.raw`(?<time>\d\d:\d\d:\d\d)`;
-const MONTH = "(?<month>[A-Z][a-z]{2})";
-/** The formats of an HTTP-date (RFC 9110, section 5.6.7): IMF-fixdate, RFC 850 and asctime. */
-const HTTP_DATES = [
-  String.raw`[A-Z][a-z]{2}, (?<day>\d\d) ${MONTH} (?<year>\d{4}) ${TIME} GMT`,
-  String.raw`[A-Z][a-z]{5,8}, (?<day>\d\d)-${MONTH}-(?<year>\d\d) ${TIME} GMT`,
-  String.raw`[A-Z][a-z]{2} ${MONTH} (?<day>[ \d]\d) ${TIME} (?<year>\d{4})`,
-].map((format) => new RegExp(`^${format}$`));
-
-/** Returns the Unix time in milliseconds of an HTTP-date; `null` for any other text. */
-function parseHttpDate(text: string): number | null {
-  for (const format of HTTP_DATES) {
-    const { day, month, year, time } = format.exec(text)?.groups ?? {};
-    if (year === undefined) continue;
-    // A year of two digits is in this century, or in the last if that is over 50 years from now.
-    const fullYear = Number(year) + (year.length === 2 ? 2_000 : 0);
-    const isLastCentury = year.length === 2 && fullYear > new Date().getUTCFullYear() + 50;
-    const ms = Date.parse(
-      `${day?.trim()} ${month} ${fullYear - (isLastCentury ? 100 : 0)} ${time} GMT`,
-    );
-    return Number.isNaN(ms) ? null : ms;
-  }
-  return null;
 }
 
 /** Maps each item of a structured field (RFC 9651) to its parameters. Empty if malformed. */

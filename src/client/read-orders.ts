@@ -12,68 +12,51 @@ class ExactTokenizer extends Tokenizer {
   }
 }
 
-/** Parses a JSON list of orders incrementally, with only one part of the list in memory. */
-class OrderParser {
-  readonly #tokenizer = new ExactTokenizer();
-  readonly #parser = new TokenParser({ paths: ["$.*"], keepStack: false });
-  #orders: Order[] = [];
-  #hasBegun = false;
-
-  constructor() {
-    this.#tokenizer.onToken = (token) => {
-      if (!this.#hasBegun && token.token !== TokenType.LEFT_BRACKET) throw new Error("not a list");
-      this.#hasBegun = true;
-      this.#parser.write(token);
-    };
-    this.#parser.onValue = ({ value }: { readonly value?: unknown }) => {
-      if (!isOrder(value)) throw new Error("an element of the list is no order");
-      this.#orders.push(value);
-    };
-    this.#parser.onEnd = () => this.#tokenizer.end();
-  }
-
-  /**
-   * Returns the orders that end in the next part of the list. At the end of the body, `part` is
-   * `undefined`, and so is the result. Throws if the list is incomplete or malformed.
-   */
-  parse(part: Uint8Array | undefined): readonly Order[] | undefined {
-    this.#orders = [];
-    if (part !== undefined) this.#tokenizer.write(part);
-    else if (this.#parser.isEnded) return undefined;
-    else throw new Error("its end is missing");
-    return this.#orders;
-  }
-}
-
-/** Yields the orders of a list as they arrive. Cancels the request if the caller stops early. */
+/**
+ * Yields the orders of a list as they arrive, with only one part of the list in memory. Cancels the
+ * request if the caller stops early.
+ */
 export async function* readOrders(
   answer: Answer,
   signal: AbortSignal | undefined,
 ): AsyncGenerator<Order, void, undefined> {
-  const parser = new OrderParser();
+  const tokenizer = new ExactTokenizer();
+  const parser = new TokenParser({ paths: ["$.*"], keepStack: false });
+  let hasBegun = false;
+  let orders: Order[] = [];
   let receivedCount = 0;
-  const nextOrders = async (): Promise<readonly Order[] | undefined> => {
+  tokenizer.onToken = (token) => {
+    if (!hasBegun && token.token !== TokenType.LEFT_BRACKET) throw new Error("not a list");
+    hasBegun = true;
+    parser.write(token);
+  };
+  parser.onValue = ({ value }: { readonly value?: unknown }) => {
+    if (!isOrder(value)) throw new Error("an element of the list is no order");
+    orders.push(value);
+  };
+  parser.onEnd = () => tokenizer.end();
+  /** Puts the orders that end in the next part into `orders`. Returns false at the end. */
+  const readPart = async (): Promise<boolean> => {
     try {
-      return parser.parse(await answer.read());
+      orders = [];
+      const part = await answer.read();
+      if (part !== undefined) tokenizer.write(part);
+      else if (!parser.isEnded) throw new Error("its end is missing");
+      return part !== undefined;
     } catch (error) {
       if (signal?.aborted) throw error;
-      throw new BrokenListError(
-        `The list broke off after ${receivedCount} orders: ${error instanceof Error ? error.message : String(error)}. ` +
-          "Read it again from its beginning, or set oneMoment, which does that for you.",
-        receivedCount,
-        answer,
-        { cause: error },
-      );
+      throw new BrokenListError(receivedCount, answer, error);
     }
   };
   try {
-    if (!answer.contentType.startsWith("application/json")) {
+    const type = answer.headers.get("Content-Type") ?? "";
+    if (!type.startsWith("application/json")) {
       throw new UnexpectedAnswerError(
-        `The answer is not JSON but ${JSON.stringify(answer.contentType)}. Is baseUrl the address of the service?`,
+        `The answer is not JSON but ${JSON.stringify(type)}. Is baseUrl the address of the service?`,
         answer,
       );
     }
-    for (let orders = await nextOrders(); orders !== undefined; orders = await nextOrders()) {
+    while (await readPart()) {
       for (const order of orders) {
         receivedCount += 1;
         yield order;

@@ -1,6 +1,5 @@
 import { sleep } from "./abort.ts";
 import { BrokenListError, isStoreOrdersError, NetworkError, TimeoutError } from "./errors.ts";
-import type { AnyStoreOrdersError } from "./errors.ts";
 import type { Call } from "./send.ts";
 
 const FIRST_BACKOFF_MS = 250;
@@ -19,8 +18,9 @@ export async function withRetries<T>(call: Call, work: () => Promise<T>): Promis
     try {
       return await work();
     } catch (error) {
-      if (!isStoreOrdersError(error) || !isTransient(error) || attempt > settings.retries)
-        throw error;
+      if (!isStoreOrdersError(error) || attempt > settings.retries) throw error;
+      const isIncomplete = error instanceof BrokenListError;
+      if (!isIncomplete && !isAmbiguous(error) && error.status !== 429) throw error;
       const delayMs = retryDelayMs(error.retryAfterSeconds, attempt);
       if (performance.now() - startMs + delayMs > maxElapsedMs) throw error;
       settings.onRetry({ error, attempt, delayMs });
@@ -36,10 +36,6 @@ export async function withRetries<T>(call: Call, work: () => Promise<T>): Promis
 export function isAmbiguous(error: unknown): boolean {
   if (error instanceof NetworkError || error instanceof TimeoutError) return true;
   return isStoreOrdersError(error) && (error.status ?? 0) >= 500;
-}
-
-function isTransient(error: AnyStoreOrdersError): boolean {
-  return isAmbiguous(error) || error instanceof BrokenListError || error.status === 429;
 }
 
 /** Returns `Retry-After`, if any, plus a random backoff whose bound doubles with every attempt. */

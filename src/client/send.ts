@@ -22,80 +22,13 @@ export interface Call {
   readonly headers: Headers;
 }
 
-/** Aborts a request when the caller's signal aborts, or when no data arrives within a timeout. */
-class Deadline {
-  readonly #controller = new AbortController();
-  readonly signal = this.#controller.signal;
-  readonly #unfollow: () => void;
-  readonly #timeoutMs: number;
-
-  constructor(caller: AbortSignal | undefined, timeoutMs: number) {
-    this.#unfollow = follow(caller, this.#controller);
-    this.#timeoutMs = timeoutMs;
-  }
-
-  /** Returns the result of `work`; throws if the timeout or an abort comes first. */
-  async within<T>(work: () => Promise<T>, details?: AnswerDetails): Promise<T> {
-    const timeout = setTimeout(() => {
-      const message = `Nothing arrived within ${this.#timeoutMs} ms.`;
-      this.#controller.abort(new TimeoutError(message, details));
-    }, this.#timeoutMs);
-    return orAbort(this.signal, work).finally(() => clearTimeout(timeout));
-  }
-
-  abort(): void {
-    this.#unfollow();
-    this.#controller.abort();
-  }
-}
-
-/** The HTTP response to one request. Its body is read only by the methods `read` and `error`. */
-export class Answer implements AnswerDetails {
-  readonly status: number;
-  readonly requestId: string | null;
-  readonly retryAfterSeconds: number | null;
-  readonly contentType: string;
-  readonly etag: string | null;
-  readonly #response: Response;
-  readonly #deadline: Deadline;
-  #reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
-
-  constructor(response: Response, deadline: Deadline) {
-    const { headers } = response;
-    this.status = response.status;
-    this.requestId = headers.get("X-Request-Id");
-    this.retryAfterSeconds = readRetryAfterSeconds(headers);
-    this.contentType = headers.get("Content-Type") ?? "";
-    this.etag = headers.get("ETag");
-    this.#response = response;
-    this.#deadline = deadline;
-  }
-
+/** The HTTP response to one request. */
+export interface Answer extends AnswerDetails {
+  readonly headers: Headers;
   /** Reads the next part of the body; returns `undefined` at the end of the body. */
-  async read(): Promise<Uint8Array | undefined> {
-    const reader = (this.#reader ??= this.#response.body?.getReader());
-    if (reader === undefined) return undefined;
-    return (await this.#deadline.within(() => reader.read())).value;
-  }
-
-  /** Makes an error from a response with an unexpected status (docs/api.md, Errors). */
-  async error(): Promise<ApiError | NotModifiedError | UnexpectedAnswerError> {
-    if (this.status === 304)
-      return new NotModifiedError("The list has not changed: keep the one you have.", this);
-    const text = await this.#deadline.within(() => this.#response.text(), this);
-    const { code, message } = parseErrorBody(text);
-    const known = API_ERROR_CODES.find((candidate) => candidate === code);
-    if (known !== undefined) return new ApiError(known, String(message), this);
-    return new UnexpectedAnswerError(
-      `The answer is not from the service: status ${this.status}. Is baseUrl the address of the service?`,
-      this,
-    );
-  }
-
+  read(): Promise<Uint8Array | undefined>;
   /** Stops listening to the caller's signal. Cancels the request unless the body was fully read. */
-  abort(): void {
-    this.#deadline.abort();
-  }
+  abort(): void;
 }
 
 /**
@@ -111,50 +44,89 @@ export async function send(
 ): Promise<Answer> {
   const { settings, gate, headers: sentHeaders } = call;
   const ticket = await gate.enter(call.isPaced, call.signal);
-  const deadline = new Deadline(call.signal, settings.timeoutMs);
-  const { signal } = deadline;
+  const request = new AbortController();
+  const unfollow = follow(call.signal, request);
+  const abort = (): void => {
+    unfollow();
+    request.abort();
+  };
   const url = `${settings.baseUrl}/v1/store/orders${path}`;
   // Following a redirect would send the API key to another address.
-  const init = { method, headers: sentHeaders, redirect: "manual", signal } as const;
+  const init = { method, headers: sentHeaders, redirect: "manual" } as const;
   const startMs = performance.now();
-  let response: Response | undefined;
   try {
-    response = await overNetwork(call, () => deadline.within(() => settings.fetch(url, init)));
-  } catch (error) {
-    deadline.abort();
-    throw error;
-  } finally {
-    gate.leave(ticket, response, performance.now() - startMs);
-  }
-  try {
-    const { status, headers } = response;
+    let received: Response | undefined;
+    try {
+      received = await receive(call, request, () =>
+        settings.fetch(url, { ...init, signal: request.signal }),
+      );
+    } finally {
+      gate.leave(ticket, received, performance.now() - startMs);
+    }
+    const { status, headers, body } = received;
     settings.onResponse({ method, url, status, headers, elapsedMs: performance.now() - startMs });
-    const answer = new Answer(response, deadline);
-    if (status === expectedStatus) return answer;
-    throw await overNetwork(call, () => answer.error(), answer);
+    const requestId = headers.get("X-Request-Id");
+    const details = { status, requestId, retryAfterSeconds: readRetryAfterSeconds(headers) };
+    if (status !== expectedStatus) {
+      const text = await receive(call, request, () => received.text(), details);
+      throw answerError(details, text);
+    }
+    const reader = body?.getReader();
+    const read = async () =>
+      reader && (await receive(call, request, () => reader.read(), details)).value;
+    return { ...details, headers, read, abort };
   } catch (error) {
-    deadline.abort();
+    abort();
     throw error;
   }
 }
 
-/** Runs `work`. Turns an error of `fetch`, or of reading `answer`'s body, into a NetworkError. */
-async function overNetwork<T>(
-  { signal, settings }: Call,
+/**
+ * Waits for the next part of a response: `details` is `undefined` before the headers.
+ *
+ * @throws {TimeoutError | NetworkError} if nothing arrives; the signal's reason after an abort.
+ */
+async function receive<T>(
+  call: Call,
+  request: AbortController,
   work: () => Promise<T>,
-  answer?: Answer,
+  details?: AnswerDetails,
 ): Promise<T> {
+  const { timeoutMs, baseUrl } = call.settings;
+  const timeout = setTimeout(() => {
+    request.abort(new TimeoutError(`Nothing arrived within ${timeoutMs} ms.`, details));
+  }, timeoutMs);
   try {
-    return await work();
+    return await orAbort(request.signal, work);
   } catch (error) {
-    if (error instanceof StoreOrdersError || signal?.aborted) throw error;
-    const { host, origin } = new URL(settings.baseUrl);
-    const message =
-      answer === undefined
-        ? `No response from ${host}: ${reasonOf(error)}.${corsAdvice(origin)}`
-        : `No complete response from ${host}: ${reasonOf(error)}.`;
-    throw new NetworkError(message, answer, { cause: error });
+    if (error instanceof StoreOrdersError || call.signal?.aborted) throw error;
+    const { host, origin } = new URL(baseUrl);
+    const [what, advice] = details ? ["complete response", ""] : ["response", corsAdvice(origin)];
+    const message = `No ${what} from ${host}: ${reasonOf(error)}.${advice}`;
+    throw new NetworkError(message, details, { cause: error });
+  } finally {
+    clearTimeout(timeout);
   }
+}
+
+/** Makes an error from a response with an unexpected status (docs/api.md, Errors). */
+function answerError(details: AnswerDetails, text: string): StoreOrdersError {
+  if (details.status === 304)
+    return new NotModifiedError("The list has not changed: keep the one you have.", details);
+  try {
+    const { code, message } = JSON.parse(text) as {
+      readonly code: unknown;
+      readonly message: unknown;
+    };
+    const known = API_ERROR_CODES.find((candidate) => candidate === code);
+    if (known !== undefined) return new ApiError(known, String(message), details);
+  } catch {
+    // A body that is not JSON, or that is `null`, is not from the service either.
+  }
+  return new UnexpectedAnswerError(
+    `The answer is not from the service: status ${details.status}. Is baseUrl the address of the service?`,
+    details,
+  );
 }
 
 /** Returns the reason of an error of `fetch`. In Node, only the error's `cause` has the reason. */
@@ -170,12 +142,4 @@ function corsAdvice(serviceOrigin: string): string {
   const { location } = globalThis as { readonly location?: { readonly origin: string } };
   if (location === undefined || location.origin === serviceOrigin) return "";
   return ` If the service runs, its CORS_ORIGINS must list ${location.origin}.`;
-}
-
-function parseErrorBody(text: string): { readonly code?: unknown; readonly message?: unknown } {
-  try {
-    return Object(JSON.parse(text)) as object;
-  } catch {
-    return {};
-  }
 }

@@ -7,6 +7,8 @@ import {
   cancelled,
   clientOf,
   failed,
+  quota,
+  roomy,
   ScriptedService,
   settled,
   silent,
@@ -137,22 +139,29 @@ test("a batch waits and is not banned while another client uses the same key", a
 test.each(["rate_limit_exceeded", "api_key_banned"])(
   "a batch that waits for a day after %s goes on when a newer response shows room",
   async (code) => {
-    const policy = '"minute";q=60;w=60, "day";q=1000;w=86400';
-    const full = { "RateLimit-Policy": policy, RateLimit: '"minute";r=59;t=60, "day";r=0;t=86400' };
-    const room = {
-      "RateLimit-Policy": policy,
-      RateLimit: '"minute";r=59;t=60, "day";r=999;t=86400',
-    };
     const service = new ScriptedService(
-      failed(429, code, { ...full, "Retry-After": "86400" }),
-      () => Response.json([], { headers: room }),
-      () => new Response(null, { status: 204, headers: room }),
+      failed(429, code, { ...quota(0), "Retry-After": "86400" }),
+      () => Response.json([], { headers: quota(999) }),
+      roomy,
     );
     const client = clientOf(service);
     const batch = client.cancelOrders(ids(3));
     setTimeout(() => void client.listOrders().all(), 5_000);
     expect(await settled(batch)).toMatchObject({ value: { length: 3 } });
-    expect(service.requests[2]!.atMs - service.requests[0]!.atMs).toBeLessThan(6_000);
+    expect(service.requests.at(-1)!.atMs - service.requests[0]!.atMs).toBeLessThan(6_000);
+  },
+);
+
+test.each([
+  [401, "unauthorized"],
+  [503, "service_unavailable"],
+])(
+  "the limits in a %d are those of an address and delay no call of the key",
+  async (status, code) => {
+    const service = new ScriptedService(roomy, failed(status, code, quota(0)), roomy);
+    const client = clientOf(service, { pacing: true, retries: 0 });
+    for (const id of ids(3)) await settled(client.cancelOrder(id));
+    expect(service.gapsMs).toEqual([0, 0]);
   },
 );
 
@@ -206,13 +215,12 @@ test("an abort ends a batch at once, even while the batch waits for a window", a
 });
 
 test("an error in onProgress ends the batch", async () => {
-  const client = clientOf(new ScriptedService(cancelled));
   const onProgress = () => {
     throw new Error("mine");
   };
-  expect(await settled(client.cancelOrders(ids(3), { onProgress }))).toMatchObject({
-    reason: { code: "batch_interrupted", cause: { message: "mine" } },
-  });
+  const batch = clientOf(new ScriptedService(cancelled)).cancelOrders(ids(3), { onProgress });
+  const reason = { code: "batch_interrupted", cause: { message: "mine" } };
+  expect(await settled(batch)).toMatchObject({ reason });
 });
 
 test.each([0, -1, 1.5, NaN, 1_001])("a concurrency of %d is refused", async (concurrency) => {

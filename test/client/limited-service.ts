@@ -15,8 +15,8 @@ export class LimitedService {
   }
 
   readonly fetch = async (): Promise<Response> => {
-    this.counts.underWay += 1;
-    this.counts.mostUnderWay = Math.max(this.counts.mostUnderWay, this.counts.underWay);
+    const underWay = ++this.counts.underWay;
+    this.counts.mostUnderWay = Math.max(this.counts.mostUnderWay, underWay);
     await this.#travel();
     const response = this.answer();
     await this.#travel();

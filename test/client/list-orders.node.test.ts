@@ -4,19 +4,18 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { expect, onTestFinished, test, vi } from "vitest";
 import type { OrderList } from "../../src/client/client.ts";
+import type { Order } from "../../src/client/order.ts";
 import { type Answer, clientOf, failed, list, ScriptedService } from "./scripted-service.ts";
 
 const TAG = '"b635bf2f"';
 
 async function loop(orders: OrderList) {
-  const received = [];
-  let error: unknown = null;
-  try {
+  const received: Order[] = [];
+  const read = async () => {
     for await (const order of orders) received.push(order);
-  } catch (thrown) {
-    error = thrown;
-  }
-  return { received, error };
+    return null;
+  };
+  return { received, error: await read().catch((error: unknown) => error) };
 }
 
 /** Returns a client that never retries. Its service gives these answers. */
@@ -65,10 +64,8 @@ test.each([
   expect(service.requests).toHaveLength(0);
   expect(await orders.all()).toEqual([{ id: 1n }]);
   expect(await loop(orders)).toEqual({ received: [{ id: 2n }], error: null });
-  expect(service.requests.map((request) => [request.method, request.url])).toEqual([
-    ["GET", url],
-    ["GET", url],
-  ]);
+  const request = { method: "GET", url };
+  expect(service.requests).toMatchObject([request, request]);
 });
 
 test.each([
@@ -83,19 +80,15 @@ test.each([
   ["the body null", ["null"]],
   ["an object as body", ['{"orders":[]}']],
   ["a string as body", ['"[]"']],
-])("a list with %s throws an error, and has no entity tag", async (_, parts) => {
-  const orders = clientWith(list(...parts)).listOrders();
+])("a list with %s throws an error in a loop, without a retry or entity tag", async (_, parts) => {
+  const service = new ScriptedService(list(...parts));
+  const orders = clientOf(service).listOrders();
   const { received, error } = await loop(orders);
   expect(error).toMatchObject({ name: "BrokenListError", code: "broken_list", status: 200 });
   expect(error).toHaveProperty("receivedCount", received.length);
   expect(received.length).toBeLessThanOrEqual(2);
+  expect(service.requests).toHaveLength(1);
   expect(orders.etag).toBeNull();
-});
-
-test("a loop does not request an incomplete list again", async () => {
-  const once = new ScriptedService(list('[{"id":1},'), list('[{"id":1}]'));
-  expect(await loop(clientOf(once).listOrders())).toMatchObject({ error: { code: "broken_list" } });
-  expect(once.requests).toHaveLength(1);
 });
 
 test("leaving the loop cancels the request, and provides no entity tag", async () => {
@@ -182,14 +175,10 @@ test("a refused connection is an error that names host and cause, and CORS only 
 });
 
 test("names the cause if every address of a host refuses the connection", async () => {
-  const client = clientWith(() => {
-    // Node combines the errors of all addresses in an `AggregateError` without a message.
-    const cause = Object.assign(new AggregateError([]), { code: "ECONNREFUSED" });
-    throw new TypeError("fetch failed", { cause });
-  });
-  await expect(client.cancelOrder(1n)).rejects.toThrow(
-    "No response from orders.example: ECONNREFUSED.",
-  );
+  // Node combines the errors of all addresses in an `AggregateError` without a message.
+  const cause = Object.assign(new AggregateError([]), { code: "ECONNREFUSED" });
+  const refusal = clientWith(() => Promise.reject(new TypeError("", { cause }))).cancelOrder(1n);
+  await expect(refusal).rejects.toThrow("No response from orders.example: ECONNREFUSED.");
 });
 
 test("does not send the key to the target of a redirect", async () => {

@@ -62,6 +62,17 @@ export function cancelled(): Response {
   return new Response(null, { status: 204 });
 }
 
+/** Returns the rate-limit headers of a key with room in its minute. */
+export function quota(leftInDay: number) {
+  const policy = '"minute";q=60;w=60, "day";q=1000;w=86400';
+  const left = `"minute";r=59;t=60, "day";r=${leftInDay};t=86400`;
+  return { "RateLimit-Policy": policy, RateLimit: left };
+}
+
+export function roomy(): Response {
+  return new Response(null, { status: 204, headers: quota(999) });
+}
+
 export function failed(
   status: number,
   code: string,
