@@ -45,13 +45,15 @@ async function start(
   after: (outcome: Outcome) => void = () => {},
 ): Promise<void> {
   const { key, problem } = keys.entered;
-  const show = (outcome: Outcome) => {
-    meters.show(outcome);
-    answerView.show(outcome);
-    after(outcome);
-  };
-  if (problem !== null) return show({ kind: "unsent", problem });
-  await work.start(kind, (signal) => task(key, signal), show);
+  await work.start<Outcome>(
+    kind,
+    async (signal) => (problem === null ? task(key, signal) : { kind: "unsent", problem }),
+    (outcome) => {
+      meters.show(outcome);
+      answerView.show(outcome);
+      after(outcome);
+    },
+  );
 }
 
 function list(): Promise<void> {
@@ -93,8 +95,7 @@ function trigger(kind: "limit" | "ban"): Promise<void> {
     };
     if (kind === "limit") return provokeLimit(provocation);
     const last = await provokeBan(provocation, graceMs);
-    const isNewWindow = last.kind === "answer" && last.answer.status === 304;
-    if (!isNewWindow || signal.aborted) return last;
+    if (last.kind !== "answer" || last.answer.status !== 304) return last;
     return { kind: "unsent", problem: "A new window opened before the ban. Try again." };
   });
 }

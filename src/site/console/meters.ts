@@ -22,7 +22,7 @@ export class Meters {
       const meter = inside(this.#root, `[data-window="${name}"]`);
       meter.dataset["level"] = level;
       inside(meter, ".figure").textContent = figure;
-      inside(meter, ".meter-note").textContent = note;
+      inside(meter, ".note").textContent = note;
       inside(meter, ".fill").style.width = `${(100 * left) / limit}%`;
       const track = inside(meter, ".track");
       track.setAttribute("aria-valuemax", String(limit));

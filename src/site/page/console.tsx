@@ -165,8 +165,7 @@ export function KeyForm({ id, field }: { readonly id: string; readonly field: st
   );
 }
 
-function Meter(props: { readonly window: string; title: string; label: string }) {
-  const { window, title, label } = props;
+function Meter({ window, title, label }: { window: string; title: string; label: string }) {
   return (
     <div class="meter" data-window={window}>
       <p class="meter-title">
@@ -184,7 +183,7 @@ function Meter(props: { readonly window: string; title: string; label: string })
       >
         <div class="fill"></div>
       </div>
-      <p class="meter-note">known after the first answer</p>
+      <p class="note">known after the first answer</p>
     </div>
   );
 }

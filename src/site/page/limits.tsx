@@ -6,8 +6,10 @@ import { PLAN_LIMITS } from "../../rules/limits/plans.ts";
 import type { Reference } from "./reference.ts";
 
 /** The section about limits and bans. The `picture` is an SVG with placeholders for times. */
-export function LimitsSection(props: { picture: string; errors: Reference["errors"] }) {
-  const { picture, errors } = props;
+export function LimitsSection({
+  picture,
+  errors,
+}: Pick<Reference, "errors"> & { picture: string }) {
   const graceSeconds = bans.graceMs / 1_000;
   const banSeconds = bans.firstBanMs / 1_000;
   const filled = picture

@@ -4,14 +4,12 @@ import type { Field } from "../../openapi/read-document.ts";
 import type { Answer, Operation, Reference } from "./reference.ts";
 import type { Sample } from "./samples.ts";
 
-interface OperationSectionProps {
+/** The section of an operation. The `children` are above its parameters. */
+export function OperationSection(props: {
   readonly operation: Operation;
   readonly samples: readonly Sample[];
   readonly children: Child;
-}
-
-/** The section of an operation. The `children` are above its parameters. */
-export function OperationSection(props: OperationSectionProps) {
+}) {
   const { operation, samples, children } = props;
   const { operationId: id, method, path, summary, description, parameters, answers } = operation;
   return (
@@ -64,8 +62,7 @@ export function OperationSection(props: OperationSectionProps) {
 }
 
 /** The parameters of a request, or the fields of a response body. */
-export function Fields(props: { readonly prefix: string; readonly fields: readonly Field[] }) {
-  const { prefix, fields } = props;
+export function Fields({ prefix, fields }: { prefix: string; fields: readonly Field[] }) {
   return (
     <dl class="fields">
       {fields.map(({ name, in: place, schema, required, description, example }) => (
@@ -73,7 +70,7 @@ export function Fields(props: { readonly prefix: string; readonly fields: readon
           <dt>
             <code>{name}</code> <span class="type">{typeOf(schema)}</span>
             {place && <span class="type">in the {place}</span>}
-            {required && <span class="required">required</span>}
+            {required && <span class="type required">required</span>}
           </dt>
           <dd>
             <Inline text={description} />

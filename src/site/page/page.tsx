@@ -23,8 +23,6 @@ const NAVIGATION = [
 const NEAR_READS =
   "A list may be a second or two old, but it is complete, shows the store at one moment, and never contains an order that the same key has cancelled.";
 
-const INSTALL = `npm install ./${CLIENT}-1.0.0.tgz`;
-
 /** Renders the reference page. @throws an Error unless its operations are list and cancel. */
 export async function renderPage(facts: PageFacts): Promise<string> {
   const reference = readReference(facts.document);
@@ -133,12 +131,7 @@ function FirstCall(reference: Reference) {
           </li>
           <li>
             <b>Send the request.</b> Copy a sample, or let the <a href="#try">console</a> send it.
-            The base address is{" "}
-            <code>
-              {ORIGIN}
-              {reference.basePath}
-            </code>
-            .
+            The base address is <code>{`${ORIGIN}${reference.basePath}`}</code>.
           </li>
         </ol>
       </div>
@@ -172,12 +165,7 @@ function Authentication({ authentication, list }: Reference) {
       title="Authentication"
       aside={
         <>
-          <Code
-            code={`Authorization: Bearer ${KEY}`}
-            syntax="http"
-            label="Header with the key"
-            copy
-          />
+          <Code code={`Authorization: Bearer ${KEY}`} syntax="http" label="Key header" copy />
           <HttpAnswers answer={answer} />
         </>
       }
@@ -187,10 +175,8 @@ function Authentication({ authentication, list }: Reference) {
       </p>
       <p>
         Every request needs the key, even a request for an unknown path. A key anywhere else, such
-        as in the query string or a cookie, is ignored.
-      </p>
-      <p>
-        The service shows a key once, and stores only its hash. The operator can replace a lost key.
+        as in the query string or a cookie, is ignored. The service shows a key once, and stores
+        only its hash. The operator can replace a lost key.
       </p>
       <p>
         <Inline text={answer?.description ?? ""} />
@@ -259,7 +245,7 @@ function Clients({ generatedClient }: PageFacts) {
           name="client"
           label="Client"
           samples={[
-            { language: "Our client", syntax: "bash", code: INSTALL },
+            { language: "Our client", syntax: "bash", code: `npm install ./${CLIENT}-1.0.0.tgz` },
             ...generatedClient.map(({ fence, code }) => ({
               language: /^\/\/ (\S+)/.exec(code)?.[1] ?? "openapi-typescript",
               syntax: fence === "sh" ? ("bash" as const) : ("ts" as const),

@@ -100,18 +100,16 @@ function fieldsOf({ properties = {}, required = [] }: Schema): Field[] {
 }
 
 /** Returns the examples of a body with their error codes; one empty example if there is no body. */
-function examplesOf(
-  content: Content | undefined,
-): readonly { readonly code?: string; readonly message?: string; readonly body?: string }[] {
+function examplesOf(content: Content | undefined): readonly {
+  readonly code?: string;
+  readonly message?: string;
+  readonly body?: string | undefined;
+}[] {
   if (content === undefined) return [{}];
-  if (content.examples === undefined) return [{ body: json(content.example) }];
+  if (content.examples === undefined) return [{ body: stringify(content.example, undefined, 2) }];
   return Object.entries(content.examples).map(([code, { value }]) => ({
     code,
     message: value.message,
-    body: json(value),
+    body: stringify(value, undefined, 2),
   }));
-}
-
-function json(value: unknown): string {
-  return stringify(value, undefined, 2) ?? "";
 }
