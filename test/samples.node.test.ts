@@ -142,8 +142,9 @@ const PASTED: Readonly<Record<string, { command: string; args?: string[]; file?:
 };
 const missing: string[] = [];
 for (const command of ["python3", "go"]) {
-  const { status } = await execute("sh", ["-c", `command -v ${command}`]);
-  if (status === 0) continue;
+  // Not by `execute`, whose folder does not exist yet.
+  const found = await run("sh", ["-c", `command -v ${command}`]).catch(() => undefined);
+  if (found !== undefined) continue;
   console.error(`\n!!! No ${command} on this machine: its samples on the page are SKIPPED.\n`);
   missing.push(command);
 }

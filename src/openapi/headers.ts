@@ -10,11 +10,7 @@ const everywhere = {
     1,
     60,
   ),
-  "X-RateLimit-Remaining": integer(
-    "The requests left in the window of `X-RateLimit-Limit`.",
-    0,
-    59,
-  ),
+  "X-RateLimit-Remaining": integer("Requests left in the window of `X-RateLimit-Limit`.", 0, 59),
   "X-RateLimit-Reset": integer(
     "The end of the window of `X-RateLimit-Limit` in Unix seconds, rounded up.",
     1,
@@ -83,7 +79,7 @@ const someResponses = {
 };
 
 /** The headers by name, in the form of `components.headers`. */
-export const componentHeaders = { ...everywhere, ...someResponses } satisfies Record<
+export const componentHeaders = { ...someResponses, ...everywhere } satisfies Record<
   (typeof QUOTA_HEADERS)[number],
   object
 >;

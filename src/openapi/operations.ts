@@ -7,6 +7,15 @@ const LIST_EXAMPLE = [
   { id: 1008 },
 ];
 
+/** The error responses of every operation. */
+const ALWAYS_POSSIBLE = [
+  "Unauthorized",
+  "PreconditionFailed",
+  "TooManyRequests",
+  "InternalError",
+  "Unavailable",
+] as const;
+
 /** The `paths` of the OpenAPI document, relative to the server's address (docs/api.md, Orders). */
 export const paths = {
   "/store/orders": {
@@ -42,14 +51,7 @@ export const paths = {
           description: "Your list is still current. The request counts like any other.",
           headers: headerRefs("ETag", "Cache-Control"),
         },
-        ...responseRefs(
-          "Unauthorized",
-          "MethodNotAllowed",
-          "PreconditionFailed",
-          "TooManyRequests",
-          "InternalError",
-          "Unavailable",
-        ),
+        ...responseRefs("MethodNotAllowed", ...ALWAYS_POSSIBLE),
       },
     },
   },
@@ -84,15 +86,7 @@ export const paths = {
       ],
       responses: {
         "204": { description: "The order is cancelled.", headers: headerRefs() },
-        ...responseRefs(
-          "Unauthorized",
-          "NotFound",
-          "Conflict",
-          "PreconditionFailed",
-          "TooManyRequests",
-          "InternalError",
-          "Unavailable",
-        ),
+        ...responseRefs("NotFound", "Conflict", ...ALWAYS_POSSIBLE),
         "405": orderMethodNotAllowed(),
       },
     },

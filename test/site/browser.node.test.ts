@@ -169,7 +169,7 @@ describe.skipIf(chromium === undefined)("the reference page", () => {
     await expectText(page, `${MINUTE} .figure`, / of 5,000$/);
     await listOrders(page, keys["enterprise"] ?? "");
     await page.context().setOffline(true);
-    await page.locator("#list").getByRole("button", { name: "List orders" }).click();
+    await listOrders(page);
     await expectText(page, "#summary", /No complete answer came/);
     expect(await page.locator("#orders tbody tr").count()).toBeGreaterThan(5);
   });
@@ -198,7 +198,7 @@ describe.skipIf(chromium === undefined)("the reference page", () => {
     expect(await page.locator(`${MINUTE} .figure`).innerText()).toBe("999 of 1,000");
     expect(await page.locator(`${DAY} .figure`).innerText()).toBe("99,999 of 100,000");
     expect(await page.locator("#headers-sent").textContent()).toMatch(/X-RateLimit-Remaining999/);
-    await page.locator("#list").getByRole("button", { name: "List orders" }).click();
+    await listOrders(page);
     await expectText(page, `${MINUTE} .figure`, /^998 of/);
     expect(await page.evaluate(() => ({ ...localStorage, ...sessionStorage }))).toStrictEqual({});
 
@@ -216,8 +216,6 @@ describe.skipIf(chromium === undefined)("the reference page", () => {
     );
 
     // The row of a cancelled order stays, and shows a note.
-    const confirm = () =>
-      page.getByRole("dialog").getByRole("button", { name: "Cancel order" }).click();
     const before = apiRequests().length;
     await page.getByRole("button", { name: "Cancel order 1001" }).click();
     await page.getByRole("button", { name: "Keep it" }).click();
@@ -225,12 +223,12 @@ describe.skipIf(chromium === undefined)("the reference page", () => {
     expect(apiRequests()).toHaveLength(before);
 
     await page.getByRole("button", { name: "Cancel order 1001" }).click();
-    await confirm();
+    await confirmCancellation(page);
     await expectText(page, STATUS, /^204/);
     await expectText(page, "tr:has(> :text-is('1001'))", /Cancelled$/);
     expect(await page.getByRole("button", { name: "Cancel order 1001" }).count()).toBe(0);
     await page.getByRole("button", { name: "Cancel order 1004" }).click();
-    await confirm();
+    await confirmCancellation(page);
     await expectText(page, "tr:has(> :text-is('1004'))", /Has shipped$/);
     for (const [id, answer] of [
       ["1001", /order_not_found/],
@@ -239,7 +237,7 @@ describe.skipIf(chromium === undefined)("the reference page", () => {
     ] as const) {
       await page.getByRole("textbox", { name: "orderId" }).fill(id);
       await page.getByRole("button", { name: "Cancel order", exact: true }).click();
-      await confirm();
+      await confirmCancellation(page);
       await expectText(page, ".status-line", new RegExp(`DELETE .*${encodeURIComponent(id)}`));
       await expectText(page, "#body", answer);
     }
@@ -263,23 +261,20 @@ describe.skipIf(chromium === undefined)("the reference page", () => {
     expect(left).not.toContain("1001");
     expect(left).not.toContain("9223372036854775807");
 
-    // A long list has its total, finds any id, and is downloaded rather than copied in part.
-    const listOf = (count: number) =>
-      `[${Array.from({ length: count }, (_, index) => `{"id":${9_007_199_254_740_993n + BigInt(index)}}`).join()}]`;
-    const long = listOf(2_000);
+    // A long list has its total, finds an id, and is downloaded rather than copied in part.
+    const first = 2n ** 53n;
+    const rows = Array.from({ length: 2_000 }, (_, index) => `{"id":${first + BigInt(index)}}`);
+    const long = `[${rows.join()}]`;
     await answerWith(page, { body: long });
-    await page.locator("#list").getByRole("button", { name: "List orders" }).click();
+    await listOrders(page);
     await expectText(page, "#orders-note", /^2,000 orders\. The table shows the first 100/);
     expect(await page.locator("#orders tbody tr").count()).toBe(100);
-    for (const [id, rows] of [
-      ["9007199254742991", ["9007199254742991"]],
-      ["9007199254742993", []],
-    ] as const) {
-      await page.getByLabel("Find an id").fill(id);
-      const found = await page.locator("#orders tbody td:first-child").allTextContents();
-      expect(found).toStrictEqual(rows);
-    }
+    await page.getByLabel("Find an id").fill(String(first + 1_999n));
+    const found = page.locator("#orders tbody td:first-child");
+    expect(await found.allTextContents()).toStrictEqual([String(first + 1_999n)]);
+    await page.getByLabel("Find an id").fill(String(first + 2_000n));
     await expectText(page, "#orders-note", /^No order in this list has this id/);
+    expect(await found.count()).toBe(0);
     expect(await page.getByRole("button", { name: "Copy body" }).isVisible()).toBe(false);
     const downloading = page.waitForEvent("download");
     await page.getByRole("button", { name: "Download" }).click();
@@ -300,8 +295,7 @@ describe.skipIf(chromium === undefined)("the reference page", () => {
       });
     const show = async (answer: object) => {
       await answerWith(page, answer);
-      await page.locator("#list").getByRole("button", { name: "List orders" }).click();
-      await page.locator("#busy").waitFor({ state: "hidden" });
+      await listOrders(page);
       return shown();
     };
     const alone: string[] = [];
@@ -320,6 +314,16 @@ describe.skipIf(chromium === undefined)("the reference page", () => {
         alone[index],
       );
     }
+
+    // A button that was pressed twice has its own words again, not "Copied".
+    const copy = page.locator("#copy-curl");
+    for (let presses = 0; presses < 2; presses++) {
+      await copy.click();
+      await expectText(page, "#copy-curl", /^Copied$/);
+      await clipboard(page);
+    }
+    await page.clock.runFor(2_000);
+    expect(await copy.innerText()).toBe("Copy as curl");
   });
 
   test("sends a request once, and never shows a late answer over a newer one", async () => {
@@ -339,7 +343,7 @@ describe.skipIf(chromium === undefined)("the reference page", () => {
     for (let clicks = 0; clicks < 3; clicks++) await list.click({ force: true });
     expect(apiRequests()).toHaveLength(before + 1);
     await page.getByRole("button", { name: "Cancel order 1005" }).click();
-    await page.getByRole("dialog").getByRole("button", { name: "Cancel order" }).click();
+    await confirmCancellation(page);
     await expectText(page, STATUS, /^204/);
     expect(await page.evaluate(() => document.activeElement?.textContent)).toBe("Cancelled");
     const figure = await page.locator(`${MINUTE} .figure`).innerText();
@@ -348,31 +352,25 @@ describe.skipIf(chromium === undefined)("the reference page", () => {
     expect(await page.locator(STATUS).innerText()).toMatch(/^204/);
     expect(await page.locator(`${MINUTE} .figure`).innerText()).toBe(figure);
     expect(await page.locator("#orders tbody tr").count()).toBeGreaterThan(5);
-
-    // A button that was pressed twice has its own words again, not "Copied".
-    const copy = page.getByRole("button", { name: "Copy as curl" });
-    const words = page.locator("#copy-curl");
-    await copy.click();
-    await words.click();
-    await expect.poll(() => words.innerText()).toBe("Copied");
-    await expect.poll(() => words.innerText(), { timeout: 5_000 }).toBe("Copy as curl");
   });
 
   test("on a phone, shows in its row that a cancellation failed, and the countdown", async () => {
     const page = await open(PHONE);
-    const rows = Array.from({ length: 60 }, (_, index) => `{"id":${index},"petId":1,"quantity":1}`);
+    // Of these ids, `Number` makes one of each two neighbours.
+    const idAt = (index: number) => 2n ** 53n + BigInt(index);
+    const rows = Array.from({ length: 60 }, (_, index) => `{"id":${idAt(index)},"quantity":1}`);
     await answerWith(page, { body: `[${rows.join()}]` });
     await listOrders(page, keys["business"] ?? "");
     const headers = { "Retry-After": "40" };
-    const row = page.locator("#orders tbody tr").nth(50);
+    const row = page.locator("#orders tbody tr").nth(52);
     for (const [answer, note] of [
       [{ status: 401, body: '{"code":"unauthorized"}' }, "401: not cancelled"],
       [null, "No answer: perhaps cancelled"],
       [{ status: 429, headers, body: '{"code":"rate_limit_exceeded"}' }, "429: not cancelled"],
     ] as const) {
-      await answerWith(page, answer, "**/v1/store/orders/50");
+      await answerWith(page, answer, `**/v1/store/orders/${idAt(52)}`);
       await row.getByRole("button").click();
-      await page.getByRole("dialog").getByRole("button", { name: "Cancel order" }).click();
+      await confirmCancellation(page);
       const shown = row.getByText(note);
       await shown.waitFor();
       expect(await isClear(shown)).toBe(true);
@@ -514,7 +512,6 @@ describe.skipIf(chromium === undefined)("the reference page", () => {
     await page.clock.runFor(60_000);
     expect(await page.locator("#wait").innerText()).toContain("The wait is over");
     expect(await page.locator(MINUTE).innerText()).toContain("60 of 60");
-    expect(await page.locator(DAY).innerText()).toContain("back in 23 h 59 min");
 
     await page.getByRole("button", { name: "Trigger a ban" }).click();
     await page.getByRole("button", { name: "Have it banned" }).click();
@@ -528,9 +525,6 @@ describe.skipIf(chromium === undefined)("the reference page", () => {
     expect(await page.locator("#body").innerText()).toContain("api_key_banned");
     expect(await page.locator("#summary").innerText()).not.toMatch(/Wait \d+ seconds/);
     expect(await page.locator(DAY).innerText()).toMatch(/– of 1,000[^]*nothing until the ban ends/);
-    await page.clock.runFor(61_000);
-    expect(await page.locator("#wait").innerText()).toContain("The ban is over");
-    expect(await page.locator(DAY).innerText()).toMatch(/known after the next answer/);
   });
 });
 
@@ -591,10 +585,15 @@ function apiRequests(): string[] {
   return requests.filter((url) => url.startsWith(`${origin}/v1`));
 }
 
-async function listOrders(page: Page, key: string): Promise<void> {
-  await page.locator("#key").fill(key);
+/** Lists the orders with a key, or with the key that is in the field. */
+async function listOrders(page: Page, key?: string): Promise<void> {
+  if (key !== undefined) await page.locator("#key").fill(key);
   await page.locator("#list").getByRole("button", { name: "List orders" }).click();
   await page.locator("#busy").waitFor({ state: "hidden" });
+}
+
+function confirmCancellation(page: Page): Promise<void> {
+  return page.getByRole("dialog").getByRole("button", { name: "Cancel order" }).click();
 }
 
 async function expectText(page: Page, selector: string, expected: RegExp): Promise<void> {

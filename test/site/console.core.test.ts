@@ -178,10 +178,13 @@ describe("the meters", () => {
   test("claim no figure during a ban, nor after it", () => {
     const quota = view.quotaOf(error(429, "api_key_banned", headers));
     if (quota === null) throw new Error("no quota");
-    for (const nowMs of [0, 90_000_000]) {
-      expect(view.metersAt(quota, nowMs).map(({ figure }) => figure)).toEqual([
-        "– of 60",
-        "– of 1,000",
+    for (const [nowMs, note] of [
+      [0, "nothing until the ban ends"],
+      [90_000_000, "known after the next answer"],
+    ] as const) {
+      expect(view.metersAt(quota, nowMs)).toMatchObject([
+        { figure: "– of 60", note },
+        { figure: "– of 1,000", note },
       ]);
     }
   });

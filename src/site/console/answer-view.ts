@@ -10,6 +10,13 @@ export class AnswerView {
   readonly #body = element("body", HTMLElement);
   readonly #bodyNote = element("body-note", HTMLElement);
   readonly #headers = element("headers-sent", HTMLElement);
+  /** The documented headers in their order and spelling, by name in lower case. */
+  readonly #spellings = new Map(
+    Array.from(document.querySelectorAll('[id^="header."] > th'), ({ textContent: name }) => [
+      name.toLowerCase(),
+      name,
+    ]),
+  );
   readonly #copyBody = element("copy-body", HTMLButtonElement);
   readonly #download = element("download", HTMLButtonElement);
   readonly #wait = element("wait", HTMLElement);
@@ -42,7 +49,7 @@ export class AnswerView {
     }
     const meaning = made("p", view.meaning, "meaning");
     this.#summary.replaceChildren(...(view.status === null ? [meaning] : [line, meaning]));
-    const { body, headers } = view.sent ?? { body: "", headers: [] };
+    const { body, headers } = view.sent ?? { body: "", headers: new Headers() };
     const isLong = body.length > SHOWN_CHARACTERS;
     this.#answer.hidden = view.sent === null;
     this.#body.replaceChildren(...breakable(body.slice(0, SHOWN_CHARACTERS), ","));
@@ -51,8 +58,14 @@ export class AnswerView {
       : "";
     this.#copyBody.hidden = isLong;
     this.#download.hidden = !isLong;
+    const names = new Set([...this.#spellings.keys(), ...headers.keys()]);
     this.#headers.replaceChildren(
-      ...headers.flatMap(([name, value]) => [made("dt", name), made("dd", value)]),
+      ...[...names].flatMap((name) => {
+        const value = headers.get(name);
+        return value === null
+          ? []
+          : [made("dt", this.#spellings.get(name) ?? name), made("dd", value)];
+      }),
     );
     this.tick();
     if (view.wait !== null) this.#wait.scrollIntoView({ block: "nearest" });
@@ -65,12 +78,8 @@ export class AnswerView {
     if (wait === null) return;
     const { look, title, time, meaning } = waitAt(wait, Date.now());
     this.#wait.className = `wait ${look}`;
-    for (const [id, text] of [
-      ["wait-title", title],
-      ["wait-time", time],
-      ["wait-meaning", meaning],
-    ] as const) {
-      const target = element(id, HTMLElement);
+    for (const [id, text] of Object.entries({ title, time, meaning })) {
+      const target = element(`wait-${id}`, HTMLElement);
       if (target.textContent !== text) target.textContent = text;
     }
   }

@@ -5,6 +5,7 @@ import { Meters } from "./meters.ts";
 import { OrderTable } from "./order-table.ts";
 import { enliven, KeyFields } from "./samples.ts";
 import { provokeBan, provokeLimit } from "./trigger.ts";
+import { rowStateOf } from "./view.ts";
 import { Work, type WorkKind } from "./work.ts";
 
 const LIST = "/v1/store/orders";
@@ -20,9 +21,7 @@ const orderIdField = element("order-id", HTMLInputElement);
 const orderIdNote = element("order-id-note", HTMLElement);
 const controls = element("controls", HTMLElement);
 const results = element("results", HTMLElement);
-const confirmCancel = element("confirm", HTMLDialogElement);
-const confirmedId = element("confirm-id", HTMLElement);
-const confirmBan = element("confirm-ban", HTMLDialogElement);
+const dialog = element("confirm", HTMLDialogElement);
 const busy = element("busy", HTMLElement);
 const progress = element("progress", HTMLElement);
 
@@ -39,55 +38,52 @@ const work = new Work((kind) => {
   }
 });
 
-function show(outcome: Outcome): void {
-  meters.show(outcome);
-  answerView.show(outcome);
-}
-
-/** Returns the key to send; `null` after saying why the text in the field is no key. */
-function usableKey(): string | null {
+/** Runs `task` with the key that is in the field now. Shows its outcome, and then calls `after`. */
+async function start(
+  kind: WorkKind,
+  task: (key: string, signal: AbortSignal) => Promise<Outcome>,
+  after: (outcome: Outcome) => void = () => {},
+): Promise<void> {
   const { key, problem } = keys.entered;
-  if (problem === null) return key;
-  answerView.show({ kind: "unsent", problem });
-  return null;
+  await work.start<Outcome>(
+    kind,
+    async (signal) => (problem === null ? task(key, signal) : { kind: "unsent", problem }),
+    (outcome) => {
+      meters.show(outcome);
+      answerView.show(outcome);
+      after(outcome);
+    },
+  );
 }
 
-async function list(): Promise<void> {
-  const key = usableKey();
-  if (key === null) return bringIntoView();
-  await work.start(
+function list(): Promise<void> {
+  return start(
     "list",
-    (signal) => send(key, { method: "GET", path: LIST }, signal),
+    (key, signal) => send(key, { method: "GET", path: LIST }, signal),
     (outcome) => {
-      show(outcome);
       orderTable.showList(outcome);
       bringIntoView();
     },
   );
 }
 
-async function cancel(orderId: string): Promise<void> {
-  const key = usableKey();
-  if (key === null) return;
+function cancel(orderId: string): Promise<void> {
   const path = `${LIST}/${encodeURIComponent(orderId)}`;
-  if (work.canStart("cancel")) orderTable.showState(orderId, { settled: "", note: "Cancelling …" });
-  await work.start(
+  return start(
     "cancel",
-    (signal) => send(key, { method: "DELETE", path }, signal),
-    (outcome) => {
-      orderTable.showCancellation(orderId, outcome);
-      show(outcome);
+    (key, signal) => {
+      orderTable.showState(orderId, { settled: "", note: "Cancelling …" });
+      return send(key, { method: "DELETE", path }, signal);
     },
+    (outcome) => orderTable.showState(orderId, rowStateOf(outcome)),
   );
 }
 
 /** Provokes a 429 or a ban with the key that is in the field now. */
-async function trigger(kind: "limit" | "ban"): Promise<void> {
-  const key = usableKey();
-  if (key === null) return;
+function trigger(kind: "limit" | "ban"): Promise<void> {
   const graceMs = Number(results.dataset["graceMs"]);
-  const task = async (signal: AbortSignal): Promise<Outcome> => {
-    const headers = { "If-None-Match": "*" };
+  const headers = { "If-None-Match": "*" };
+  return start(kind, async (key, signal) => {
     const provocation = {
       signal,
       request: async (end: AbortSignal) => {
@@ -95,18 +91,13 @@ async function trigger(kind: "limit" | "ban"): Promise<void> {
         if (!signal.aborted) meters.show(outcome);
         return outcome;
       },
-      say: (text: string) => {
-        if (!signal.aborted) progress.textContent = text;
-      },
+      say: (text: string) => void (progress.textContent = text),
     };
-    const last = await (kind === "ban"
-      ? provokeBan(provocation, graceMs)
-      : provokeLimit(provocation));
-    const isNewWindow = last.kind === "answer" && last.answer.status === 304;
-    if (!isNewWindow || signal.aborted) return last;
+    if (kind === "limit") return provokeLimit(provocation);
+    const last = await provokeBan(provocation, graceMs);
+    if (last.kind !== "answer" || last.answer.status !== 304) return last;
     return { kind: "unsent", problem: "A new window opened before the ban. Try again." };
-  };
-  await work.start(kind, task, show);
+  });
 }
 
 /** Scrolls the console to the top of the window, unless its results are in the upper half. */
@@ -117,10 +108,23 @@ function bringIntoView(): void {
   if (!controls.contains(document.activeElement)) results.focus({ preventScroll: true });
 }
 
+/** Asks for confirmation, unless this cannot start now. Then runs `go`. */
+function confirm(kind: "cancel" | "ban", title: string, text: string, go: () => Promise<void>) {
+  if (!work.canStart(kind)) return;
+  element("confirm-title", HTMLElement).textContent = title;
+  element("confirm-text", HTMLElement).textContent = text;
+  element("confirm-go", HTMLElement).textContent =
+    kind === "ban" ? "Have it banned" : "Cancel order";
+  dialog.returnValue = "";
+  dialog.showModal();
+  dialog.onclose = () => {
+    if (dialog.returnValue === "go") void go();
+  };
+}
+
 function askToCancel(orderId: string): void {
-  if (!work.canStart("cancel")) return;
-  confirmedId.textContent = orderId;
-  confirmCancel.showModal();
+  const text = "A cancelled order cannot be brought back here.";
+  confirm("cancel", `Cancel order ${orderId}?`, text, () => cancel(orderId));
 }
 
 for (const id of ["first-call", "list"]) {
@@ -138,19 +142,11 @@ element("cancel", HTMLFormElement).addEventListener("submit", (event) => {
   else orderIdField.focus();
 });
 
-for (const [dialog, go] of [
-  [confirmCancel, () => cancel(confirmedId.textContent)],
-  [confirmBan, () => trigger("ban")],
-] as const) {
-  dialog.addEventListener("submit", ({ submitter }) => {
-    // Waits until the dialog has given the focus back.
-    if (submitter?.getAttribute("value") === "go") setTimeout(() => void go());
-  });
-}
-
 element("trigger-limit", HTMLButtonElement).addEventListener("click", () => void trigger("limit"));
 element("trigger-ban", HTMLButtonElement).addEventListener("click", () => {
-  if (work.canStart("ban")) confirmBan.showModal();
+  const text =
+    "Use a demo key. The page keeps sending after the 429 until the service bans the key. Everyone who uses the key is then locked out, for a minute the first time.";
+  confirm("ban", "Have this key banned?", text, () => trigger("ban"));
 });
 element("stop", HTMLButtonElement).addEventListener("click", () => work.stop());
 

@@ -2,8 +2,6 @@ import type { Outcome } from "./answer.ts";
 import { element, inside } from "./element.ts";
 import { metersAt, type Quota, quotaOf } from "./view.ts";
 
-const WHEN: Readonly<Record<string, string>> = { minute: "this minute", day: "today" };
-
 /** The meters of the minute and the day, from the newest answer that tells of them. */
 export class Meters {
   readonly #root = element("meters", HTMLElement);
@@ -24,12 +22,12 @@ export class Meters {
       const meter = inside(this.#root, `[data-window="${name}"]`);
       meter.dataset["level"] = level;
       inside(meter, ".figure").textContent = figure;
-      inside(meter, ".meter-note").textContent = note;
+      inside(meter, ".note").textContent = note;
       inside(meter, ".fill").style.width = `${(100 * left) / limit}%`;
       const track = inside(meter, ".track");
       track.setAttribute("aria-valuemax", String(limit));
       track.setAttribute("aria-valuenow", String(left));
-      track.setAttribute("aria-valuetext", `${figure} requests left ${WHEN[name]}, ${note}`);
+      track.setAttribute("aria-valuetext", `${figure}, ${note}`);
     }
   }
 }

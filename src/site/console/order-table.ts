@@ -1,7 +1,7 @@
 import type { Outcome } from "./answer.ts";
 import { element, inside, made } from "./element.ts";
 import { isWholeList, type ListedOrder, OrderList } from "./order-list.ts";
-import { countText, type RowState, rowStateOf } from "./view.ts";
+import { countText, type RowState } from "./view.ts";
 
 const MAX_ROWS = 100;
 
@@ -14,7 +14,7 @@ export class OrderTable {
   readonly #fields = [...this.#root.querySelectorAll("th")]
     .slice(0, -1)
     .map(({ textContent }) => textContent);
-  #list: OrderList | null = null;
+  #list = new OrderList("[]");
   readonly #states = new Map<string, RowState>();
 
   constructor(cancel: (orderId: string) => void) {
@@ -37,28 +37,21 @@ export class OrderTable {
 
   /** Shows what became of a cancellation in the row of the order. Keeps the focus there. */
   showState(orderId: string, state: RowState): void {
-    if (this.#list === null) return;
     this.#states.set(orderId, state);
     this.#drawNote();
     const row = [...this.#rows.children].find((one) => inside(one, "td").textContent === orderId);
     if (row === undefined) return;
     const hadFocus =
       row.contains(document.activeElement) || document.activeElement === document.body;
-    row.className = state.settled === "" ? "" : `settled ${state.settled}`;
     const action = inside(row, "td:last-child");
-    action.replaceChildren(...actionsOf(orderId, state));
+    this.#drawState(row, action, orderId);
     if (!hadFocus) return;
     action.tabIndex = -1;
     (action.querySelector("button") ?? action).focus({ preventScroll: true });
   }
 
-  showCancellation(orderId: string, outcome: Outcome): void {
-    this.showState(orderId, rowStateOf(outcome));
-  }
-
   #draw(): void {
     const list = this.#list;
-    if (list === null) return;
     const id = this.#find.value.trim();
     const found = id === "" ? null : list.find(id);
     const orders = id === "" ? list.first(MAX_ROWS) : found === null ? [] : [found];
@@ -68,11 +61,10 @@ export class OrderTable {
   }
 
   #drawNote(): void {
-    if (this.#list === null) return;
     const isMissing = this.#find.value.trim() !== "" && this.#rows.children.length === 0;
     const gone = [...this.#states].filter(
       ([id, { settled }]) =>
-        /^(?:cancelled|order_not_found)$/.test(settled) && this.#list?.find(id) !== null,
+        /^(?:cancelled|order_not_found)$/.test(settled) && this.#list.find(id) !== null,
     );
     const count = countText(this.#list.total, gone.length, MAX_ROWS);
     this.#note.textContent = isMissing ? `No order in this list has this id. ${count}` : count;
@@ -86,24 +78,23 @@ export class OrderTable {
       value.dataset["field"] = field;
       line.append(value);
     }
-    const id = String(order["id"]);
-    const state = this.#states.get(id);
-    if (state?.settled) line.className = `settled ${state.settled}`;
     const action = cell();
-    action.append(...actionsOf(id, state));
     line.append(action);
+    this.#drawState(line, action, String(order["id"]));
     return line;
   }
-}
 
-/** The note of a row, and the button that cancels its order, unless its fate is settled. */
-function actionsOf(id: string, state?: RowState): (string | HTMLElement)[] {
-  if (state?.settled) return [state.note];
-  const button = made("button", "Cancel", "quiet");
-  button.type = "button";
-  button.dataset["orderId"] = id;
-  button.setAttribute("aria-label", `Cancel order ${id}`);
-  return state === undefined ? [button] : [made("span", state.note, "row-note"), button];
+  /** Draws the note of a row, and the button that cancels its order, unless its fate is settled. */
+  #drawState(row: Element, action: HTMLElement, id: string): void {
+    const state = this.#states.get(id);
+    row.className = state?.settled ? `settled ${state.settled}` : "";
+    if (state?.settled) return action.replaceChildren(state.note);
+    const button = made("button", "Cancel", "quiet");
+    button.type = "button";
+    button.dataset["orderId"] = id;
+    button.setAttribute("aria-label", `Cancel order ${id}`);
+    action.replaceChildren(...(state ? [made("span", state.note, "row-note")] : []), button);
+  }
 }
 
 function cell(text = ""): HTMLTableCellElement {

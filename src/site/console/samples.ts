@@ -3,6 +3,8 @@ import { type EnteredKey, readKey } from "./key.ts";
 
 const NO_KEY = "YOUR_API_KEY";
 
+const LANGUAGES = 'input[name$="-language"]';
+
 /** The fields for the API key. All hold the same key, and hide the key unless "Show" is on. */
 export class KeyFields {
   readonly #fields = [...document.querySelectorAll<HTMLInputElement>("[data-key-field]")];
@@ -48,7 +50,7 @@ export function enliven(filled: (sample: string) => string): void {
     button.addEventListener("click", () => void copyText(button, filled(code.textContent)));
   }
   document.addEventListener("change", ({ target }) => {
-    if (target instanceof HTMLInputElement && target.type === "radio") followLanguage(target);
+    if (target instanceof HTMLInputElement && target.matches(LANGUAGES)) followLanguage(target);
   });
 }
 
@@ -58,11 +60,8 @@ function fill(selector: string, text: string): void {
 
 /** Selects the language in all samples. Scrolls to keep the chosen tab in place on the screen. */
 function followLanguage(chosen: HTMLInputElement): void {
-  if (!chosen.name.endsWith("-language")) return;
   const before = chosen.getBoundingClientRect().top;
-  for (const radio of document.querySelectorAll<HTMLInputElement>(
-    'input[type="radio"][name$="-language"]',
-  )) {
+  for (const radio of document.querySelectorAll<HTMLInputElement>(LANGUAGES)) {
     if (radio.value === chosen.value) radio.checked = true;
   }
   scrollBy({ top: chosen.getBoundingClientRect().top - before, behavior: "instant" });

@@ -29,7 +29,7 @@ export function provokeLimit(provocation: Provocation): Promise<Outcome> {
 export async function provokeBan(provocation: Provocation, graceMs: number): Promise<Outcome> {
   const { say, signal } = provocation;
   const refused = await provokeLimit(provocation);
-  if (!isRefusal(refused)) return refused;
+  if (!isRefusal(refused) || signal.aborted) return refused;
   say(`Refused. Refusals are free for ${graceMs / 1_000} seconds, so the page waits.`);
   await sleep(graceMs, signal).catch(() => {});
   let strikes = 0;

@@ -2,19 +2,6 @@ import { type Answer, type ApiRequest, codeOf, errorIn, type Outcome } from "./a
 import { isWholeList } from "./order-list.ts";
 import { readRetryAfterSeconds, readWindows } from "../../client/rate-limit-headers.ts";
 
-/** The response headers that are shown first, in this order and spelling. */
-const FIRST_HEADERS = [
-  "Retry-After",
-  "X-RateLimit-Limit",
-  "X-RateLimit-Remaining",
-  "X-RateLimit-Reset",
-  "RateLimit",
-  "RateLimit-Policy",
-  "X-Request-Id",
-  "ETag",
-  "WWW-Authenticate",
-];
-
 /** The page shows only this much of a body. Longer bodies can be downloaded. */
 export const SHOWN_CHARACTERS = 20_000;
 
@@ -26,7 +13,7 @@ export interface View {
   readonly sent: {
     readonly request: ApiRequest;
     readonly body: string;
-    readonly headers: readonly (readonly [name: string, value: string])[];
+    readonly headers: Headers;
   } | null;
   readonly wait: { readonly isBan: boolean; readonly endMs: number } | null;
 }
@@ -48,12 +35,6 @@ export function viewOf(outcome: Outcome): View {
 function answerView(answer: Answer): View {
   const { request, status, statusText, body, headers, receivedMs, tookMs } = answer;
   const seconds = status === 429 ? readRetryAfterSeconds(headers) : null;
-  const first = FIRST_HEADERS.filter((name) => headers.has(name));
-  const others = [...headers.keys()].filter(
-    (name) => !first.some((one) => one.toLowerCase() === name),
-  );
-  // Browsers report header names in lower case.
-  const spelled = (name: string) => name.replace(/^[a-z]|-[a-z]/g, (part) => part.toUpperCase());
   return {
     status: {
       isGood: status < 400,
@@ -64,11 +45,7 @@ function answerView(answer: Answer): View {
       ],
     },
     meaning: meaningOf(answer),
-    sent: {
-      request,
-      body,
-      headers: [...first, ...others.map(spelled)].map((name) => [name, headers.get(name) ?? ""]),
-    },
+    sent: { request, body, headers },
     wait:
       seconds === null
         ? null

@@ -1,6 +1,5 @@
-import type { Child } from "hono/jsx";
 import type { Field } from "../../openapi/read-document.ts";
-import { bans } from "./limits.tsx";
+import { bans } from "../../openapi/description.ts";
 
 /** The console, with which readers send requests. Its table of orders has a column per field. */
 export function ConsoleSection({ fields }: { readonly fields: readonly Field[] }) {
@@ -18,12 +17,7 @@ export function ConsoleSection({ fields }: { readonly fields: readonly Field[] }
       </p>
 
       <div id="controls" class="controls needs-script">
-        <form id="list" class="control">
-          <KeyField id="key" />
-          <button type="submit" class="primary" data-sends="list">
-            List orders
-          </button>
-        </form>
+        <KeyForm id="list" field="key" />
         <form id="cancel" class="control" novalidate>
           <div class="field">
             <label for="order-id">orderId</label>
@@ -43,15 +37,15 @@ export function ConsoleSection({ fields }: { readonly fields: readonly Field[] }
       </div>
       <div class="triggers needs-script">
         <span class="note">What does a refusal look like?</span>
-        <button id="trigger-limit" type="button" class="small" data-sends="limit">
+        <button id="trigger-limit" type="button" data-sends="limit">
           Trigger a 429
         </button>
-        <button id="trigger-ban" type="button" class="small local-only" data-sends="ban">
+        <button id="trigger-ban" type="button" class="local-only" data-sends="ban">
           Trigger a ban
         </button>
         <span id="busy" class="row" hidden>
           <span id="progress" class="note"></span>
-          <button id="stop" type="button" class="small">
+          <button id="stop" type="button">
             Stop
           </button>
         </span>
@@ -106,13 +100,13 @@ export function ConsoleSection({ fields }: { readonly fields: readonly Field[] }
             <div class="answer-head">
               <h3>As it was sent</h3>
               <span class="row">
-                <button type="button" class="small" id="copy-body">
+                <button type="button" id="copy-body">
                   Copy body
                 </button>
-                <button type="button" class="small" id="download" hidden>
+                <button type="button" id="download" hidden>
                   Download
                 </button>
-                <button type="button" class="small" id="copy-curl">
+                <button type="button" id="copy-curl">
                   Copy as curl
                 </button>
               </span>
@@ -127,74 +121,51 @@ export function ConsoleSection({ fields }: { readonly fields: readonly Field[] }
         </div>
       </div>
 
-      <Confirmation
-        id="confirm"
-        title={
-          <>
-            Cancel order <span id="confirm-id"></span>?
-          </>
-        }
-        text="A cancelled order cannot be brought back here."
-        keep="Keep it"
-        go="Cancel order"
-      />
-      <Confirmation
-        id="confirm-ban"
-        title="Have this key banned?"
-        text="Use a demo key. The page keeps sending after the 429 until the service bans the key. Everyone who uses the key is then locked out, for a minute the first time."
-        keep="Leave it"
-        go="Have it banned"
-      />
+      <dialog id="confirm" aria-labelledby="confirm-title">
+        <form method="dialog">
+          <h2 id="confirm-title"></h2>
+          <p id="confirm-text"></p>
+          <div class="row end">
+            <button value="keep" autofocus>
+              Keep it
+            </button>
+            <button id="confirm-go" value="go" class="danger"></button>
+          </div>
+        </form>
+      </dialog>
     </section>
   );
 }
 
-/** A dialog that asks for confirmation. Its buttons have the values `keep` and `go`. */
-function Confirmation(props: { id: string; title: Child; text: string; keep: string; go: string }) {
-  const { id, title, text, keep, go } = props;
+/** Lists the orders with an API key. The script keeps the same key in all these forms. */
+export function KeyForm({ id, field }: { readonly id: string; readonly field: string }) {
   return (
-    <dialog id={id} aria-labelledby={`${id}-title`}>
-      <form method="dialog">
-        <h2 id={`${id}-title`}>{title}</h2>
-        <p>{text}</p>
-        <div class="row end">
-          <button value="keep" autofocus>
-            {keep}
-          </button>
-          <button value="go" class="danger">
-            {go}
+    <form id={id} class="control needs-script">
+      <div class="field">
+        <label for={field}>API key</label>
+        <div class="row">
+          <input
+            id={field}
+            type="password"
+            autocomplete="off"
+            spellcheck={false}
+            autocapitalize="off"
+            placeholder="sord_…"
+            data-key-field
+          />
+          <button type="button" aria-pressed="false" data-show>
+            Show
           </button>
         </div>
-      </form>
-    </dialog>
-  );
-}
-
-/** A field for the API key. The script keeps the same key in all these fields. */
-export function KeyField({ id }: { readonly id: string }) {
-  return (
-    <div class="field">
-      <label for={id}>API key</label>
-      <div class="row">
-        <input
-          id={id}
-          type="password"
-          autocomplete="off"
-          spellcheck={false}
-          autocapitalize="off"
-          placeholder="sord_…"
-          data-key-field
-        />
-        <button type="button" aria-pressed="false" data-show>
-          Show
-        </button>
       </div>
-    </div>
+      <button type="submit" class="primary" data-sends="list">
+        List orders
+      </button>
+    </form>
   );
 }
 
-function Meter(props: { readonly window: string; title: string; label: string }) {
-  const { window, title, label } = props;
+function Meter({ window, title, label }: { window: string; title: string; label: string }) {
   return (
     <div class="meter" data-window={window}>
       <p class="meter-title">
@@ -212,7 +183,7 @@ function Meter(props: { readonly window: string; title: string; label: string })
       >
         <div class="fill"></div>
       </div>
-      <p class="meter-note">known after the first answer</p>
+      <p class="note">known after the first answer</p>
     </div>
   );
 }

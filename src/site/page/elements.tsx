@@ -7,16 +7,14 @@ import { type Sample, SYNTAX } from "./samples.ts";
 interface SectionProps {
   readonly id: string;
   readonly title: string;
-  readonly above?: Child;
   readonly aside?: Child;
   readonly children: Child;
 }
 
-/** A section of the page. `above` is shown above the title, and `aside` beside the text. */
-export function Section({ id, title, above, aside, children }: SectionProps) {
+/** A section of the page. The `aside` is shown beside the text. */
+export function Section({ id, title, aside, children }: SectionProps) {
   const text = (
     <>
-      {above}
       <h2 id={`${id}-title`}>{title}</h2>
       {children}
     </>
@@ -33,6 +31,32 @@ export function Section({ id, title, above, aside, children }: SectionProps) {
 export function Inline({ text }: { readonly text: string }) {
   return (
     <>{text.split("`").map((part, index) => (index % 2 === 0 ? part : <code>{part}</code>))}</>
+  );
+}
+
+/** The heads of a table's columns. */
+export function Columns({ titles }: { readonly titles: readonly string[] }) {
+  return (
+    <thead>
+      <tr>
+        {titles.map((title) => (
+          <th>{title}</th>
+        ))}
+      </tr>
+    </thead>
+  );
+}
+
+/** Paragraphs of Markdown whose only markup is inline code. */
+export function Paragraphs({ text }: { readonly text: string }) {
+  return (
+    <>
+      {text.split(/\n{2,}/).map((paragraph) => (
+        <p>
+          <Inline text={paragraph} />
+        </p>
+      ))}
+    </>
   );
 }
 
@@ -82,21 +106,25 @@ export function Tabs({ name, label, tabs }: TabsProps) {
   );
 }
 
-interface SamplesProps extends Omit<TabsProps, "tabs"> {
-  readonly samples: readonly Sample[];
-}
-
-export function Samples({ name, label, samples }: SamplesProps) {
+export function Samples({
+  name,
+  label,
+  samples,
+}: {
+  name: string;
+  label: string;
+  samples: readonly Sample[];
+}) {
   return (
     <Tabs
       name={`${name}-language`}
       label={`${label}: language`}
-      tabs={samples.map(({ language, code }) => ({
+      tabs={samples.map(({ language, syntax, code }) => ({
         title: language,
         content: (
           <Code
             code={code}
-            syntax={SYNTAX[language] ?? "java"}
+            syntax={syntax ?? SYNTAX[language] ?? "java"}
             label={`${label} (${language})`}
             copy
           />
@@ -106,30 +134,24 @@ export function Samples({ name, label, samples }: SamplesProps) {
   );
 }
 
-interface HttpAnswersProps {
-  readonly answer: Answer | undefined;
-  /** True shows the required headers. False shows the headers that some responses lack. */
-  readonly isComplete?: boolean;
-  /** If set, shows only the example of the error with this code. */
-  readonly code?: string;
-}
-
-/** The examples of an HTTP response, each with its status line, headers and body. */
-export function HttpAnswers(props: HttpAnswersProps) {
-  const { answer, isComplete = false, code: only } = props;
-  const examples = answer?.examples.filter(({ code }) => only === undefined || code === only);
+/**
+ * The examples of an HTTP response, each with its status line, headers and body. If `isComplete`,
+ * shows the required headers, else the headers that some responses lack.
+ */
+export function HttpAnswers(props: { answer: Answer | undefined; isComplete?: boolean }) {
+  const { answer, isComplete = false } = props;
   return (
     <>
-      {examples?.map(({ code, body }) => {
+      {answer?.examples.map(({ code, body }) => {
         const lines = [
-          `HTTP/1.1 ${answer?.status} ${answer?.reason}`,
+          `HTTP/1.1 ${answer.status} ${answer.reason}`,
           ...(body === undefined ? [] : ["Content-Type: application/json"]),
-          ...(answer?.headers ?? [])
+          ...answer.headers
             .filter(({ isCommon, required }) => (isComplete ? required : !isCommon))
             .map(({ name, example }) => `${name}: ${example}`),
           ...(body === undefined ? [] : ["", body]),
         ];
-        const label = `Answer ${code ?? answer?.status}`;
+        const label = `Answer ${code ?? answer.status}`;
         return <Code code={lines.join("\n")} syntax="http" label={label} />;
       })}
     </>

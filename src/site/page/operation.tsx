@@ -1,31 +1,21 @@
 import type { Child } from "hono/jsx";
-import { HttpAnswers, Inline, Samples, Section, Tabs } from "./elements.tsx";
+import { Columns, HttpAnswers, Inline, Paragraphs, Samples, Section, Tabs } from "./elements.tsx";
 import type { Field } from "../../openapi/read-document.ts";
 import type { Answer, Operation, Reference } from "./reference.ts";
 import type { Sample } from "./samples.ts";
 
-interface OperationSectionProps {
-  readonly basePath: string;
+/** The section of an operation. The `children` are above its parameters. */
+export function OperationSection(props: {
   readonly operation: Operation;
   readonly samples: readonly Sample[];
-  readonly notes: Child;
-  readonly children?: Child;
-}
-
-/** The section of an operation. The `notes` are above its parameters, the `children` below. */
-export function OperationSection(props: OperationSectionProps) {
-  const { basePath, operation, samples, notes, children } = props;
+  readonly children: Child;
+}) {
+  const { operation, samples, children } = props;
   const { operationId: id, method, path, summary, description, parameters, answers } = operation;
   return (
     <Section
       id={id}
       title={summary}
-      above={
-        <p class="endpoint">
-          <b class={`method ${method.toLowerCase()}`}>{method}</b>{" "}
-          <code>{`${basePath}${path}`}</code>
-        </p>
-      }
       aside={
         <>
           <Samples name={id} label={summary} samples={samples} />
@@ -43,15 +33,13 @@ export function OperationSection(props: OperationSectionProps) {
         </>
       }
     >
-      {description.split(/\n{2,}/).map((paragraph) => (
-        <p>
-          <Inline text={paragraph} />
-        </p>
-      ))}
-      {notes}
+      <p>
+        <b class={`method ${method.toLowerCase()}`}>{method}</b> <code>{path}</code>
+      </p>
+      <Paragraphs text={description} />
+      {children}
       <h3>Parameters</h3>
       <Fields prefix={id} fields={parameters} />
-      {children}
       <h3>Answers</h3>
       <dl class="answers">
         {answers.map((answer) => (
@@ -60,7 +48,11 @@ export function OperationSection(props: OperationSectionProps) {
               <Status answer={answer} />
             </dt>
             <dd>
-              <Meaning answer={answer} />
+              {answer.status < 400 ? (
+                <Inline text={answer.description} />
+              ) : (
+                answer.examples.map(({ code }) => [<CodeLink code={code} />, " "])
+              )}
             </dd>
           </div>
         ))}
@@ -70,8 +62,7 @@ export function OperationSection(props: OperationSectionProps) {
 }
 
 /** The parameters of a request, or the fields of a response body. */
-export function Fields(props: { readonly prefix: string; readonly fields: readonly Field[] }) {
-  const { prefix, fields } = props;
+export function Fields({ prefix, fields }: { prefix: string; fields: readonly Field[] }) {
   return (
     <dl class="fields">
       {fields.map(({ name, in: place, schema, required, description, example }) => (
@@ -79,7 +70,7 @@ export function Fields(props: { readonly prefix: string; readonly fields: readon
           <dt>
             <code>{name}</code> <span class="type">{typeOf(schema)}</span>
             {place && <span class="type">in the {place}</span>}
-            {required && <span class="required">required</span>}
+            {required && <span class="type required">required</span>}
           </dt>
           <dd>
             <Inline text={description} />
@@ -104,21 +95,6 @@ function ExampleValue({ value }: { readonly value: Field["example"] }) {
   );
 }
 
-/** Describes a successful response, or links the codes of an error to the table of errors. */
-function Meaning({ answer }: { readonly answer: Answer }) {
-  if (answer.status < 400) return <Inline text={answer.description} />;
-  return (
-    <>
-      {answer.examples.map(({ code }, index) => (
-        <>
-          {index > 0 && ", "}
-          <CodeLink code={code} />
-        </>
-      ))}
-    </>
-  );
-}
-
 export function CodeLink({ code }: { readonly code: string | undefined }) {
   return (
     <a href={`#${code}`}>
@@ -138,13 +114,7 @@ function Status({ answer }: { readonly answer: Answer }) {
 export function HeaderTable({ headers }: Pick<Reference, "headers">) {
   return (
     <table class="reference-table">
-      <thead>
-        <tr>
-          <th>Header</th>
-          <th>Meaning</th>
-          <th>On</th>
-        </tr>
-      </thead>
+      <Columns titles={["Header", "Meaning", "On"]} />
       <tbody>
         {headers.map(({ name, description, required, example, isCommon, statuses }) => (
           <tr id={`header.${name}`}>
@@ -166,12 +136,7 @@ export function HeaderTable({ headers }: Pick<Reference, "headers">) {
 export function ErrorTable({ errors }: Pick<Reference, "errors">) {
   return (
     <table class="reference-table errors">
-      <thead>
-        <tr>
-          <th>Code</th>
-          <th>Message, for example</th>
-        </tr>
-      </thead>
+      <Columns titles={["Code", "Message, for example"]} />
       {errors.map((answer) => (
         <tbody>
           <tr class="group">

@@ -20,13 +20,17 @@ export interface PageFacts {
 }
 
 export type Reference = ReturnType<typeof readReference>;
-export type Operation = Reference["operations"][number];
+export type Operation = Reference["list"];
 export type Answer = Operation["answers"][number];
 
 /** The address of `npm start`. In browsers, a script replaces it by the origin of the page. */
 export const LOCAL_ORIGIN = "http://localhost:8787";
 
-/** Reads the content that the page shows from the JSON text of an OpenAPI document. */
+/**
+ * Reads the content that the page shows from the JSON text of an OpenAPI document.
+ *
+ * @throws an Error unless its operations are list and cancel.
+ */
 export function readReference(text: string) {
   const document = readDocument(parse(text, undefined, parseNumberAndBigInt));
   const { info, servers, components } = document;
@@ -53,30 +57,35 @@ export function readReference(text: string) {
       .map((header) => ({ ...header, ...own[header.name] })),
     examples: examplesOf(content?.["application/json"]),
   });
-  const operations = document.operations.map((operation) => ({
-    ...operation,
-    answers: Object.entries(operation.responses).map(answerOf),
-  }));
-  const errors = Map.groupBy(
-    operations.flatMap(({ answers }) => answers).filter(({ status }) => status >= 400),
-    ({ status }) => status,
-  );
   const { url } = servers[0];
   const server = URL.parse(url);
+  const basePath = server?.pathname ?? url;
+  const operations = document.operations.map((operation) => ({
+    ...operation,
+    path: `${basePath}${operation.path}`,
+    answers: Object.entries(operation.responses).map(answerOf),
+  }));
+  const [list, cancel] = operations;
+  const names = operations.map((one) => `${one.method} ${one.operationId}`).join(", ");
+  if (names !== "GET listOrders, DELETE cancelOrder" || !list || !cancel) {
+    throw new Error(`The page cannot show these operations: ${names}.`);
+  }
+  const answers = operations.flatMap((operation) => operation.answers);
   return {
     ...info,
     /** The address of the service without `/v1`. */
     origin: server?.origin ?? LOCAL_ORIGIN,
     /** The path with which every operation begins, such as `/v1`. */
-    basePath: server?.pathname ?? url,
+    basePath,
     authentication: components.securitySchemes.apiKey.description,
-    operations,
+    list,
+    cancel,
     orderFields: fieldsOf(components.schemas.Order),
     errorFields: fieldsOf(components.schemas.Error),
     headers,
     /** The first documented error response for each status. */
-    errors: [...errors.values()]
-      .flatMap(([first]) => first ?? [])
+    errors: [...new Map(answers.toReversed().map((answer) => [answer.status, answer])).values()]
+      .filter(({ status }) => status >= 400)
       .toSorted((one, other) => one.status - other.status),
   };
 }
@@ -91,18 +100,16 @@ function fieldsOf({ properties = {}, required = [] }: Schema): Field[] {
 }
 
 /** Returns the examples of a body with their error codes; one empty example if there is no body. */
-function examplesOf(
-  content: Content | undefined,
-): readonly { readonly code?: string; readonly message?: string; readonly body?: string }[] {
+function examplesOf(content: Content | undefined): readonly {
+  readonly code?: string;
+  readonly message?: string;
+  readonly body?: string | undefined;
+}[] {
   if (content === undefined) return [{}];
-  if (content.examples === undefined) return [{ body: json(content.example) }];
+  if (content.examples === undefined) return [{ body: stringify(content.example, undefined, 2) }];
   return Object.entries(content.examples).map(([code, { value }]) => ({
     code,
     message: value.message,
-    body: json(value),
+    body: stringify(value, undefined, 2),
   }));
-}
-
-function json(value: unknown): string {
-  return stringify(value, undefined, 2) ?? "";
 }

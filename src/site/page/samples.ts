@@ -20,6 +20,8 @@ export const SYNTAX: Readonly<Record<string, ShjLanguage>> = {
 
 export interface Sample {
   readonly language: string;
+  /** Default: the highlighter's name of the language. */
+  readonly syntax?: ShjLanguage;
   readonly code: string;
 }
 
@@ -42,16 +44,7 @@ if (!response.ok) throw new Error(text);
 ${linesOf("JavaScript")}
 for (const order of orders) console.log(order.id, order.quantity);`,
     Python: `import json
-from urllib.error import HTTPError
-from urllib.request import Request, urlopen
-
-request = Request("${ORIGIN}${path}")
-request.add_header("Authorization", "Bearer ${KEY}")
-try:
-    with urlopen(request) as response:
-        orders = json.load(response)
-except HTTPError as error:
-    raise SystemExit(error.read().decode())
+${pythonLines(`Request("${ORIGIN}${path}")`, "orders = json.load(response)")}
 
 for order in orders:
     print(order["id"], order.get("quantity"))`,
@@ -60,7 +53,6 @@ for order in orders:
       // `goLines` begins with the order type, which ends at the first line that starts with `}`.
       declaration: `${goLines.slice(0, goLines.indexOf("\n}") + 2)}\n\n`,
       request: `"GET", "${ORIGIN}${path}"`,
-      status: "http.StatusOK",
       use: `	var orders []Order
 	if err := json.Unmarshal(text, &orders); err != nil {
 		log.Fatal(err)
@@ -87,22 +79,14 @@ const response = await fetch(\`${url("${orderId}")}\`, {
 });
 if (!response.ok) throw new Error(await response.text());
 console.log(response.status); // 204`,
-    Python: `from urllib.error import HTTPError
-from urllib.request import Request, urlopen
-
-order_id = ${orderId}
-request = Request(f"${url("{order_id}")}", method="DELETE")
-request.add_header("Authorization", "Bearer ${KEY}")
-try:
-    with urlopen(request) as response:
-        print(response.status)  # 204
-except HTTPError as error:
-    raise SystemExit(error.read().decode())`,
+    Python: pythonLines(
+      `Request("${url(orderId)}", method="DELETE")`,
+      "print(response.status)  # 204",
+    ),
     Go: goProgram({
       imports: ["fmt", "io", "log", "net/http"],
       declaration: `const orderID int64 = ${orderId}\n\n`,
       request: `"DELETE", fmt.Sprintf("${url("%d")}", orderID)`,
-      status: "http.StatusNoContent",
       use: "	fmt.Println(response.StatusCode) // 204",
     }),
   });
@@ -119,16 +103,28 @@ const client = createClient({
   apiKey: "${KEY}",
 });`;
 
+function pythonLines(request: string, use: string): string {
+  return `from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+request = ${request}
+request.add_header("Authorization", "Bearer ${KEY}")
+try:
+    with urlopen(request) as response:
+        ${use}
+except HTTPError as error:
+    raise SystemExit(error.read().decode())`;
+}
+
 interface GoParts {
   readonly imports: readonly string[];
   readonly declaration: string;
   readonly request: string;
-  readonly status: string;
   /** The lines that use the response and its body `text`. */
   readonly use: string;
 }
 
-function goProgram({ imports, declaration, request, status, use }: GoParts): string {
+function goProgram({ imports, declaration, request, use }: GoParts): string {
   return `package main
 
 import (
@@ -150,7 +146,7 @@ ${declaration}func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if response.StatusCode != ${status} {
+	if response.StatusCode >= 400 {
 		log.Fatal(string(text))
 	}
 ${use}
