@@ -33,6 +33,8 @@ export async function sleep(ms: number, signal: AbortSignal | undefined): Promis
       new Promise((resolve) => {
         timer = setTimeout(resolve, timerMs);
       });
-    await orAbort(signal, fired).finally(() => clearTimeout(timer));
+    await orAbort(signal, fired).finally(() => {
+      if (timer !== undefined) clearTimeout(timer);
+    });
   }
 }
