@@ -21,11 +21,8 @@ const NPM_LETTERS: Readonly<Record<string, Readonly<Record<string, string>>>> = 
   "--sql": { long: "true", loglevel: "warn" },
 };
 
-/** The command that runs, such as `npm run keys --`, for messages that repeat it. */
-const running = new AsyncLocalStorage<{
-  readonly program: string;
-  readonly args: readonly string[];
-}>();
+/** The arguments of the command that runs, for messages that repeat them. */
+const typed = new AsyncLocalStorage<readonly string[]>();
 
 /** The part of an error message after a file's path, by the operating system's error code. */
 const FILE_ERRORS: Readonly<Record<string, string>> = {
@@ -122,8 +119,7 @@ export async function exitStatus(program: Command, args: readonly string[]): Pro
   try {
     refuseSecrets(args);
     refuseKeptByNpm(program, args);
-    const command = { program: program.name(), args };
-    await running.run(command, () => program.parseAsync(args, { from: "user" }));
+    await typed.run(args, () => program.parseAsync(args, { from: "user" }));
     return 0;
   } catch (error) {
     if (error instanceof EndWithStatus) return error.status;
@@ -177,26 +173,9 @@ function isKeptByNpm(long: string): boolean {
   return isRead || Boolean(setting(long.slice(2).replaceAll("-", "_")));
 }
 
-/**
- * Returns the typed command line, for a message that tells the operator to repeat the command.
- *
- * @param changes options to set: `true` adds an option without a value, `false` removes the option.
- */
-export function typedLine(changes: Readonly<Record<string, string | boolean>> = {}): string {
-  const { program, args } = running.getStore() ?? { program: "", args: [] };
-  const kept = args.filter((word, index) => {
-    const [name = ""] = word.split("=");
-    return changes[name] === undefined && typeof changes[args[index - 1] ?? ""] !== "string";
-  });
-  const added = Object.entries(changes).flatMap(([option, value]) =>
-    typeof value === "string" ? [option, value] : value ? [option] : [],
-  );
-  return [program, ...[...kept, ...added].map(quote)].join(" ");
-}
-
 /** Adds the typed `--env` or `--persist-to` to another command that a message recommends. */
 export function onSameStore(command: string): string {
-  const { args } = running.getStore() ?? { args: [] };
+  const args = typed.getStore() ?? [];
   const words = args.flatMap((word, index) => {
     if (/^--(?:env|persist-to)=/.test(word)) return [word];
     return /^--(?:env|persist-to)$/.test(word) ? [word, args[index + 1] ?? ""] : [];

@@ -11,6 +11,9 @@ const WRANGLER_BIN = join(dirname(WRANGLER_PACKAGE), "bin", "wrangler.js");
 /** The folder of `wrangler.toml`, in which wrangler runs. */
 export const PROJECT_ROOT = join(import.meta.dirname, "..", "..");
 
+/** The environment variable with the output folder of the static files. `npm start` sets it. */
+export const SITE_FOLDER = "STORE_ORDERS_SITE";
+
 /** Environment variables that turn off wrangler's banner, colours and reports to Cloudflare. */
 export const QUIET_WRANGLER: NodeJS.ProcessEnv = {
   WRANGLER_SEND_METRICS: "false",

@@ -6,8 +6,13 @@ import { DATABASE_NAMES, type DatabaseName } from "../database/database.ts";
 import { applyMigrations } from "../database/remote.ts";
 import type { Settings } from "../settings.ts";
 import { runWrangler } from "../wrangler.ts";
-import { type Account, lookAtAccount } from "./account.ts";
-import { checkHostname, enabledSchema, findAddresses } from "./addresses.ts";
+import {
+  type Account,
+  checkHostname,
+  enabledSchema,
+  findAddresses,
+  lookAtAccount,
+} from "./account.ts";
 import {
   checkCommit,
   checkReplication,

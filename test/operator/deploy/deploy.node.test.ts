@@ -5,8 +5,7 @@ import * as checks from "../../../src/operator/deploy/checks.ts";
 import { deployProgram } from "../../../src/operator/deploy/program.ts";
 import * as settings from "../../../src/operator/settings.ts";
 import { OtherVersionError } from "../../../src/operator/verify/service-promise.ts";
-import type { Verification } from "../../../src/operator/verify/verify.ts";
-import * as verification from "../../../src/operator/verify/verify-store.ts";
+import * as verification from "../../../src/operator/verify/verify.ts";
 import * as wrangler from "../../../src/operator/wrangler.ts";
 import { openApiDocument } from "../../../src/openapi/document.ts";
 import { failure, runInProcess } from "../in-process.ts";
@@ -34,8 +33,11 @@ const ORDERS = `${WORKER}-orders`;
 const KEYS = `${WORKER}-keys`;
 const DOMAIN = "orders.shop.example";
 const BROKEN = { status: 500, body: '{"code":"internal_error"}' };
-const KEPT: Verification = { isKept: true, promises: [{ promise: "HEAD", result: "kept" }] };
-const NOT_KEPT: Verification = {
+const KEPT: verification.Verification = {
+  isKept: true,
+  promises: [{ promise: "HEAD", result: "kept" }],
+};
+const NOT_KEPT: verification.Verification = {
   isKept: false,
   promises: [{ promise: "HEAD", result: "broken", reason: "has a body", requestId: "r-1" }],
 };
