@@ -49,40 +49,9 @@ export class EndWithStatus extends Error {
   }
 }
 
-/** Reports an unknown option before missing options. */
-class CommandLine extends Command {
-  override createCommand(name?: string): Command {
-    return new CommandLine(name);
-  }
-
-  override parseOptions(args: string[]): ReturnType<Command["parseOptions"]> {
-    const parsed = super.parseOptions(args);
-    const { unknown } = parsed;
-    const isHelp = unknown.some((option) => option === "-h" || option === "--help");
-    // A command with subcommands passes unknown options on to a subcommand, which checks them.
-    if (isHelp || this.commands.length > 0) return parsed;
-    const [option] = unknown;
-    if (option !== undefined) {
-      // `unknownOption` is missing in commander's types. It throws an error with a suggestion.
-      (this as unknown as { unknownOption(flag: string): never }).unknownOption(option);
-    }
-    return parsed;
-  }
-
-  /** Names all missing options. Overrides a method that is missing in the types of commander. */
-  missingMandatoryOptionValue(): never {
-    const missing = this.options.filter(
-      (option) => option.mandatory && this.getOptionValue(option.attributeName()) === undefined,
-    );
-    const names = missing.map(({ flags }) => `'${flags}'`).join(" and ");
-    const noun = missing.length === 1 ? "option" : "options";
-    return this.error(`error: required ${noun} ${names} not specified`);
-  }
-}
-
 /** Creates a command line whose error messages mention `--help` and never contain a secret. */
 export function createProgram(name: string, description: string): Command {
-  return new CommandLine(name)
+  return new Command(name)
     .description(description)
     .version(packageJson.version, "-V, --version", "show the version of the service")
     .exitOverride()

@@ -84,13 +84,12 @@ export async function deploy(
     triedCredentials: new Set(),
   };
   let account = UNKNOWN_ACCOUNT;
-  let replication: string | undefined;
-  const isNear = settings.vars["LIST_READS"] === "nearest";
-  const checkReplicated = async () => void (replication = await checkReplication(api, settings));
-  const replicationStep = `Check that ${settings.databases.orders} is replicated`;
   const accountChecks: Readonly<Record<string, () => Promise<void>>> = {
     "Check the Worker and its databases": async () => void (account = await lookAtAccount(rollOut)),
-    ...(isNear && { [replicationStep]: checkReplicated }),
+    ...(settings.vars["LIST_READS"] === "nearest" && {
+      [`Check that ${settings.databases.orders} is replicated`]: () =>
+        checkReplication(api, settings),
+    }),
     ...Object.fromEntries(
       settings.customDomains.map((hostname) => [
         `Check that ${hostname} is free`,
@@ -107,10 +106,6 @@ export async function deploy(
     else await check(title, run);
   }
   const steps = planSteps(rollOut, account);
-  if (isNear && account.missing.length > 0) {
-    const at = account.missing.length;
-    steps.splice(at, 0, { title: replicationStep, run: checkReplicated, ifItFails: CREATED });
-  }
   if (dryRun) {
     for (const { title } of steps) print(`Would: ${title}`);
     print("Dry run: nothing was changed.");
@@ -122,7 +117,6 @@ export async function deploy(
     await requireConfirmation(env, `This creates ${creations.join(", ")}.`);
   }
   for (const step of steps) await runStep(step, signal);
-  if (replication !== undefined) print(replication);
 }
 
 const CREATED = "What has been created stays.";
