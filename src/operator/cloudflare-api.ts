@@ -9,14 +9,7 @@ const answerSchema = z.looseObject({
   success: z.boolean().optional(),
   errors: z.array(z.object({ code: z.number().nullish(), message: z.string() })).nullish(),
 });
-type Answer = z.output<typeof answerSchema>;
 const accountsSchema = z.array(z.object({ id: z.string() }));
-
-interface Call {
-  readonly method?: "GET" | "POST" | "PUT" | "PATCH";
-  /** Objects are sent as JSON. Strings are sent unchanged. */
-  readonly body?: object | string;
-}
 
 /** Thrown if there is neither a login of wrangler nor a token. */
 export class NotLoggedInError extends Error {}
@@ -88,31 +81,23 @@ export class CloudflareApi {
    * @throws {CloudflareError} if Cloudflare refuses the call, does not respond, or returns a result
    *   that does not match the schema.
    */
-  call<T>(path: string, schema: z.ZodType<T>, call: Call = {}): Promise<T> {
-    return this.#send(path, call, schema, ({ result }) => result);
-  }
-
-  /** Posts to an analytics API and returns the whole response. Throws the same errors as `call`. */
-  query<T>(path: string, schema: z.ZodType<T>, body: object | string): Promise<T> {
-    return this.#send(path, { method: "POST", body }, schema, (answer) => answer);
-  }
-
-  async #send<T>(
+  async call<T>(
     path: string,
-    { method = "GET", body }: Call,
     schema: z.ZodType<T>,
-    resultOf: (answer: Answer) => unknown,
+    {
+      method = "GET",
+      body,
+    }: { readonly method?: "GET" | "POST" | "PATCH"; readonly body?: object } = {},
   ): Promise<T> {
     const ownPath = path.replace(/^\/accounts\/\w+/, "").replace(/\?.*/, "");
     const name = `${method} ${ownPath}`;
-    const isJson = typeof body === "object";
     let response: Response;
     let text: string;
     try {
       response = await fetch(this.#base + path, {
         method,
-        headers: { ...this.#login, ...(isJson && { "Content-Type": "application/json" }) },
-        ...(body !== undefined && { body: isJson ? JSON.stringify(body) : body }),
+        headers: { ...this.#login, "Content-Type": "application/json" },
+        ...(body !== undefined && { body: JSON.stringify(body) }),
         signal: AbortSignal.timeout(TIMEOUT_MS),
       });
       text = await response.text();
@@ -123,7 +108,7 @@ export class CloudflareApi {
     const answer = answerSchema.safeParse(parseJson(text)).data;
     const errors = answer?.errors ?? [];
     if (ok && answer !== undefined && answer.success !== false && errors.length === 0) {
-      const parsed = schema.safeParse(resultOf(answer));
+      const parsed = schema.safeParse(answer["result"]);
       if (parsed.success) return parsed.data;
       throw new CloudflareError(ownPath, `malformed answer: ${z.prettifyError(parsed.error)}`);
     }

@@ -21,11 +21,8 @@ const NPM_LETTERS: Readonly<Record<string, Readonly<Record<string, string>>>> = 
   "--sql": { long: "true", loglevel: "warn" },
 };
 
-/** The command that runs, such as `npm run keys --`, for messages that repeat it. */
-const running = new AsyncLocalStorage<{
-  readonly program: string;
-  readonly args: readonly string[];
-}>();
+/** The arguments of the command that runs, for messages that repeat them. */
+const typed = new AsyncLocalStorage<readonly string[]>();
 
 /** The part of an error message after a file's path, by the operating system's error code. */
 const FILE_ERRORS: Readonly<Record<string, string>> = {
@@ -52,40 +49,9 @@ export class EndWithStatus extends Error {
   }
 }
 
-/** Reports an unknown option before missing options. */
-class CommandLine extends Command {
-  override createCommand(name?: string): Command {
-    return new CommandLine(name);
-  }
-
-  override parseOptions(args: string[]): ReturnType<Command["parseOptions"]> {
-    const parsed = super.parseOptions(args);
-    const { unknown } = parsed;
-    const isHelp = unknown.some((option) => option === "-h" || option === "--help");
-    // A command with subcommands passes unknown options on to a subcommand, which checks them.
-    if (isHelp || this.commands.length > 0) return parsed;
-    const [option] = unknown;
-    if (option !== undefined) {
-      // `unknownOption` is missing in commander's types. It throws an error with a suggestion.
-      (this as unknown as { unknownOption(flag: string): never }).unknownOption(option);
-    }
-    return parsed;
-  }
-
-  /** Names all missing options. Overrides a method that is missing in the types of commander. */
-  missingMandatoryOptionValue(): never {
-    const missing = this.options.filter(
-      (option) => option.mandatory && this.getOptionValue(option.attributeName()) === undefined,
-    );
-    const names = missing.map(({ flags }) => `'${flags}'`).join(" and ");
-    const noun = missing.length === 1 ? "option" : "options";
-    return this.error(`error: required ${noun} ${names} not specified`);
-  }
-}
-
 /** Creates a command line whose error messages mention `--help` and never contain a secret. */
 export function createProgram(name: string, description: string): Command {
-  return new CommandLine(name)
+  return new Command(name)
     .description(description)
     .version(packageJson.version, "-V, --version", "show the version of the service")
     .exitOverride()
@@ -122,8 +88,7 @@ export async function exitStatus(program: Command, args: readonly string[]): Pro
   try {
     refuseSecrets(args);
     refuseKeptByNpm(program, args);
-    const command = { program: program.name(), args };
-    await running.run(command, () => program.parseAsync(args, { from: "user" }));
+    await typed.run(args, () => program.parseAsync(args, { from: "user" }));
     return 0;
   } catch (error) {
     if (error instanceof EndWithStatus) return error.status;
@@ -177,26 +142,9 @@ function isKeptByNpm(long: string): boolean {
   return isRead || Boolean(setting(long.slice(2).replaceAll("-", "_")));
 }
 
-/**
- * Returns the typed command line, for a message that tells the operator to repeat the command.
- *
- * @param changes options to set: `true` adds an option without a value, `false` removes the option.
- */
-export function typedLine(changes: Readonly<Record<string, string | boolean>> = {}): string {
-  const { program, args } = running.getStore() ?? { program: "", args: [] };
-  const kept = args.filter((word, index) => {
-    const [name = ""] = word.split("=");
-    return changes[name] === undefined && typeof changes[args[index - 1] ?? ""] !== "string";
-  });
-  const added = Object.entries(changes).flatMap(([option, value]) =>
-    typeof value === "string" ? [option, value] : value ? [option] : [],
-  );
-  return [program, ...[...kept, ...added].map(quote)].join(" ");
-}
-
 /** Adds the typed `--env` or `--persist-to` to another command that a message recommends. */
 export function onSameStore(command: string): string {
-  const { args } = running.getStore() ?? { args: [] };
+  const args = typed.getStore() ?? [];
   const words = args.flatMap((word, index) => {
     if (/^--(?:env|persist-to)=/.test(word)) return [word];
     return /^--(?:env|persist-to)$/.test(word) ? [word, args[index + 1] ?? ""] : [];

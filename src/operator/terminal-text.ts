@@ -11,7 +11,7 @@ const DECIMAL = new Intl.NumberFormat("en");
 const SEGMENTS = new Intl.Segmenter();
 
 /** A value in a table. A time is in UTC, without seconds. `null` is an empty cell. */
-export type Cell = string | number | Date | Marked | null;
+type Cell = string | number | Date | Marked | null;
 
 /** A row of a table: its cells, by the titles of their columns. */
 export type Row = Readonly<Record<string, Cell>>;
@@ -25,7 +25,7 @@ interface Marked {
 }
 
 /** How the columns of a table are fitted into the width of the terminal. */
-export interface TableOptions {
+interface TableOptions {
   /** The columns that may be shortened. */
   readonly cut?: readonly string[];
   /** The column that is shown in full, on an indented line below its row, without a title. */

@@ -40,7 +40,7 @@ describe("wrong usage", () => {
     ],
     [create("--per-minute", "5"), "fixed limits: --per-minute and --per-day are"],
     [create("--colour", "red"), "unknown option '--colour'"],
-    [["keys", "create", "--nam", "N"], "unknown option '--nam'\n(Did you mean --name?)"],
+    [create("--nam", "N"), "unknown option '--nam'\n(Did you mean --name?)"],
     [["start", "--prot", "9000"], "unknown option '--prot'\n(Did you mean --port?)"],
     [create("--name", " "), "1 to 100 characters"],
     [create("--name", "a\nb"), "control characters"],
@@ -257,13 +257,11 @@ it("every help fits into 78 columns", async () => {
   expect((await run("keys")).stderr).not.toMatch(/.{79}/);
 });
 
-it("the help marks required options, and an error names all that are missing", async () => {
+it("the help marks required options, and an error names the first that is missing", async () => {
   vi.stubEnv("COLUMNS", "120");
   const help = await store.keys("create", "--help");
   expect(help.stdout.match(/--(?:plan|name) .*\(required\)/g)).toHaveLength(2);
   const { status, stderr } = await store.keys("create");
   expect(status).toBe(2);
-  expect(stderr).toMatch(
-    /^error: required options '--plan <plan>' and '--name <text>' not specified\n/,
-  );
+  expect(stderr).toMatch(/^error: required option '--plan <plan>' not specified\n/);
 });

@@ -5,7 +5,7 @@ import { cpSync, symlinkSync, writeFileSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
 import pRetry from "p-retry";
 import { vi } from "vitest";
-import { requireFreePort } from "../../src/operator/start/port.ts";
+import { requireFreePort } from "../../src/operator/start/program.ts";
 import type { Plan } from "../../src/rules/limits/plans.ts";
 
 const START_MS = 90_000;

@@ -1,13 +1,17 @@
+import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { type Command, InvalidArgumentError } from "commander";
+import loadWabt from "wabt";
 import type { Contact } from "../../openapi/document.ts";
 import { createProgram } from "../command-line.ts";
-import { assembleExpansion } from "./expansion.ts";
-import { SITE_FOLDER, writeFolder } from "./folder.ts";
+import { writeFolder } from "../replace-file.ts";
+import { SITE_FOLDER } from "../wrangler.ts";
 import { siteFiles } from "./site.ts";
 
 /** The output folder: static files in `site`, and the WebAssembly of the Worker in `wasm`. */
 const DIST = join(import.meta.dirname, "../../../dist");
+
+const SOURCE = join(import.meta.dirname, "../../worker/orders/shorthand/expand-orders.wat");
 
 const HELP = `
 wrangler runs this command before it serves or deploys, and the tests run it before the first test.`;
@@ -28,6 +32,18 @@ export async function buildAll(contact?: Contact): Promise<void> {
   const [site, module] = await Promise.all([siteFiles(contact), assembleExpansion()]);
   await writeFolder(process.env[SITE_FOLDER] ?? join(DIST, "site"), site);
   await writeFolder(join(DIST, "wasm"), new Map([["expand-orders.wasm", module]]));
+}
+
+/** Assembles the WebAssembly module that expands shorthand, the compact text of orders, to JSON. */
+export async function assembleExpansion(): Promise<Uint8Array<ArrayBuffer>> {
+  const wabt = await loadWabt();
+  const module = wabt.parseWat(SOURCE, await readFile(SOURCE, "utf8"));
+  try {
+    module.validate();
+    return new Uint8Array(module.toBinary({}).buffer);
+  } finally {
+    module.destroy();
+  }
 }
 
 function parseContact(text: string): Contact {

@@ -14,7 +14,6 @@ import { findLiveVersion, type VersionLabel } from "./versions.ts";
 
 const TYPESCRIPT_PACKAGE = createRequire(import.meta.url).resolve("typescript/package.json");
 const TSC = join(dirname(TYPESCRIPT_PACKAGE), "bin", "tsc");
-const MAX_FILES_NAMED = 5;
 
 /** Returns the checks on this machine. They run no tests: CI deploys only tested commits. */
 export function localChecks(env: RemoteEnvironment, folder = PROJECT_ROOT): Step[] {
@@ -92,37 +91,25 @@ const replicationSchema = z.object({
   read_replication: z.object({ mode: z.string() }).nullish(),
 });
 
-/** Returns how to end replication. @throws an Error if the database exists without replication. */
+/** @throws an Error unless the orders database exists and is replicated. */
 export async function checkReplication(
   api: CloudflareApi,
   { databases: { orders } }: Settings,
-): Promise<string | undefined> {
+): Promise<void> {
   const database = await findDatabase(api, orders);
-  if (database === undefined) return undefined;
-  const path = `${api.account}/d1/database/${database.uuid}`;
-  const { read_replication: found } = await api.call(path, replicationSchema);
-  const how = (mode: string) =>
-    `PUT https://api.cloudflare.com/client/v4${path} with {"read_replication":{"mode":"${mode}"}}, ` +
-    "or use Cloudflare's dashboard";
-  if (found?.mode === "auto") {
-    return (
-      `Lists come from the nearest replica of ${orders}. To go back, first deploy without ` +
-      `LIST_READS, then switch the replication off, which takes up to a day: ${how("disabled")}`
-    );
-  }
+  const path = `${api.account}/d1/database/${database?.uuid}`;
+  const found = database && (await api.call(path, replicationSchema)).read_replication;
+  if (found?.mode === "auto") return;
   throw new Error(
-    `LIST_READS is nearest, but the database ${orders} is not replicated. To replicate it: ` +
-      `${how("auto")}. To switch it off again takes up to a day`,
+    `LIST_READS is nearest, but the database ${orders} is not replicated. Deploy without LIST_READS, ` +
+      "and switch on read replication first (docs/operating.md, Near reads)",
   );
 }
 
 async function checkWorkTree(folder: string): Promise<void> {
   const status = await run(folder, "git", "status", "--porcelain");
   if (status === "") return;
-  const files = status.split("\n").map((line) => line.trim().replace(/^\S+\s+/, ""));
-  const more = files.length > MAX_FILES_NAMED ? ", ..." : "";
-  const named = files.slice(0, MAX_FILES_NAMED).join(", ");
-  throw new Error(`not committed: ${named}${more}. In an emergency: --skip-checks`);
+  throw new Error(`not committed:\n${status}\nIn an emergency: --skip-checks`);
 }
 
 /** Returns what a program writes to stdout. @throws an Error with all its output if it fails. */

@@ -6,8 +6,13 @@ import { DATABASE_NAMES, type DatabaseName } from "../database/database.ts";
 import { applyMigrations } from "../database/remote.ts";
 import type { Settings } from "../settings.ts";
 import { runWrangler } from "../wrangler.ts";
-import { type Account, lookAtAccount } from "./account.ts";
-import { checkHostname, enabledSchema, findAddresses } from "./addresses.ts";
+import {
+  type Account,
+  checkHostname,
+  enabledSchema,
+  findAddresses,
+  lookAtAccount,
+} from "./account.ts";
 import {
   checkCommit,
   checkReplication,
@@ -79,13 +84,12 @@ export async function deploy(
     triedCredentials: new Set(),
   };
   let account = UNKNOWN_ACCOUNT;
-  let replication: string | undefined;
-  const isNear = settings.vars["LIST_READS"] === "nearest";
-  const checkReplicated = async () => void (replication = await checkReplication(api, settings));
-  const replicationStep = `Check that ${settings.databases.orders} is replicated`;
   const accountChecks: Readonly<Record<string, () => Promise<void>>> = {
     "Check the Worker and its databases": async () => void (account = await lookAtAccount(rollOut)),
-    ...(isNear && { [replicationStep]: checkReplicated }),
+    ...(settings.vars["LIST_READS"] === "nearest" && {
+      [`Check that ${settings.databases.orders} is replicated`]: () =>
+        checkReplication(api, settings),
+    }),
     ...Object.fromEntries(
       settings.customDomains.map((hostname) => [
         `Check that ${hostname} is free`,
@@ -102,10 +106,6 @@ export async function deploy(
     else await check(title, run);
   }
   const steps = planSteps(rollOut, account);
-  if (isNear && account.missing.length > 0) {
-    const at = account.missing.length;
-    steps.splice(at, 0, { title: replicationStep, run: checkReplicated, ifItFails: CREATED });
-  }
   if (dryRun) {
     for (const { title } of steps) print(`Would: ${title}`);
     print("Dry run: nothing was changed.");
@@ -117,7 +117,6 @@ export async function deploy(
     await requireConfirmation(env, `This creates ${creations.join(", ")}.`);
   }
   for (const step of steps) await runStep(step, signal);
-  if (replication !== undefined) print(replication);
 }
 
 const CREATED = "What has been created stays.";

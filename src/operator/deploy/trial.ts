@@ -26,7 +26,7 @@ export async function tryVersion(
   const healthHeaders = { "X-Version": version, ...(!hasTraffic && overrides) };
   const expectHealthy = () => expectHealthyVersion(address, version, healthHeaders);
   const isProduction = env === "production";
-  const { verifyStore } = await import("../verify/verify-store.ts");
+  const { verifyStore } = await import("../verify/verify.ts");
   let isReady = false;
   const attempt = async () => {
     isReady = false;

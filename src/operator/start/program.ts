@@ -1,17 +1,20 @@
+import { once } from "node:events";
 import { existsSync } from "node:fs";
+import { createServer } from "node:net";
 import { resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Command } from "commander";
+import pRetry from "p-retry";
 import { persistToOption, wholeNumberParser } from "../arguments.ts";
 import { createProgram, quote } from "../command-line.ts";
 import { DEFAULT_STORE, isStore } from "../database/local-store.ts";
 import { retryWhileBusy } from "../database/retry-while-busy.ts";
 import { type DevServerOptions, exitWithWorkerd, runCron, startDevServer } from "./dev-server.ts";
-import { LARGEST_PORT, requireFreePort } from "./port.ts";
 import type { DemoKey } from "./sample-store.ts";
 import { lockStore } from "./store-lock.ts";
 
 const DEFAULT_PORT = 8787;
+const LARGEST_PORT = 65_535;
 /** The time between two runs of housekeeping, the same as in the deployed environments. */
 const HOUSEKEEPING_EVERY_MS = 3_600_000;
 const PARENT_POLL_MS = 250;
@@ -73,6 +76,29 @@ async function start({ port, persistTo, empty, log }: StartOptions): Promise<voi
     process.stdout.write(`Demo keys, shown this once:\n${lines.join("\n")}\n\n`);
   });
   await serve({ port, store, log }, demoKeys);
+}
+
+/**
+ * Waits up to a second until a port is free, because an earlier service may still be ending.
+ *
+ * @throws an Error for the operator if the port stays in use.
+ */
+export async function requireFreePort(port: number): Promise<void> {
+  const listen = async (): Promise<void> => {
+    const server = createServer().listen(port, "127.0.0.1");
+    await once(server, "listening");
+    server.close();
+    await once(server, "close");
+  };
+  const patience = { retries: Infinity, minTimeout: 100, factor: 1, maxRetryTime: 1_000 };
+  await pRetry(listen, patience).catch((error: NodeJS.ErrnoException) => {
+    throw new Error(
+      error.code === "EADDRINUSE"
+        ? `port ${port} is taken by another program: end it, or serve on another port (--port N)`
+        : `port ${port} cannot be used: ${error.message}`,
+      { cause: error },
+    );
+  });
 }
 
 async function serve(options: DevServerOptions, demoKeys: readonly DemoKey[]): Promise<never> {

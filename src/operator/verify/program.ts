@@ -108,8 +108,7 @@ async function run(options: Options, { clock, send }: Surroundings): Promise<voi
     };
     if (!json) process.stdout.write(`Verifying ${url}, for up to two minutes ...\n`);
     const startedMs = Date.now();
-    const { verify } = await import("./verify.ts");
-    const { verifyStore } = await import("./verify-store.ts");
+    const { verify, verifyStore } = await import("./verify.ts");
     const found = ownsKey
       ? await verifyStore({
           ...common,
@@ -133,7 +132,7 @@ async function addressOf({ env, persistTo = DEFAULT_STORE }: Options): Promise<s
     return `http://127.0.0.1:${holder?.port ?? DEFAULT_PORT}`;
   }
   const { CloudflareApi } = await import("../cloudflare-api.ts");
-  const { findAddresses } = await import("../deploy/addresses.ts");
+  const { findAddresses } = await import("../deploy/account.ts");
   const { readSettings } = await import("../settings.ts");
   const [address] = await findAddresses(await CloudflareApi.open(), await readSettings(env));
   return address;

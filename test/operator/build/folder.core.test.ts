@@ -2,7 +2,7 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } 
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
-import { writeFolder } from "../../../src/operator/build/folder.ts";
+import { writeFolder } from "../../../src/operator/replace-file.ts";
 
 const parent = mkdtempSync(join(tmpdir(), "store-orders-folder-"));
 afterAll(() => rmSync(parent, { recursive: true }));

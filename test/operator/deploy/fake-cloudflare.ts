@@ -113,11 +113,6 @@ export class FakeCloudflare {
     return { versions, before };
   }
 
-  /** Returns the URL at which this server responds to requests for a deployed Worker. */
-  addressOf(hostname: string): string {
-    return `${this.origin}/hosts/${hostname}`;
-  }
-
   /** The environment variables with which wrangler uses this server. */
   get environment(): Record<string, string> {
     return {
@@ -144,9 +139,8 @@ export class FakeCloudflare {
   /** @throws {LostConnection} if the connection closes without a response. */
   async #answer(request: Request): Promise<Response> {
     const { origin, hostname, pathname, searchParams } = new URL(request.url);
-    const [, host = hostname, path = pathname] = /^\/hosts\/([^/]+)(\/.*)$/.exec(pathname) ?? [];
-    if (WORKER_HOST.test(host)) {
-      const served = this.workers.serve(host, path, request.headers);
+    if (WORKER_HOST.test(hostname)) {
+      const served = this.workers.serve(hostname, pathname, request.headers);
       const { status, body, version = "" } = served;
       const isAsked = request.headers.get("X-Version") === version;
       return new Response(body, { status, headers: isAsked ? { "X-Version": version } : {} });
@@ -168,10 +162,7 @@ export class FakeCloudflare {
       if (error instanceof LostConnection) throw error;
       if (error instanceof Lie) return Response.json({ success: true, errors: [], result: {} });
       const { code, message, status } = error as ApiError;
-      const isGraphql = call.path === "/graphql";
-      const body = isGraphql
-        ? { data: null, errors: [{ message }] }
-        : { success: false, errors: [{ code, message }], messages: [], result: null };
+      const body = { success: false, errors: [{ code, message }], messages: [], result: null };
       // Any other error is a mistake of a test or of this fake.
       return Response.json(body, { status: error instanceof ApiError ? status : 500 });
     }

@@ -21,7 +21,7 @@ interface Query {
 }
 
 /** A fake D1 database. As in D1, each query is one transaction and returns integers as doubles. */
-export class FakeD1 {
+class FakeD1 {
   readonly uuid = randomUUID();
   readonly name: string;
   readonly jurisdiction: string | null;
@@ -59,8 +59,8 @@ export class FakeD1 {
     try {
       const results = queries.flatMap((query) =>
         typeof query === "string"
-          ? [...this.#runEach(query, [])]
-          : [...this.#runEach(query.sql, query.params ?? [])],
+          ? [...this.#runEach(query)]
+          : [...this.#runEach(query.sql, query.params)],
       );
       this.sqlite.exec("COMMIT");
       return results;
@@ -85,11 +85,6 @@ export class FakeD1 {
     return state.bookmark;
   }
 
-  /** Returns the time of a bookmark. Each bookmark has a later time than the one before. */
-  timeOf(bookmark: string): string {
-    return new Date(this.#find(bookmark).atMs).toISOString();
-  }
-
   restore(bookmark: string): void {
     const { content } = this.#find(bookmark);
     // A new database, because statements that outlive `deserialize` can crash Node.
@@ -104,7 +99,7 @@ export class FakeD1 {
     return state;
   }
 
-  *#runEach(sql: string, params: readonly string[]): Generator<QueryResult> {
+  *#runEach(sql: string, params: readonly string[] = []): Generator<QueryResult> {
     if (params.some((param) => typeof param !== "string")) {
       throw new Error("expected an array of strings");
     }

@@ -40,14 +40,11 @@ export class FakeVersions {
 
   /** The id of the version that gets all traffic; `undefined` if the traffic is divided. */
   get current(): string | undefined {
-    const shares = this.deployments[0]?.versions;
-    return shares?.find(({ percentage }) => percentage === 100)?.version_id;
+    return this.deployments[0]?.versions.find(({ percentage }) => percentage === 100)?.version_id;
   }
 
-  /** Returns the id of the version that handles a request: `asked` if deployed, else `current`. */
-  answering(asked: string | undefined): string | undefined {
-    const shares = this.deployments[0]?.versions ?? [];
-    return shares.some(({ version_id }) => version_id === asked) ? asked : this.current;
+  isDeployed(id: string | undefined): boolean {
+    return this.deployments[0]?.versions.some(({ version_id }) => version_id === id) === true;
   }
 
   describe(versionId: string): object {
@@ -77,18 +74,9 @@ interface WorkerAnswer {
   readonly body: string;
 }
 
-interface WorkerRequest {
-  readonly hostname: string;
-  readonly path: string;
-  readonly authorization: string;
-  /** The id of the version that handles the request. */
-  readonly version: string | undefined;
-}
-
 /** The account's only zone. */
 const ZONE = "shop.example";
 
-export const UNAUTHORIZED: WorkerAnswer = { status: 401, body: '{"code":"unauthorized"}' };
 /** The response of /healthz. */
 export const HEALTHY: WorkerAnswer = { status: 200, body: '{"orders":"ok"}' };
 
@@ -98,7 +86,8 @@ export class FakeWorkers {
   /** The Workers without an address on workers.dev. */
   readonly offWorkersDev = new Set<string>();
   readonly crons = new Map<string, readonly string[]>();
-  readonly requests: WorkerRequest[] = [];
+  /** The requests for deployed Workers, with the ids of the versions that handle them. */
+  readonly requests: { readonly hostname: string; readonly version: string | undefined }[] = [];
   /** The names of Workers by their custom domain. */
   readonly domains = new Map<string, string>();
   /** The DNS records of the account's only zone. */
@@ -110,8 +99,8 @@ export class FakeWorkers {
   /** If set, requests without an override reach this version, as on servers that update late. */
   lateVersion: string | undefined;
   /** Returns the response of a deployed Worker. Tests replace this function. */
-  answer: (request: WorkerRequest) => WorkerAnswer = ({ path }) =>
-    path === "/healthz" ? HEALTHY : UNAUTHORIZED;
+  answer = (path: string): WorkerAnswer =>
+    path === "/healthz" ? HEALTHY : { status: 404, body: "" };
 
   readonly routes: Routes = {
     "GET /workers/subdomain": () => ({ subdomain: "example" }),
@@ -177,12 +166,10 @@ export class FakeWorkers {
     const { versions } = this.scripts.get(worker) ?? {};
     if (versions === undefined) return { status: 404, body: "" };
     const isNamed = named === worker && !this.ignoresOverrides;
-    const version = isNamed
-      ? versions.answering(asked)
-      : (this.lateVersion ?? versions.answering(undefined));
-    const request = { hostname, path, authorization: headers.get("Authorization") ?? "", version };
-    this.requests.push(request);
-    return { ...this.answer(request), ...(version !== undefined && { version }) };
+    const ordinary = isNamed ? versions.current : (this.lateVersion ?? versions.current);
+    const version = isNamed && versions.isDeployed(asked) ? asked : ordinary;
+    this.requests.push({ hostname, version });
+    return { ...this.answer(path), ...(version !== undefined && { version }) };
   }
 
   #subdomain(name: string): object {

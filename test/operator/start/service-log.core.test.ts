@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { formatServiceLine, isServiceLine } from "../../../src/operator/start/service-log.ts";
+import { formatServiceLine, isServiceLine } from "../../../src/operator/start/dev-server.ts";
 import type { RequestRecord } from "../../../src/worker/telemetry/request-record.ts";
 
 /** An admitted request. */

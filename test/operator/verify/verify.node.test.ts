@@ -10,8 +10,11 @@ import * as administration from "../../../src/operator/key-store/administration.
 import { addKeys } from "../../../src/operator/key-store/change-key.ts";
 import { type Surroundings, verifyProgram } from "../../../src/operator/verify/program.ts";
 import type { Clock, PromiseResult, Send } from "../../../src/operator/verify/service-promise.ts";
-import { verify } from "../../../src/operator/verify/verify.ts";
-import { type StoreVerifyOptions, verifyStore } from "../../../src/operator/verify/verify-store.ts";
+import {
+  type StoreVerifyOptions,
+  verify,
+  verifyStore,
+} from "../../../src/operator/verify/verify.ts";
 import * as wrangler from "../../../src/operator/wrangler.ts";
 import { openApiDocument } from "../../../src/openapi/document.ts";
 import { advanceClock, CLOCKED_SERVICE, ServedStore } from "../../process/worker-server.ts";

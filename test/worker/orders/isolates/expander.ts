@@ -1,4 +1,4 @@
-import { assembleExpansion } from "../../../../src/operator/build/expansion.ts";
+import { assembleExpansion } from "../../../../src/operator/build/program.ts";
 import { type Expansion, OrderExpander } from "../../../../src/worker/orders/shorthand/expander.ts";
 
 /** The global `WebAssembly`, with a type of its own, because the types of Node lack it. */
