@@ -1,8 +1,8 @@
 import { type Command, Option } from "commander";
-import { and, desc, eq, gte } from "drizzle-orm";
+import { desc, eq } from "drizzle-orm";
 import { hashSecret } from "../../rules/keys/secret.ts";
 import { keyBans, keyChanges } from "../../schema/keys.ts";
-import { durationParser, parseCount, parseTime, planOption } from "../arguments.ts";
+import { parseCount, planOption } from "../arguments.ts";
 import { printData, printJson, UsageError } from "../command-line.ts";
 import { databaseTime, type Orm } from "../database/database.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
@@ -20,7 +20,6 @@ import { formatNumber, formatTable, formatTime } from "../terminal-text.ts";
 import { lastDays, readUsage } from "../usage/usage-report.ts";
 import { printKey, printKeys } from "./print-keys.ts";
 
-const LONGEST_DAYS = 36_500;
 /** `keys show` looks for a key's last use in this many days, the most that `keys usage` shows. */
 const LAST_USE_DAYS = 366;
 const SHOWN_BANS = 10;
@@ -29,7 +28,6 @@ const ABOUT_LIST = `
 Examples:
   $ npm run keys -- list --plan pro --name zoo
   $ npm run keys -- list --ending x7aq             whose key is it?
-  $ npm run keys -- list --expires-within 30d      keys to renew
   $ npm run -s keys -- list --state banned --json
 
 The command lists the keys that match all given filters. Times are in UTC. Keys that \`npm run verify\`
@@ -48,17 +46,12 @@ day in UTC, as the key's limiter reported it.`;
 
 const ABOUT_AUDIT = `
 Examples:
-  $ npm run keys -- audit key_abc --since 2026-11-01
+  $ npm run keys -- audit key_abc
   $ npm run -s keys -- audit --limit 1000 --json
 
 A change and its entry are stored in one transaction, at the database's time in UTC. Entries cannot be
 altered or deleted. The actor is the value of the environment variable STORE_ORDERS_ACTOR. If it is not
 set, the actor is the operator's account and machine.`;
-
-interface ListOptions extends StoreCommandOptions, Omit<KeyFilter, "expiresUntil"> {
-  /** Selects active keys that expire within this many milliseconds. */
-  readonly expiresWithin?: number;
-}
 
 /** Adds the options and the action of `keys list`, which prints keys without their secrets. */
 export function defineList(command: Command): void {
@@ -68,17 +61,12 @@ export function defineList(command: Command): void {
     .addOption(new Option("--state <state>", "state of the key").choices(KEY_STATES_AND_BAN))
     .option("--name <text>", "part of the name, in upper or lower case")
     .option("--ending <text>", "the last one to four characters of the key or a former one")
-    .option(
-      "--expires-within <duration>",
-      "usable keys that expire within this time, such as 12h or 30d",
-      durationParser(LONGEST_DAYS),
-    )
     .addHelpText("after", ABOUT_LIST)
     .action(list);
 }
 
-async function list(options: ListOptions): Promise<void> {
-  const { json, plan, state, name, expiresWithin } = options;
+async function list(options: StoreCommandOptions & KeyFilter): Promise<void> {
+  const { json, plan, state, name } = options;
   const ending = options.ending?.toLowerCase();
   // The message does not repeat the argument, because the argument may be a secret.
   if (ending !== undefined && !/^[a-z2-7]{1,4}$/.test(ending)) {
@@ -88,12 +76,9 @@ async function list(options: ListOptions): Promise<void> {
   }
   const { keys, now } = await useDatabase(options, "keys", async ({ orm }) => {
     const at = await databaseTime(orm);
-    const expiresUntil =
-      expiresWithin === undefined ? undefined : new Date(at.getTime() + expiresWithin);
-    const filter = { plan, state, name, ending, expiresUntil };
-    return { keys: await listApiKeys(orm, filter, at), now: at };
+    return { keys: await listApiKeys(orm, { plan, state, name, ending }, at), now: at };
   });
-  const isFiltered = [plan, state, name, ending, expiresWithin].some((one) => one !== undefined);
+  const isFiltered = [plan, state, name, ending].some((one) => one !== undefined);
   const none = "There are no keys yet: `npm run keys -- create --help` shows how to create one.";
   printKeys(keys, { json, now, none: isFiltered ? "No matching keys." : none });
 }
@@ -154,29 +139,22 @@ async function readBans(orm: Orm, id: string, now: Date) {
 export function defineAudit(command: Command): void {
   command
     .description("show who changed which key, when and how, the newest first")
-    .option(
-      "--since <time>",
-      "only changes since this time; a date means its start in UTC",
-      parseTime,
-    )
     .option("--limit <n>", "how many changes at most", parseCount, 100)
     .addHelpText("after", ABOUT_AUDIT)
     .action(audit);
 }
 
-interface AuditOptions extends StoreCommandOptions {
-  readonly since?: Date;
-  readonly limit: number;
-}
-
-async function audit(ofKey: string | undefined, options: AuditOptions): Promise<void> {
-  const { since, limit } = options;
+async function audit(
+  ofKey: string | undefined,
+  options: StoreCommandOptions & { readonly limit: number },
+): Promise<void> {
+  const { limit } = options;
   const { at, actor, action, keyId, details } = keyChanges;
   const changes = await useDatabase(options, "keys", async ({ orm }) => {
     const found = await orm
       .select({ at, actor, action, keyId, details })
       .from(keyChanges)
-      .where(and(ofKey === undefined ? undefined : eq(keyId, ofKey), since && gte(at, since)))
+      .where(ofKey === undefined ? undefined : eq(keyId, ofKey))
       .orderBy(desc(keyChanges.id))
       .limit(limit);
     // A key that was deleted has entries still.
