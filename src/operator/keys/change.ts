@@ -18,7 +18,7 @@ import { resetApiKey, revokeApiKey, rotateApiKey } from "../key-store/administra
 import { addKey, changeKey, requireApiKey } from "../key-store/change-key.ts";
 import type { KeyDetails } from "../key-store/key-details.ts";
 import { formatNumber } from "../terminal-text.ts";
-import { printKey, printSecret } from "./print-keys.ts";
+import { printKey, printSecret } from "./show.ts";
 
 const CREATE_EXAMPLES = `
 Examples:

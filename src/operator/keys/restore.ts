@@ -14,9 +14,7 @@ import { withInterruption } from "../interruption.ts";
 import { currentActor } from "../key-store/change-key.ts";
 import { PROJECT_ROOT } from "../wrangler.ts";
 
-/** The key id in the audit record of the restoration itself. */
-const ALL_KEYS = "*";
-/** D1 Time Travel keeps a database's states for this long on the paid plan. */
+/** How long D1 Time Travel keeps a state on the paid plan. */
 const KEPT_MS = 30 * 86_400_000;
 
 const ABOUT_RESTORE = `
@@ -57,10 +55,8 @@ export function defineRestore(command: Command): void {
 
 async function restore(options: RestoreOptions): Promise<void> {
   const { env, at, yes, json } = options;
-  if (env === undefined) {
-    throw new UsageError("name the environment with --env: a local store has no Time Travel");
-  }
-  if (at === undefined && options.bookmark === undefined) {
+  if (env === undefined) throw new UsageError("name the environment with --env");
+  if ((at ?? options.bookmark) === undefined) {
     throw new UsageError("name the state: --at TIME or --bookmark BOOKMARK");
   }
   const agoMs = at === undefined ? 0 : Date.now() - at.getTime();
@@ -83,10 +79,8 @@ async function restore(options: RestoreOptions): Promise<void> {
       await rm(file);
       return { bookmark, before: saved.before, kept };
     } catch (cause) {
-      throw new Error(
-        `${errorMessage(cause)}. Keys that were revoked since may be valid again, until you run the same command again`,
-        { cause },
-      );
+      const state = "Keys that were revoked since may be valid again";
+      throw new Error(`${errorMessage(cause)}. ${state}: run the same command again`, { cause });
     }
   });
   if (json) return printJson(report);
@@ -151,10 +145,8 @@ async function keepEnds(
   }
   const revision = keys.reduce((most, key) => Math.max(most, key.revision + 1), at.getTime());
   const details = { bookmark: { from: before, to: bookmark } };
-  await database.transaction([
-    orm.update(apiKeys).set({ revision }),
-    orm.insert(keyChanges).values({ at, actor, action: "restore", keyId: ALL_KEYS, details }),
-    ...statements,
-  ]);
+  const record = { at, actor, action: "restore", keyId: "*", details } as const;
+  const all = [orm.update(apiKeys).set({ revision }), orm.insert(keyChanges).values(record)];
+  await database.transaction([...all, ...statements]);
   return ended;
 }

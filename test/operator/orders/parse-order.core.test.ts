@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { parseOrder } from "../../../src/operator/orders/parse-order.ts";
+import { parseOrder } from "../../../src/operator/orders/source.ts";
 import { INT64_MAX, INT64_MIN } from "../../../src/rules/int64.ts";
 
 const INTEGER = "expected an integer from -9223372036854775808 to 9223372036854775807";
