@@ -25,36 +25,30 @@ Examples:
   $ npm run keys -- create --plan free --name "Pet shop"
   $ npm run keys -- create --plan pro --name Trial --expires 2027-01-31
   $ npm run keys -- create --plan enterprise --name Chain --per-minute 5000 --per-day 500000
-  $ npm run keys -- create --plan pro --name "Zoo" --near weur
 
 Plans, in requests per minute and per day:
 ${Object.entries(PLAN_LIMITS)
-  .map(
-    ([plan, { perMinute, perDay }]) =>
-      `  ${plan.padEnd(12)}${formatNumber(perMinute)} and ${formatNumber(perDay)}`,
-  )
+  .map(([plan, limits]) => `  ${plan.padEnd(12)}${describeLimits(limits)}`)
   .join("\n")}
   enterprise  set for each key: --per-minute and --per-day
 
-Every request with a key calls the key's limiter, a Durable Object in one data centre. The key's first
-request creates the limiter near the client, or in the region of --near. The limiter never moves. So
-if you try a key from somewhere else first, name the region of its clients with --near: wnam (western
-North America), enam (eastern North America), sam (South America), weur and eeur (western and eastern
-Europe), apac, apac-ne and apac-se (Asia), oc (Oceania), afr (Africa), me (Middle East). Cloudflare
-creates the limiter in or near this region.
+All times are in UTC. The key is shown once, because the store keeps only its hash. Only the key goes to
+standard output: KEY=$(npm run -s keys -- create ...)
 
-The key is shown once. All times are in UTC. The store keeps only its hash, so nobody can look the key up later. Only the key
-goes to standard output, so a script can keep it: KEY=$(npm run -s keys -- create ...)`;
+A key's limiter is made near its first request, or in the region of --near, and never moves. Name the
+region of its clients if you try the key from somewhere else.`;
+
+function describeLimits({ perMinute, perDay }: Limits): string {
+  return `${formatNumber(perMinute)} and ${formatNumber(perDay)}`;
+}
 
 const UPDATE_EXAMPLES = `
 Examples:
   $ npm run keys -- update key_abc --plan pro
-  $ npm run keys -- update key_abc --plan enterprise --per-minute 5000 --per-day 500000
   $ npm run keys -- update key_abc --per-day 800000     one limit of an Enterprise key
   $ npm run keys -- update key_abc --expires never
 
-A change takes effect everywhere within 30 seconds. Requests that are already counted in a window stay
-counted if its limit changes.`;
+A change takes effect everywhere within 30 seconds. Requests that were counted stay counted.`;
 
 interface UpdateOptions extends StoreCommandOptions {
   readonly plan?: Plan;
@@ -199,23 +193,15 @@ const SHORT_GRACE_MS = 3_600_000;
 const parseGrace = durationParser(MAX_GRACE_DAYS);
 
 const REVOKE_EXAMPLES = `
-Examples:
-  $ npm run keys -- revoke key_abc
-  $ npm run keys -- revoke key_abc --env production          asks first
-  $ npm run keys -- revoke key_abc --env production --yes    for scripts
-
 A revoked key can never be used again. To end a key at a later time, use \`keys update --expires\`.`;
 
 const ROTATE_EXAMPLES = `
 Examples:
   $ npm run keys -- rotate key_abc                 the former key ends in ${DEFAULT_GRACE}
-  $ npm run keys -- rotate key_abc --grace 7d
   $ npm run keys -- rotate key_abc --grace 0       the key has leaked: end it within 30 seconds
 
-The former and the new key share one id, plan, limits, request counts and bans. Later changes apply to
-both keys. If you rotate a key again during its grace, earlier former keys become invalid no later than
-the key that was just replaced. The new key is shown once. With --env and a grace of less than an hour,
-the command asks for confirmation.`;
+The former and the new key share one id, plan, limits, request counts and bans. Still earlier keys end no
+later than the former one. The new key is shown once.`;
 
 interface LastingOptions extends StoreCommandOptions {
   readonly yes: boolean;

@@ -20,7 +20,6 @@ const KEPT_MS = 30 * 86_400_000;
 const ABOUT_RESTORE = `
 Examples:
   $ npm run keys -- restore --env production --at 2026-11-20T08:30:00Z
-  $ npm run keys -- restore --env production --bookmark 00000085-0000024c-...
 
 The command takes the keys database back to an earlier state with D1 Time Travel. Keys that were created
 since are gone; plans, limits, names and expiries are as they were. Revocations and rotations since are

@@ -36,30 +36,21 @@ const ABOUT_LIST = `
 Examples:
   $ npm run keys -- list --plan pro --name zoo
   $ npm run keys -- list --ending x7aq             whose key is it?
-  $ npm run -s keys -- list --state banned --json
 
-The command lists the keys that match all given filters. Times are in UTC. Keys that \`npm run verify\`
-made are listed only with --name verification.`;
+Shows the keys that match all given filters. Times are in UTC.`;
 
 const ABOUT_SHOW = `
 Examples:
   $ npm run keys -- show key_abc
   $ npm run keys -- show - < key.txt               the key whose secret is on standard input
-  $ npm run -s keys -- show key_abc --json | jq -r .state     active, expired, revoked or banned
 
 Never pass a secret as an argument: shells keep a history of arguments. \`show -\` also finds a key by a
-former secret, and prints no secret. The store keeps only hashes. Bans are shown as soon as they begin.
-A ban of a series lasts twice as long as the one before; \`keys reset\` lifts a ban. The last use is a
-day in UTC, as the key's limiter reported it.`;
+former secret, and prints no secret. A ban of a series lasts twice as long as the one before;
+\`keys reset\` lifts it. The last use is a day in UTC, up to an hour late.`;
 
 const ABOUT_AUDIT = `
-Examples:
-  $ npm run keys -- audit key_abc
-  $ npm run -s keys -- audit --limit 1000 --json
-
-A change and its entry are stored in one transaction, at the database's time in UTC. Entries cannot be
-altered or deleted. The actor is the value of the environment variable STORE_ORDERS_ACTOR. If it is not
-set, the actor is the operator's account and machine.`;
+Times are the database's, in UTC. Entries cannot be altered or deleted. The actor is the environment
+variable STORE_ORDERS_ACTOR, or else the operator's account and machine.`;
 
 /** Adds the options and the action of `keys list`, which prints keys without their secrets. */
 export function defineList(command: Command): void {

@@ -46,20 +46,16 @@ const OPTIONAL_COLUMNS = [
 
 const EXAMPLES = `
 Examples:
-  $ npm run keys -- usage
   $ npm run keys -- usage key_abc --days 30
   $ npm run keys -- usage --days 90 --html usage.html --env production
-  $ npm run keys -- usage key_abc --html pet-shop.html
   $ npm run -s keys -- usage --near 80 || mail -s "Keys near a limit" ops@shop.example
-  $ npm run -s keys -- usage --json | jq '.[] | select(.bans > 0) | .id'
 
 The limiter of a key reports once an hour while the key is used. "admitted" and "bans" are exact up to
-the last report. "refused" and "strikes" are lower bounds. Days are in UTC. A ban is shown as soon as it
-begins. ${MISSING} stands for a figure that the key has not reported yet (null in JSON).
+the last report, "refused" and "strikes" are lower bounds. Days are in UTC. ${MISSING} stands for a figure
+that was not reported yet (null in JSON).
 
---near PERCENT shows only keys whose fullest minute or day window reached this share of its limit. With
---near, the command checks today and yesterday unless --days is given. The exit status is 3 if a key
-reached the share, 0 if no key reached it, and 1 for a failure.`;
+--near shows only keys whose fullest minute or day reached this percentage of its limit. The exit status
+is 3 if there is one, else 0, and 1 for a failure.`;
 
 interface UsageOptions extends StoreCommandOptions {
   readonly days?: number;
