@@ -126,7 +126,7 @@ describe.skipIf(chromium === undefined)("keys usage --html in a browser", () => 
   test("lists the days, the newest first, with bars in proportion", async () => {
     const page = await open();
     const [today, yesterday] = await rows(page, "By day");
-    expect(today).toStrictEqual(["2026-11-21reports to come", "21,000", "500", "0", "4"]);
+    expect(today).toStrictEqual(["2026-11-21", "21,000", "500", "0", "4"]);
     expect(yesterday?.[0]).toBe("2026-11-20");
     const admitted = await bars(page, "By day", 2);
     expect(admitted).toHaveLength(14);
