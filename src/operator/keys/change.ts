@@ -87,7 +87,7 @@ export function defineCreate(command: Command): void {
 }
 
 async function create(options: CreateOptions): Promise<void> {
-  const limits = ownLimits(options);
+  const limits = ownLimits(options.plan, options, UsageError);
   const { name, plan, expires: expiresAt = null, near: locationHint = null } = options;
   const { key, record } = await useDatabase(
     options,
@@ -112,14 +112,26 @@ function warnOfShortDay(key: KeyDetails): void {
   );
 }
 
-function ownLimits({ plan, perMinute, perDay }: CreateOptions): Limits | null {
+/**
+ * Returns the own limits of a key with this plan: those of the options, or else its present ones.
+ *
+ * @param Refusal is thrown if a limit is missing, or if the plan has fixed limits.
+ */
+function ownLimits(
+  plan: Plan,
+  { perMinute, perDay }: Partial<Limits>,
+  Refusal: new (message: string) => Error,
+  current?: KeyDetails,
+): Limits | null {
   if (plan === "enterprise") {
-    if (perMinute !== undefined && perDay !== undefined) return { perMinute, perDay };
-    throw new UsageError("the plan enterprise needs --per-minute and --per-day");
+    const minute = perMinute ?? current?.perMinute ?? undefined;
+    const day = perDay ?? current?.perDay ?? undefined;
+    if (minute !== undefined && day !== undefined) return { perMinute: minute, perDay: day };
+    throw new Refusal("the plan enterprise needs --per-minute and --per-day");
   }
   if (perMinute === undefined && perDay === undefined) return null;
-  throw new UsageError(
-    `the plan ${plan} has fixed limits: --per-minute and --per-day are for enterprise only`,
+  throw new Refusal(
+    `the plan ${plan} has fixed limits: --per-minute and --per-day are for --plan enterprise only`,
   );
 }
 
@@ -145,38 +157,22 @@ async function update(id: string, options: UpdateOptions): Promise<void> {
   if (!hasLimits && plan === undefined && name === undefined && expiresAt === undefined) {
     throw new UsageError("nothing to change: give at least one option, see --help");
   }
-  if (hasLimits && plan !== undefined && plan !== "enterprise") {
-    throw new UsageError(`the plan ${plan} has fixed limits: own limits are for enterprise only`);
-  }
+  if (plan !== undefined && plan !== "enterprise") ownLimits(plan, options, UsageError);
   const key = await useDatabase(options, "keys", async (database) => {
     if (expiresAt !== undefined) refusePast(expiresAt, await databaseTime(database.orm));
-    return changeKey(database, id, "update", (current) => ({
-      ...current,
-      ...(name !== undefined && { name }),
-      ...(expiresAt !== undefined && { expiresAt }),
-      ...nextLimits(current, options),
-    }));
+    return changeKey(database, id, "update", (current) => {
+      const nextPlan = plan ?? current.plan;
+      return {
+        ...current,
+        ...(name !== undefined && { name }),
+        ...(expiresAt !== undefined && { expiresAt }),
+        plan: nextPlan,
+        ...(ownLimits(nextPlan, options, Error, current) ?? { perMinute: null, perDay: null }),
+      };
+    });
   });
   printKey(key, { json: options.json, title: "The key is now:" });
   warnOfShortDay(key);
-}
-
-function nextLimits(
-  current: KeyDetails,
-  options: UpdateOptions,
-): Pick<KeyDetails, "plan" | "perMinute" | "perDay"> {
-  const { plan = current.plan } = options;
-  if (plan === "enterprise") {
-    const { perMinute = current.perMinute, perDay = current.perDay } = options;
-    if (perMinute !== null && perDay !== null) return { plan, perMinute, perDay };
-    throw new Error("the plan enterprise needs --per-minute and --per-day");
-  }
-  if (options.perMinute === undefined && options.perDay === undefined) {
-    return { plan, perMinute: null, perDay: null };
-  }
-  throw new Error(
-    `the key has the plan ${plan}, whose limits are fixed: own limits come with --plan enterprise`,
-  );
 }
 
 function refusePast(expiresAt: Date | null, now: Date): void {

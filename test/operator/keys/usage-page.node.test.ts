@@ -141,13 +141,6 @@ describe.skipIf(chromium === undefined)("keys usage --html in a browser", () => 
     expect((await page.locator("dd").allTextContents()).at(-1)).toBe("100 %of its fuller window");
   });
 
-  test("counts no key that reported nothing as unused", async () => {
-    const page = await open(["key_idle"]);
-    const tiles = await page.locator("dd").allTextContents();
-    expect(tiles.join()).not.toMatch(/\d/);
-    expect((await rows(page, "By day"))[0]).toContain("–");
-  });
-
   test.each([[[]], [["key_shop"]]] as const)("is accessible and fits a phone: %j", async (args) => {
     const page = await open(args, { viewport: { width: 390, height: 844 }, isMobile: true });
     expect(await page.evaluate("document.documentElement.scrollWidth")).toBe(390);
