@@ -77,9 +77,13 @@ async function list(options: StoreCommandOptions & KeyFilter): Promise<void> {
     const at = await databaseTime(orm);
     return { keys: await listApiKeys(orm, { plan, state, name, ending }, at), now: at };
   });
-  const isFiltered = [plan, state, name, ending].some((one) => one !== undefined);
-  const none = "There are no keys yet: `npm run keys -- create --help` shows how to create one.";
-  printKeys(keys, { json, now, none: isFiltered ? "No matching keys." : none });
+  if (json) return printJson(keys.map((key) => toKeyJson(key, now)));
+  if (keys.length === 0) return void process.stderr.write("No matching keys.\n");
+  const rows = keys.map((key) => ({
+    ...toRow(key, now),
+    "former key until": validFormerKeyEnds(key, now).at(-1) ?? null,
+  }));
+  printData(formatTable(rows, { cut: ["name"], optional: OPTIONAL_COLUMNS }));
 }
 
 /** Adds the action of `keys show`, which prints one key, its last reported use and its bans. */
@@ -222,21 +226,6 @@ function formatKey(key: KeyDetails, now: Date): string {
     formatUpright({ ...row, expires: expires ?? "never" }),
     ...ends.map((end) => `A former key is also valid until ${formatTime(end)}.\n`),
   ].join("");
-}
-
-/** Prints keys as a JSON array or as a table. Prints `none` on stderr instead of an empty table. */
-function printKeys(
-  keys: readonly KeyDetails[],
-  options: { json: boolean; none: string; now: Date },
-): void {
-  const { now } = options;
-  if (options.json) return printJson(keys.map((key) => toKeyJson(key, now)));
-  if (keys.length === 0) return void process.stderr.write(`${options.none}\n`);
-  const rows = keys.map((key) => ({
-    ...toRow(key, now),
-    "former key until": validFormerKeyEnds(key, now).at(-1) ?? null,
-  }));
-  printData(formatTable(rows, { cut: ["name"], optional: OPTIONAL_COLUMNS }));
 }
 
 function toRow(key: KeyDetails, now: Date): Row {

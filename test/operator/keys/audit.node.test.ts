@@ -67,7 +67,7 @@ describe("keys audit", () => {
     for (const shown of [secret, newerSecret]) expect(stored).not.toContain(shown.slice(5));
     const table = await keys.text("audit", id);
     expect(table).toContain("name: Zoo → Chain, plan: pro → enterprise, perMinute: 300 → 5");
-    expect(table).toContain("expiresAt: 2099-01-31 00:00 UTC → none");
+    expect(table).toContain("expiresAt: 2099-01-31T00:00:00.000Z → none");
   });
 
   it("shows the newest changes first, filtered by key and number", async () => {

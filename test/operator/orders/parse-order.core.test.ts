@@ -54,12 +54,10 @@ describe("parseOrder", () => {
     ['{"id":1,"status":"cancelled"}', 'status: expected "pending" or "shipped", got "cancelled"'],
     ['{"id":1,"status":null}', 'status: expected "pending" or "shipped", got null'],
     ['{"id":1,"status":"PENDING"}', 'status: expected "pending" or "shipped", got "PENDING"'],
-    ['{"id":1,"shipDate":"2026-02-30T00:00:00Z"}', "shipDate: no such date or time"],
     [
       '{"id":1,"shipDate":"1990-12-31T23:59:60Z"}',
       "shipDate: a leap second, which cannot be stored",
     ],
-    ['{"id":1,"shipDate":"2026-01-30T00:00:00.0001Z"}', "shipDate: finer than milliseconds"],
     ['{"id":1,"shipDate":null}', "shipDate: "],
     ['{"id":1,"shipDate":0}', "shipDate: expected an RFC 3339 date-time, got 0"],
     ['{"id":1,"colour":"red"}', 'unknown field "colour"'],
