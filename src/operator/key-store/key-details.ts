@@ -13,7 +13,7 @@ export interface KeyDetails extends Readonly<typeof apiKeys.$inferSelect> {
 }
 
 export const KEY_STATES_AND_BAN = [...KEY_STATES, "banned"] as const;
-export type KeyStateOrBan = (typeof KEY_STATES_AND_BAN)[number];
+type KeyStateOrBan = (typeof KEY_STATES_AND_BAN)[number];
 
 /** Returns the state of a key. An expired or revoked key is never `banned`. */
 export function keyStateOrBan(key: KeyDetails, now: Date): KeyStateOrBan {

@@ -20,7 +20,7 @@ export const IMPORT_SIZES = {
 };
 
 /** An import whose parts are all in the store, but whose orders are not written to `orders` yet. */
-export interface StagedImport {
+interface StagedImport {
   readonly importId: string;
   readonly partCount: number;
   readonly kind: SourceElement["kind"];
