@@ -18,13 +18,12 @@ import { PROJECT_ROOT } from "../wrangler.ts";
 const KEPT_MS = 30 * 86_400_000;
 
 const ABOUT_RESTORE = `
-Examples:
+Example:
   $ npm run keys -- restore --env production --at 2026-11-20T08:30:00Z
 
-The command takes the keys database back to an earlier state with D1 Time Travel. Keys that were created
+Takes the keys database back to an earlier state with D1 Time Travel. Keys that were created
 since are gone; plans, limits, names and expiries are as they were. Revocations and rotations since are
-kept: no secret that had ended is valid again. If the command is interrupted, run the same command
-again. To undo it, restore the bookmark that it prints.`;
+kept: no secret that had ended is valid again. To undo it, restore the bookmark that it prints.`;
 
 interface RestoreOptions extends StoreCommandOptions {
   readonly at?: Date;
