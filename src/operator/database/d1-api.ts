@@ -126,7 +126,7 @@ export async function retrying<T>(
 }
 
 /** Returns an error that tells the operator what failed and, if known, what to do next. */
-export function describeFailure(error: Error, target: RemoteTarget, change: Change): Error {
+function describeFailure(error: Error, target: RemoteTarget, change: Change): Error {
   const reason = error instanceof CloudflareError ? error.reason : error.message;
   const failure = (advice: string) =>
     new Error(`${target.env} ${target.name} database: ${advice}`, { cause: error });

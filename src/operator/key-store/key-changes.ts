@@ -7,15 +7,10 @@ import {
   keyChanges,
 } from "../../schema/keys.ts";
 import type { Orm } from "../database/database.ts";
-import { formatNumber, formatTime } from "../terminal-text.ts";
 import { isInForce, type KeyDetails, toSettingsJson } from "./key-details.ts";
-
-const ISO_TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 
 /** A change of an API key, as the audit trail (`key_changes`) records it. */
 export type Operation = Readonly<Pick<typeof keyChanges.$inferSelect, "action" | "actor" | "at">>;
-
-export type { KeyChangeDetails };
 
 /** The fields whose changes the audit trail records. */
 const FIELDS = [
@@ -95,7 +90,7 @@ function formerHashes(
 }
 
 /** Returns the recorded fields where two states of a key differ; for a new key, all set fields. */
-export function differences(before: KeyDetails | undefined, after: KeyDetails): KeyChangeDetails {
+function differences(before: KeyDetails | undefined, after: KeyDetails): KeyChangeDetails {
   const former = before && toSettingsJson(before);
   const current = toSettingsJson(after);
   const changes = FIELDS.map((field) => {
@@ -106,14 +101,8 @@ export function differences(before: KeyDetails | undefined, after: KeyDetails): 
 
 /** Formats the details of a change as one line of text. */
 export function describeDetails(details: KeyChangeDetails): string {
-  const fields = Object.entries(details).map(([field, { from, to }]) =>
-    from === null ? `${field}: ${describe(to)}` : `${field}: ${describe(from)} → ${describe(to)}`,
+  const fields = Object.entries(details).map(
+    ([field, { from, to }]) => `${field}: ${from === null ? "" : `${from} → `}${to ?? "none"}`,
   );
   return fields.join(", ");
-}
-
-function describe(value: string | number | null): string {
-  if (typeof value === "number") return formatNumber(value);
-  if (value === null) return "none";
-  return ISO_TIME.test(value) ? formatTime(new Date(value)) : value;
 }

@@ -13,7 +13,7 @@ export interface KeyDetails extends Readonly<typeof apiKeys.$inferSelect> {
 }
 
 export const KEY_STATES_AND_BAN = [...KEY_STATES, "banned"] as const;
-export type KeyStateOrBan = (typeof KEY_STATES_AND_BAN)[number];
+type KeyStateOrBan = (typeof KEY_STATES_AND_BAN)[number];
 
 /** Returns the state of a key. An expired or revoked key is never `banned`. */
 export function keyStateOrBan(key: KeyDetails, now: Date): KeyStateOrBan {
@@ -32,8 +32,6 @@ export interface KeyFilter {
   readonly state?: KeyStateOrBan | undefined;
   /** A part of the name, case-insensitive. */
   readonly name?: string | undefined;
-  /** Selects active keys that expire at this time or earlier. */
-  readonly expiresUntil?: Date | undefined;
   /** The last 1 to 4 characters of a present or former secret. */
   readonly ending?: string | undefined;
 }
@@ -74,7 +72,7 @@ export async function deleteVerificationKeys(database: StoreDatabase, id: string
  */
 export async function listApiKeys(
   database: Orm,
-  { plan, state, name, expiresUntil, ending }: KeyFilter,
+  { plan, state, name, ending }: KeyFilter,
   now: Date,
 ): Promise<KeyDetails[]> {
   // Filters in JavaScript, because `keyStateOrBan` defines the states, and because SQLite ignores
@@ -84,14 +82,8 @@ export async function listApiKeys(
     (key) =>
       (plan === undefined || key.plan === plan) &&
       (state === undefined || keyStateOrBan(key, now) === state) &&
-      (name === undefined ? !isVerificationKey(key) : fold(key.name).includes(fold(name))) &&
-      (expiresUntil === undefined || expiresBy(key, expiresUntil, now)),
+      (name === undefined ? !isVerificationKey(key) : fold(key.name).includes(fold(name))),
   );
-}
-
-function expiresBy(key: KeyDetails, time: Date, now: Date): boolean {
-  const isUsable = keyState(key, now.getTime()) === "active";
-  return isUsable && key.expiresAt !== null && key.expiresAt <= time;
 }
 
 function fold(text: string): string {
@@ -126,7 +118,7 @@ export async function findApiKey(database: Orm, id: string): Promise<KeyDetails 
 }
 
 /** Returns the keys that match a condition, or all keys, the oldest first. */
-export async function selectKeys(database: Orm, where?: SQL | ""): Promise<KeyDetails[]> {
+async function selectKeys(database: Orm, where?: SQL | ""): Promise<KeyDetails[]> {
   const ends = database
     .select({ ends: sql`json_group_array(${formerKeyHashes.endsAt})` })
     .from(formerKeyHashes)
@@ -139,16 +131,13 @@ export async function selectKeys(database: Orm, where?: SQL | ""): Promise<KeyDe
     .select({
       ...getTableColumns(apiKeys),
       formerKeyEnds: sql`${ends}`.mapWith(toTimes).as("former_key_ends"),
-      bannedUntil: sql`${lastBan}`.mapWith(toDateOrNull).as("banned_until"),
+      bannedUntil: sql`${lastBan}`
+        .mapWith((ms: number): Date | null => new Date(ms))
+        .as("banned_until"),
     })
     .from(apiKeys)
     .where(where || undefined)
     .orderBy(apiKeys.createdAt, apiKeys.id);
-}
-
-// Never called with `null`: drizzle keeps NULL.
-function toDateOrNull(ms: number): Date | null {
-  return new Date(ms);
 }
 
 function toTimes(json: string): Date[] {

@@ -18,43 +18,37 @@ import { resetApiKey, revokeApiKey, rotateApiKey } from "../key-store/administra
 import { addKey, changeKey, requireApiKey } from "../key-store/change-key.ts";
 import type { KeyDetails } from "../key-store/key-details.ts";
 import { formatNumber } from "../terminal-text.ts";
-import { printKey, printSecret } from "./print-keys.ts";
+import { printKey, printSecret } from "./show.ts";
 
 const CREATE_EXAMPLES = `
 Examples:
   $ npm run keys -- create --plan free --name "Pet shop"
   $ npm run keys -- create --plan pro --name Trial --expires 2027-01-31
   $ npm run keys -- create --plan enterprise --name Chain --per-minute 5000 --per-day 500000
-  $ npm run keys -- create --plan pro --name "Zoo" --near weur
 
 Plans, in requests per minute and per day:
 ${Object.entries(PLAN_LIMITS)
-  .map(
-    ([plan, { perMinute, perDay }]) =>
-      `  ${plan.padEnd(12)}${formatNumber(perMinute)} and ${formatNumber(perDay)}`,
-  )
+  .map(([plan, limits]) => `  ${plan.padEnd(12)}${describeLimits(limits)}`)
   .join("\n")}
   enterprise  set for each key: --per-minute and --per-day
 
-Every request with a key calls the key's limiter, a Durable Object in one data centre. The key's first
-request creates the limiter near the client, or in the region of --near. The limiter never moves. So
-if you try a key from somewhere else first, name the region of its clients with --near: wnam (western
-North America), enam (eastern North America), sam (South America), weur and eeur (western and eastern
-Europe), apac, apac-ne and apac-se (Asia), oc (Oceania), afr (Africa), me (Middle East). Cloudflare
-creates the limiter in or near this region.
+All times are in UTC. The key is shown once, because the store keeps only its hash. Only the key goes to
+standard output: KEY=$(npm run -s keys -- create ...)
 
-The key is shown once. All times are in UTC. The store keeps only its hash, so nobody can look the key up later. Only the key
-goes to standard output, so a script can keep it: KEY=$(npm run -s keys -- create ...)`;
+A key's limiter is made near its first request, or in the region of --near, and never moves. Name the
+region of its clients if you try the key from somewhere else.`;
+
+function describeLimits({ perMinute, perDay }: Limits): string {
+  return `${formatNumber(perMinute)} and ${formatNumber(perDay)}`;
+}
 
 const UPDATE_EXAMPLES = `
 Examples:
   $ npm run keys -- update key_abc --plan pro
-  $ npm run keys -- update key_abc --plan enterprise --per-minute 5000 --per-day 500000
   $ npm run keys -- update key_abc --per-day 800000     one limit of an Enterprise key
   $ npm run keys -- update key_abc --expires never
 
-A change takes effect everywhere within 30 seconds. Requests that are already counted in a window stay
-counted if its limit changes.`;
+A change takes effect everywhere within 30 seconds. Requests that were counted stay counted.`;
 
 interface UpdateOptions extends StoreCommandOptions {
   readonly plan?: Plan;
@@ -93,7 +87,7 @@ export function defineCreate(command: Command): void {
 }
 
 async function create(options: CreateOptions): Promise<void> {
-  const limits = ownLimits(options);
+  const limits = ownLimits(options.plan, options, UsageError);
   const { name, plan, expires: expiresAt = null, near: locationHint = null } = options;
   const { key, record } = await useDatabase(
     options,
@@ -118,14 +112,26 @@ function warnOfShortDay(key: KeyDetails): void {
   );
 }
 
-function ownLimits({ plan, perMinute, perDay }: CreateOptions): Limits | null {
+/**
+ * Returns the own limits of a key with this plan: those of the options, or else its present ones.
+ *
+ * @param Refusal is thrown if a limit is missing, or if the plan has fixed limits.
+ */
+function ownLimits(
+  plan: Plan,
+  { perMinute, perDay }: Partial<Limits>,
+  Refusal: new (message: string) => Error,
+  current?: KeyDetails,
+): Limits | null {
   if (plan === "enterprise") {
-    if (perMinute !== undefined && perDay !== undefined) return { perMinute, perDay };
-    throw new UsageError("the plan enterprise needs --per-minute and --per-day");
+    const minute = perMinute ?? current?.perMinute ?? undefined;
+    const day = perDay ?? current?.perDay ?? undefined;
+    if (minute !== undefined && day !== undefined) return { perMinute: minute, perDay: day };
+    throw new Refusal("the plan enterprise needs --per-minute and --per-day");
   }
   if (perMinute === undefined && perDay === undefined) return null;
-  throw new UsageError(
-    `the plan ${plan} has fixed limits: --per-minute and --per-day are for enterprise only`,
+  throw new Refusal(
+    `the plan ${plan} has fixed limits: --per-minute and --per-day are for --plan enterprise only`,
   );
 }
 
@@ -151,38 +157,22 @@ async function update(id: string, options: UpdateOptions): Promise<void> {
   if (!hasLimits && plan === undefined && name === undefined && expiresAt === undefined) {
     throw new UsageError("nothing to change: give at least one option, see --help");
   }
-  if (hasLimits && plan !== undefined && plan !== "enterprise") {
-    throw new UsageError(`the plan ${plan} has fixed limits: own limits are for enterprise only`);
-  }
+  if (plan !== undefined && plan !== "enterprise") ownLimits(plan, options, UsageError);
   const key = await useDatabase(options, "keys", async (database) => {
     if (expiresAt !== undefined) refusePast(expiresAt, await databaseTime(database.orm));
-    return changeKey(database, id, "update", (current) => ({
-      ...current,
-      ...(name !== undefined && { name }),
-      ...(expiresAt !== undefined && { expiresAt }),
-      ...nextLimits(current, options),
-    }));
+    return changeKey(database, id, "update", (current) => {
+      const nextPlan = plan ?? current.plan;
+      return {
+        ...current,
+        ...(name !== undefined && { name }),
+        ...(expiresAt !== undefined && { expiresAt }),
+        plan: nextPlan,
+        ...(ownLimits(nextPlan, options, Error, current) ?? { perMinute: null, perDay: null }),
+      };
+    });
   });
   printKey(key, { json: options.json, title: "The key is now:" });
   warnOfShortDay(key);
-}
-
-function nextLimits(
-  current: KeyDetails,
-  options: UpdateOptions,
-): Pick<KeyDetails, "plan" | "perMinute" | "perDay"> {
-  const { plan = current.plan } = options;
-  if (plan === "enterprise") {
-    const { perMinute = current.perMinute, perDay = current.perDay } = options;
-    if (perMinute !== null && perDay !== null) return { plan, perMinute, perDay };
-    throw new Error("the plan enterprise needs --per-minute and --per-day");
-  }
-  if (options.perMinute === undefined && options.perDay === undefined) {
-    return { plan, perMinute: null, perDay: null };
-  }
-  throw new Error(
-    `the key has the plan ${plan}, whose limits are fixed: own limits come with --plan enterprise`,
-  );
 }
 
 function refusePast(expiresAt: Date | null, now: Date): void {
@@ -199,23 +189,15 @@ const SHORT_GRACE_MS = 3_600_000;
 const parseGrace = durationParser(MAX_GRACE_DAYS);
 
 const REVOKE_EXAMPLES = `
-Examples:
-  $ npm run keys -- revoke key_abc
-  $ npm run keys -- revoke key_abc --env production          asks first
-  $ npm run keys -- revoke key_abc --env production --yes    for scripts
-
 A revoked key can never be used again. To end a key at a later time, use \`keys update --expires\`.`;
 
 const ROTATE_EXAMPLES = `
 Examples:
   $ npm run keys -- rotate key_abc                 the former key ends in ${DEFAULT_GRACE}
-  $ npm run keys -- rotate key_abc --grace 7d
   $ npm run keys -- rotate key_abc --grace 0       the key has leaked: end it within 30 seconds
 
-The former and the new key share one id, plan, limits, request counts and bans. Later changes apply to
-both keys. If you rotate a key again during its grace, earlier former keys become invalid no later than
-the key that was just replaced. The new key is shown once. With --env and a grace of less than an hour,
-the command asks for confirmation.`;
+The former and the new key share one id, plan, limits, request counts and bans. Still earlier keys end no
+later than the former one. The new key is shown once.`;
 
 interface LastingOptions extends StoreCommandOptions {
   readonly yes: boolean;

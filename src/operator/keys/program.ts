@@ -9,14 +9,11 @@ import { defineAudit, defineList, defineShow } from "./show.ts";
 const EXAMPLES = `
 Examples:
   $ npm run keys -- create --plan free --name "Pet shop"
-  $ npm run keys -- list
-  $ npm run keys -- update key_abc --plan pro
   $ npm run keys -- revoke key_abc --env production
   $ npm run -s keys -- list --json | jq -r .[].id
 
-The commands use the local store, even while the service runs. With --env they use the database of a
-deployed environment. Changes take effect within 30 seconds. To see the options of a command, add
---help.`;
+The commands use the local store, even while the service runs, or with --env the database of a deployed
+environment. Changes take effect within 30 seconds. To see the options of a command, add --help.`;
 
 /** Defines the command line of `npm run keys`. */
 export function keysProgram(): Command {

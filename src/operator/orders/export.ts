@@ -104,19 +104,14 @@ async function writeOrders(
 ): Promise<Exported> {
   let exported = 0;
   const versions = new Set<string>();
-  // Counts the orders only for a terminal, because counting takes a second on a remote database.
-  const total = process.stderr.isTTY ? await database.orm.$count(orders) : undefined;
-  // A progress bar would garble orders that go to a terminal.
-  using progress = (streams.at(-1) as { isTTY?: boolean }).isTTY
-    ? undefined
-    : startProgress({ doing: "Exporting", unit: "orders", total });
+  using progress = startProgress({ doing: "Exporting", unit: "orders" });
   async function* pages(): AsyncGenerator<string> {
     for await (const { lines, count, listVersion } of exportPages(database)) {
       versions.add(listVersion);
       if (oneMoment && versions.size > 1) throw new OrdersChangedError();
       yield lines;
       exported += count;
-      progress?.advance(count);
+      progress.advance(count);
     }
   }
   await pipeline([pages, ...streams] as never, { signal });

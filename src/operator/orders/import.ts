@@ -2,12 +2,19 @@ import type { OrderRecord } from "../../rules/order.ts";
 import { errorMessage } from "../command-line.ts";
 import { NotConfirmedError } from "../confirmation.ts";
 import type { StoreDatabase } from "../database/database.ts";
-import { parseOrder } from "./parse-order.ts";
-import { compareFile, compareParts, type Comparison, place } from "./placement.ts";
+import {
+  compareFile,
+  compareParts,
+  type Comparison,
+  discardParts,
+  importIdOf,
+  place,
+  readStoredParts,
+  storeParts,
+} from "./placement.ts";
 import { startProgress } from "./progress.ts";
 import type { SortedOrders } from "./sorted-orders.ts";
-import { ElementError, readElements, type SourceElement } from "./source.ts";
-import { discardParts, importIdOf, readStoredParts, storeParts } from "./staging.ts";
+import { ElementError, parseOrder, readElements, type SourceElement } from "./source.ts";
 
 interface ImportOptions {
   /** Ends the import, unless the database has begun to write to the table `orders`. */

@@ -13,7 +13,7 @@ interface ImportCommandOptions extends StoreCommandOptions {
 }
 
 const IMPORT_HELP = `
-FILE is newline-delimited JSON or one JSON array. An order looks like this:
+FILE is newline-delimited JSON or one JSON array, gzip or not. An order looks like this:
   {"id":1,"petId":7,"shipDate":"2026-11-20T08:30:00.000Z","status":"pending"}
 
   id        required; an integer of 64 bits, like petId and quantity
@@ -21,43 +21,28 @@ FILE is newline-delimited JSON or one JSON array. An order looks like this:
   shipDate  RFC 3339, no finer than milliseconds, stored in UTC
   status    pending (the default) or shipped
 
-The other fields are optional. null and unknown fields are errors. The import inserts an order, or
-replaces the stored order with the same id. If the file has an id more than once, the last order with
-this id wins. An order that was cancelled can be imported again. A shipped order cannot become pending
-again. If one line is bad, nothing is imported. The message names the number of the line (or of the
-array element), counted from 1. The command prints how many orders are new, replaced (changed), shipped
-by the import, and unchanged. With --env it asks for confirmation before it replaces or ships orders.
+The other fields are optional. null and unknown fields are errors. An order replaces the stored order with
+the same id; of several in the file, the last wins. A shipped order cannot become pending again. If one
+line or array element is bad, nothing is imported, and the message names its number, counted from 1.
 
-gzip is recognized by its content. --dry-run reads and checks the file, compares it with the store,
-and writes nothing.
-
-The import needs a temporary file as large as the orders, and until it is complete twice the space of
-the orders in the database. The service works while the orders are sent. While they are placed, which
-takes seconds, it can neither list nor cancel orders. If an import is interrupted, no order is in the
-store: run the same command again. Within a day, it sends only what is missing.
+While the orders are placed, which takes seconds, the service can neither list nor cancel orders. An
+import that was interrupted has placed all orders or none: run the same command again.
 
 Examples:
   $ npm run orders -- import orders.ndjson
   $ npm run orders -- import orders.ndjson.gz --dry-run
-  $ npm run orders -- import orders.ndjson --env production
-  $ npm run -s orders -- import orders.ndjson --json`;
+  $ npm run orders -- import orders.ndjson --env production`;
 
 const EXPORT_HELP = `
-The export is newline-delimited JSON in ascending id. Each order has its status. Cancelled orders are
-left out. \`import\` accepts the export unchanged. FILE is created when the export is complete. It is
-compressed if its name ends with .gz.
+The export is newline-delimited JSON in ascending id, without cancelled orders. \`import\` accepts it
+unchanged. FILE is compressed if its name ends with .gz.
 
-If orders change while the export reads them, the export may mix orders from before and after the
-change. A warning on stderr then says so. With --one-moment the export is a consistent snapshot: if
-an order changes, the export starts over, up to four times. If orders change each time, the export
-fails and writes nothing. --one-moment needs a temporary file of the export's size, and writes the
-output only after all orders have been read.
+If orders change meanwhile, the export mixes orders from before and after the change, and a warning says
+so. With --one-moment it starts over instead, and fails after several attempts.
 
 Examples:
-  $ npm run orders -- export orders.ndjson
-  $ npm run orders -- export orders.ndjson --one-moment
   $ npm run orders -- export orders.ndjson.gz
-  $ npm run -s orders -- export orders.ndjson --env production --json`;
+  $ npm run orders -- export orders.ndjson --one-moment --env production`;
 
 /** Defines the command line of `npm run orders`. */
 export function ordersProgram(): Command {

@@ -84,11 +84,7 @@ const KEY_COLUMNS: readonly Column<KeyReport>[] = [
 ];
 
 const DAY_COLUMNS: readonly Column<DayFigures>[] = [
-  {
-    heading: "day",
-    value: ({ day, isComplete }) =>
-      html`${day}${!isComplete && html`<small>reports to come</small>`}`,
-  },
+  { heading: "day", value: ({ day }) => day },
   { heading: "admitted", value: ({ admitted }) => admitted, draw: "bar" },
   { heading: "refused", value: ({ refused }) => refused },
   { heading: "strikes", value: ({ strikes }) => strikes },
@@ -121,7 +117,7 @@ export async function writeUsagePage(
 }
 
 function page(report: UsageReport, key: KeyReport | undefined, now: Date): Html {
-  const days = figuresByDay(report, now).toReversed();
+  const days = figuresByDay(report).toReversed();
   const range = [...new Set([report.days[0], report.days.at(-1)])].join(" to ");
   const title = key === undefined ? "API usage" : `API usage of ${key.name}`;
   const columns = key === undefined ? DAY_COLUMNS : [...DAY_COLUMNS, ...PEAK_COLUMNS];

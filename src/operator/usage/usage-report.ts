@@ -2,7 +2,7 @@ import { and, count as countRows, eq, gte, inArray, sql } from "drizzle-orm";
 import { keyBans, keyUsage } from "../../schema/keys.ts";
 import { limitsOf } from "../../rules/keys/api-key.ts";
 import type { Limits } from "../../rules/limits/plans.ts";
-import { DAY_MS, dayOf, dayText } from "../../rules/days.ts";
+import { dayOf, dayText } from "../../rules/days.ts";
 import { REPORT_EVERY_MS } from "../../worker/usage/day-usage.ts";
 import { requireApiKey } from "../key-store/change-key.ts";
 import type { Orm } from "../database/database.ts";
@@ -46,14 +46,10 @@ export interface UsageReport {
   readonly keys: readonly KeyReport[];
 }
 
-/** The usage of one key or of several keys on one day. */
+/** The usage of one key or of several keys on one day. Counts that nobody reported are `null`. */
 export interface DayFigures extends UsageTotals {
   readonly day: string;
-  /** True if every key has had time to report this day, so that the counts are final. */
-  readonly isComplete: boolean;
-  readonly reports: readonly (ReportedDay & Pick<KeyDetails, "plan">)[];
-  /** A count that was not reported: `null` while the day's first report may still come, else 0. */
-  readonly unreported: 0 | null;
+  readonly reports: readonly ReportedDay[];
 }
 
 /** Returns the last `count` days in UTC, in ascending order, today included. */
@@ -149,7 +145,7 @@ function reportOn(
     plan,
     limits: limitsOf(key),
     ...totalsOf(days),
-    bans: days.length === 0 ? bans || null : bans,
+    bans: knownBans(bans, days),
     minutePeak: peak(days.map(({ peakMinute, perMinute }) => peakMinute / perMinute)),
     dayPeak: peak(days.map(({ peakDay, perDay }) => peakDay / perDay)),
     reportedAt: latest(days),
@@ -168,32 +164,22 @@ export function totalsOf(counted: readonly UsageTotals[]): UsageTotals {
   return Object.fromEntries(COUNTS.map((name) => [name, sum(name)])) as UsageTotals;
 }
 
-/**
- * Adds up the usage of keys on each day. On a day without reports, unknown counts are `null` until
- * an hour after the day, because reports may still arrive. After that hour, they are 0.
- */
-export function figuresByDay({ days, keys }: UsageReport, now: Date): DayFigures[] {
+/** Adds up the usage of keys on each day. */
+export function figuresByDay({ days, keys }: UsageReport): DayFigures[] {
   const reported = Map.groupBy(
-    keys.flatMap(({ plan, days: ofKey }) => ofKey.map((counted) => ({ ...counted, plan }))),
+    keys.flatMap((key) => key.days),
     ({ day }) => day,
   );
   return days.map((day) => {
     const reports = reported.get(day) ?? [];
-    const isComplete = now.getTime() >= Date.parse(day) + DAY_MS + REPORT_EVERY_MS;
-    const unreported = isComplete || reports.length > 0 ? 0 : null;
-    const { admitted, refused, strikes } = totalsOf(reports);
     const bans = keys.reduce((sum, { bansByDay }) => sum + (bansByDay.get(day) ?? 0), 0);
-    return {
-      day,
-      isComplete,
-      admitted: admitted ?? unreported,
-      refused: refused ?? unreported,
-      strikes: strikes ?? unreported,
-      bans: bans || unreported,
-      reports,
-      unreported,
-    };
+    return { day, ...totalsOf(reports), bans: knownBans(bans, reports), reports };
   });
+}
+
+// A ban is known at once, but that there was none only from a report.
+function knownBans(bans: number, reports: readonly ReportedDay[]): number | null {
+  return reports.length === 0 ? bans || null : bans;
 }
 
 /** Returns the larger peak of a key's two windows. An unknown peak counts as 0. */

@@ -1,17 +1,9 @@
 import type { Command } from "commander";
-import sparkly from "sparkly";
 import { wholeNumberParser } from "../arguments.ts";
 import { EndWithStatus, printJson } from "../command-line.ts";
 import { databaseTime } from "../database/database.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
-import {
-  formatCount,
-  formatNumber,
-  formatTable,
-  formatTime,
-  type Row,
-  shareCell,
-} from "../terminal-text.ts";
+import { formatNumber, formatTable, formatTime, type Row, shareCell } from "../terminal-text.ts";
 import { MISSING, writeUsagePage } from "./page.ts";
 import {
   completeBy,
@@ -30,7 +22,6 @@ const DEFAULT_DAYS = 14;
 const NEAR_DAYS = 2;
 /** The exit status if `--near` finds a key near a limit. */
 const NEAR_STATUS = 3;
-const PLOT = "by day";
 
 /** The columns that a narrow terminal may leave out, the most important column first. */
 const OPTIONAL_COLUMNS = [
@@ -41,25 +32,20 @@ const OPTIONAL_COLUMNS = [
   "minute peak",
   "plan",
   "strikes",
-  PLOT,
 ];
 
 const EXAMPLES = `
 Examples:
-  $ npm run keys -- usage
   $ npm run keys -- usage key_abc --days 30
   $ npm run keys -- usage --days 90 --html usage.html --env production
-  $ npm run keys -- usage key_abc --html pet-shop.html
   $ npm run -s keys -- usage --near 80 || mail -s "Keys near a limit" ops@shop.example
-  $ npm run -s keys -- usage --json | jq '.[] | select(.bans > 0) | .id'
 
 The limiter of a key reports once an hour while the key is used. "admitted" and "bans" are exact up to
-the last report. "refused" and "strikes" are lower bounds. Days are in UTC. A ban is shown as soon as it
-begins. ${MISSING} stands for a figure that the key has not reported yet (null in JSON).
+the last report, "refused" and "strikes" are lower bounds. Days are in UTC. ${MISSING} stands for a figure
+that was not reported yet (null in JSON).
 
---near PERCENT shows only keys whose fullest minute or day window reached this share of its limit. With
---near, the command checks today and yesterday unless --days is given. The exit status is 3 if a key
-reached the share, 0 if no key reached it, and 1 for a failure.`;
+--near shows only keys whose fullest minute or day reached this percentage of its limit. The exit status
+is 3 if there is one, else 0, and 1 for a failure.`;
 
 interface UsageOptions extends StoreCommandOptions {
   readonly days?: number;
@@ -103,13 +89,13 @@ async function usage(id: string | undefined, options: UsageOptions): Promise<voi
   const [key] = report.keys;
   if (options.json) printJson(report.keys.map((one) => toUsageJson(one, now)));
   else if (options.html === undefined) {
-    process.stdout.write(
+    const table =
       key === undefined
-        ? textOfNoKey(all, near, now)
+        ? `No key${near === undefined ? "" : ` is known to have reached ${near} % of a limit`}.\n`
         : id === undefined
-          ? textOfKeys(report, now)
-          : textOfKey(key, report, now),
-    );
+          ? tableOfKeys(report)
+          : tableOfKey(key, report);
+    process.stdout.write(table + provenance(all, now));
   }
   if (near !== undefined && key !== undefined) throw new EndWithStatus(NEAR_STATUS);
 }
@@ -123,7 +109,7 @@ function toUsageJson(report: KeyReport, now: Date) {
   };
 }
 
-function textOfKeys(report: UsageReport, now: Date): string {
+function tableOfKeys(report: UsageReport): string {
   const rows = report.keys.map((key) => {
     const { id, name, plan, minutePeak, dayPeak, bannedUntil } = key;
     return {
@@ -134,23 +120,15 @@ function textOfKeys(report: UsageReport, now: Date): string {
       "minute peak": minutePeak === null ? null : shareCell(minutePeak),
       "day peak": dayPeak === null ? null : shareCell(dayPeak),
       "banned until": bannedUntil,
-      [PLOT]: key.reportedAt === null ? null : plot(key, report.days),
     };
   });
-  const isAnyMissing = report.keys.some(({ reportedAt }) => reportedAt === null);
-  const table = formatTable(rows, { cut: ["name"], optional: OPTIONAL_COLUMNS });
-  return table + provenance(report, isAnyMissing, now);
+  return formatTable(rows, { cut: ["name"], optional: OPTIONAL_COLUMNS });
 }
 
-function textOfKey(key: KeyReport, report: UsageReport, now: Date): string {
+function tableOfKey(key: KeyReport, report: UsageReport): string {
   const { id, name, plan, bannedUntil } = key;
   const ban = bannedUntil === null ? "" : `Banned until ${formatTime(bannedUntil)}.\n`;
-  const title = `${id}, ${name} (${plan})\n${ban}`;
-  if (key.reportedAt === null && key.bans === null) {
-    return `${title}No figures from ${range(report)}. ${whenFiguresCome(now)}\n`;
-  }
-  const days = figuresByDay(report, now);
-  const rows = days.map((counts) => {
+  const rows = figuresByDay(report).map((counts) => {
     const [reported] = counts.reports;
     return {
       day: counts.day,
@@ -159,17 +137,7 @@ function textOfKey(key: KeyReport, report: UsageReport, now: Date): string {
       "day peak": reported ? peak(reported.peakDay, reported.perDay) : null,
     };
   });
-  const isAnyMissing = days.some(({ admitted }) => admitted === null);
-  const byDay = `${range(report)}, admitted by day: ${plot(key, report.days)}\n\n`;
-  return title + byDay + formatTable(rows) + provenance(report, isAnyMissing, now);
-}
-
-function textOfNoKey({ keys }: UsageReport, near: number | undefined, now: Date): string {
-  if (near === undefined) return "There are no keys yet.\n";
-  const silent = keys.filter(({ reportedAt }) => reportedAt === null).length;
-  if (silent === 0) return `No key reached ${near} % of a limit.\n`;
-  const count = formatCount(silent, "key");
-  return `No key is known to have reached ${near} % of a limit. ${count} reported nothing. ${whenFiguresCome(now)}\n`;
+  return `${id}, ${name} (${plan})\n${ban}\n${formatTable(rows)}`;
 }
 
 function figures(totals: UsageTotals): Row {
@@ -182,26 +150,12 @@ function peak(count: number, limit: number) {
   return { text, isAlarm: count >= limit, isFigure: true };
 }
 
-function plot(key: KeyReport, days: readonly string[]): string {
-  const admitted = new Map(key.days.map((counted) => [counted.day, counted.admitted]));
-  const counts = days.map((day) => admitted.get(day) ?? 0);
-  return sparkly(counts, { minimum: 0 });
-}
-
-function range({ days }: UsageReport): string {
-  return `${days.at(0)} to ${days.at(-1)}`;
-}
-
-function whenFiguresCome(now: Date): string {
-  return `A key in use reports by ${formatTime(completeBy(now))}.`;
-}
-
 /** Returns sentences that say how recent and how exact the figures of a report are. */
-function provenance(report: UsageReport, isAnyMissing: boolean, now: Date): string {
+function provenance({ days, reportedAt }: UsageReport, now: Date): string {
+  const range = `rom ${days.at(0)} to ${days.at(-1)}`;
   const asOf =
-    report.reportedAt === null
-      ? `Nothing was reported from ${range(report)}.`
-      : `From ${range(report)}, as reported until ${formatTime(report.reportedAt)}.`;
-  const legend = `${MISSING}: nothing was reported. ${whenFiguresCome(now)}\n`;
-  return `${asOf} Each key reports once an hour while it is used; "refused" and "strikes" are lower bounds.\n${isAnyMissing ? legend : ""}`;
+    reportedAt === null
+      ? `Nothing was reported f${range}.`
+      : `F${range}, as reported until ${formatTime(reportedAt)}; "refused" and "strikes" are lower bounds.`;
+  return `${asOf}\n${MISSING}: nothing was reported. A key in use reports by ${formatTime(completeBy(now))}.\n`;
 }

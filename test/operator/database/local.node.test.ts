@@ -4,7 +4,6 @@ import { DatabaseSync } from "node:sqlite";
 import { sql } from "drizzle-orm";
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { openLocalDatabase, openLocalStore } from "../../../src/operator/database/local.ts";
-import * as changes from "../../../src/operator/key-store/change-key.ts";
 import { prepareStore } from "../../../src/operator/start/sample-store.ts";
 import { PROGRAMS } from "../../../src/operator/programs.ts";
 import { PROJECT_ROOT } from "../../../src/operator/wrangler.ts";
@@ -46,15 +45,6 @@ test.each(["orders", "keys"] as const)(
     await orders.close();
   },
 );
-
-test("a store whose first start was interrupted gets all its sample data at the next one", async () => {
-  const addKeys = vi.spyOn(changes, "addKeys").mockRejectedValue(new Error("killed"));
-  await expect(prepareStore(store.path, false)).rejects.toThrow("killed");
-  addKeys.mockRestore();
-  expect(await prepareStore(store.path, false)).toHaveLength(4);
-  expect(await prepareStore(store.path, false)).toEqual([]);
-  expect((await store.orders(["export"])).stdout.trim().split("\n")).toHaveLength(10);
-});
 
 test("a store that was made empty stays empty", async () => {
   for (const empty of [true, false]) expect(await prepareStore(store.path, empty)).toEqual([]);

@@ -67,19 +67,16 @@ describe("keys audit", () => {
     for (const shown of [secret, newerSecret]) expect(stored).not.toContain(shown.slice(5));
     const table = await keys.text("audit", id);
     expect(table).toContain("name: Zoo → Chain, plan: pro → enterprise, perMinute: 300 → 5");
-    expect(table).toContain("expiresAt: 2099-01-31 00:00 UTC → none");
+    expect(table).toContain("expiresAt: 2099-01-31T00:00:00.000Z → none");
   });
 
-  it("shows the newest changes first, filtered by time, key and number", async () => {
-    const { record: one } = await keys.add({ name: "One" }, { createdAt: new Date("2090-01-01") });
-    await keys.add({ name: "Two" }, { createdAt: new Date("2090-01-02") });
+  it("shows the newest changes first, filtered by key and number", async () => {
+    const { record: one } = await keys.add({ name: "One" });
+    await keys.add({ name: "Two" });
     const names = async (...args: string[]) =>
       (await keys.json("audit", ...args)).map(({ details }: any) => details.name?.to);
-    expect(await names("--since", "2090-01-01")).toEqual(["Two", "One"]);
-    expect(await names("--since", "2090-01-01T00:00:00.001Z")).toEqual(["Two"]);
-    expect(await names("--limit", "1")).toEqual(["Two"]);
-    expect(await names(one.id, "--since", "2090-01-01")).toEqual(["One"]);
-    expect(await keys.text("audit", one.id, "--since", "2091-01-01")).toContain("No such changes");
+    expect(await names("--limit", "2")).toEqual(["Two", "One"]);
+    expect(await names(one.id)).toEqual(["One"]);
     expect(await keys.text("audit", "--limit", "1")).toContain("--limit");
   });
 

@@ -97,7 +97,7 @@ it.each([
   ],
   [["update", "free"], "2020-01-31", "2020-01-31T00:00:00.000Z is in the past"],
   [["update", "free", "--plan", "enterprise", "--per-day", "9"], "", "--per-minute and --per-day"],
-  [["update", "free", "--per-minute", "1000"], "", "the key has the plan free"],
+  [["update", "free", "--per-minute", "1000"], "", "the plan free has fixed limits"],
 ])("keys %j is refused with the expiry '%s'", async (words, expiry, reason) => {
   const args = words.map((word, index) => (index === 1 && word === "free" ? free.id : word));
   const outcome = await keys.run(...args, ...(expiry === "" ? [] : ["--expires", expiry]));

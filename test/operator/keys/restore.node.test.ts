@@ -28,11 +28,15 @@ async function json(...args: string[]): Promise<any> {
 }
 const create = async (name: string) => (await json("create", "--plan", "pro", "--name", name)).id;
 
+const formerOf = (id: string) =>
+  rows(`SELECT hash, ends_at FROM former_key_hashes WHERE key_id = '${id}' ORDER BY hash`);
+
 /** Returns the bookmark of a state, after which keys were revoked, rotated, reset, changed and created. */
 async function changeKeys() {
   const revoked = await create("Revoked");
   const rotated = await create("Rotated");
   const changed = await create("Changed");
+  await json("rotate", rotated, "--grace", "24h");
   const bookmark = database().bookmark();
   await json("revoke", revoked, "--yes");
   await json("rotate", rotated, "--grace", "0", "--yes");
@@ -40,18 +44,20 @@ async function changeKeys() {
   await json("update", changed, "--plan", "free");
   const later = await create("Later");
   const keys = rows("SELECT id, hash, last_four, resets, revision, revoked_at FROM api_keys");
-  return { bookmark, revoked, rotated, changed, later, keys };
+  return { bookmark, revoked, rotated, changed, later, keys, former: formerOf(rotated) };
 }
 
 type Before = Awaited<ReturnType<typeof changeKeys>>;
 
 /** Expects the earlier settings, and that no secret that had ended is valid again. */
-function expectRestored({ bookmark, revoked, rotated, changed, later, keys }: Before, label = "") {
+function expectRestored(expected: Before, label = "") {
+  const { bookmark, revoked, rotated, changed, later, keys, former } = expected;
   const before = (id: string) => keys.find((key) => key.id === id);
   const after = (id: string) => rows(`SELECT * FROM api_keys WHERE id = '${id}'`)[0];
   expect(after(revoked).revoked_at, label).toBe(before(revoked).revoked_at);
   const { hash, last_four } = before(rotated);
   expect(after(rotated), label).toMatchObject({ hash, last_four });
+  expect(formerOf(rotated), label).toEqual(former);
   expect(after(changed), label).toMatchObject({ plan: "pro", resets: 1 });
   expect(after(later), label).toBeUndefined();
   for (const id of [revoked, rotated, changed]) {

@@ -108,22 +108,14 @@ describe("a full disk", () => {
   });
 });
 
-it.each(["orders export", "keys usage --html"])(
-  "%s writes into a pipe and keeps it",
-  async (line) => {
-    const pipe = file("pipe");
-    rmSync(pipe, { force: true });
-    await once(spawn("mkfifo", [pipe]), "close");
-    const reading = runCommand("cat", [pipe], { env: {} });
-    const [program, ...args] = line.split(" ");
-    const outcome = await (program === "orders"
-      ? store.orders([...args, pipe])
-      : store.keys(...args, pipe));
-    expect(outcome.status).toBe(0);
-    expect((await reading).stdout.length).toBeGreaterThan(50);
-    expect(lstatSync(pipe).isFIFO()).toBe(true);
-  },
-);
+it("an export writes into a pipe and keeps it", async () => {
+  const pipe = file("pipe");
+  await once(spawn("mkfifo", [pipe]), "close");
+  const reading = runCommand("cat", [pipe], { env: {} });
+  expect(await store.ordersJson(["export", pipe])).toEqual({ exported: 2 });
+  expect((await reading).stdout).toBe(ORDERS);
+  expect(lstatSync(pipe).isFIFO()).toBe(true);
+});
 
 it("an export that is interrupted leaves no file, and the same command again writes it", async () => {
   mkdirSync(file("empty"));

@@ -5,7 +5,7 @@ import { exportPages } from "../../../src/operator/orders/export.ts";
 import { importOrders, readOrders } from "../../../src/operator/orders/import.ts";
 import { compareFile } from "../../../src/operator/orders/placement.ts";
 import { SortedOrders } from "../../../src/operator/orders/sorted-orders.ts";
-import { IMPORT_SIZES } from "../../../src/operator/orders/staging.ts";
+import { IMPORT_SIZES } from "../../../src/operator/orders/placement.ts";
 import { openMemoryStore } from "./memory-store.ts";
 
 interface Line {
