@@ -27,11 +27,11 @@ export function follow(signal: AbortSignal | undefined, controller: AbortControl
 export async function sleep(ms: number, signal: AbortSignal | undefined): Promise<void> {
   const endMs = performance.now() + ms;
   for (let leftMs = ms; leftMs > 0; leftMs = endMs - performance.now()) {
-    const timerMs = Math.min(Math.ceil(leftMs), MAX_TIMER_MS);
-    let timer: ReturnType<typeof setTimeout> | undefined;
+    let wake = (): void => undefined;
+    const timer = setTimeout(() => wake(), Math.min(Math.ceil(leftMs), MAX_TIMER_MS));
     const fired = (): Promise<void> =>
       new Promise((resolve) => {
-        timer = setTimeout(resolve, timerMs);
+        wake = resolve;
       });
     await orAbort(signal, fired).finally(() => {
       if (timer !== undefined) clearTimeout(timer);

@@ -1,8 +1,9 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { BatchProgress } from "../../src/client/cancel-orders.ts";
 import type { BatchInterruptedError } from "../../src/client/errors.ts";
-import { seededRandom } from "../rules/limits/traffic.ts";
-import { LimitedService } from "./limited-service.ts";
+import { quotaHeaders, retryAfterSeconds } from "../../src/rules/limits/headers.ts";
+import { keyPolicy, SimulatedLimiter } from "../rules/limits/simulated-limiter.ts";
+import { type Draw, seededRandom } from "../rules/limits/traffic.ts";
 import {
   cancelled,
   clientOf,
@@ -13,6 +14,50 @@ import {
   settled,
   silent,
 } from "./scripted-service.ts";
+
+/** Simulates the service behind a slow network, with the real limiter's decisions and headers. */
+class LimitedService {
+  readonly #limiter: SimulatedLimiter;
+  readonly counts = { admitted: 0, refused: 0, banned: 0, underWay: 0, mostUnderWay: 0 };
+  readonly #latencyMs: Draw;
+
+  /** @param latencyMs returns a random delay in milliseconds for each request and each response. */
+  constructor(perMinute: number, perDay: number, latencyMs: Draw) {
+    this.#limiter = new SimulatedLimiter(keyPolicy(perMinute, perDay));
+    this.#latencyMs = latencyMs;
+  }
+
+  readonly fetch = async (): Promise<Response> => {
+    const underWay = ++this.counts.underWay;
+    this.counts.mostUnderWay = Math.max(this.counts.mostUnderWay, underWay);
+    await this.#travel();
+    const response = this.answer();
+    await this.#travel();
+    this.counts.underWay -= 1;
+    return response;
+  };
+
+  /** Returns the response to a request that arrives now. */
+  answer(): Response {
+    // The service's clock is 437 ms ahead of the client's clock, so that whole seconds begin at
+    // different times.
+    const decision = this.#limiter.at(Math.floor(performance.now()) + 437).request();
+    const headers = new Headers(quotaHeaders(decision));
+    if (decision.admitted) {
+      this.counts.admitted += 1;
+      return new Response(null, { status: 204, headers });
+    }
+    if (decision.banned) this.counts.banned += 1;
+    this.counts.refused += 1;
+    headers.set("Retry-After", String(retryAfterSeconds(decision)));
+    const code = decision.banned ? "api_key_banned" : "rate_limit_exceeded";
+    return Response.json({ code, message: "Wait.", status: 429 }, { status: 429, headers });
+  }
+
+  #travel(): Promise<void> {
+    return new Promise((resolve) => setTimeout(resolve, this.#latencyMs()));
+  }
+}
 
 beforeEach(() => {
   vi.useFakeTimers({ loopLimit: 1_000_000 });
@@ -172,13 +217,12 @@ test("cancels each id once and returns the outcomes in the order of the ids", as
     return cancelled();
   });
   const client = clientOf(service);
-  expect(await settled(client.cancelOrders([4n, 3n, "2", 2, 4n]))).toMatchObject({
-    value: [
-      { id: 4n, outcome: "cancelled" },
-      { id: 3n, outcome: "already_shipped" },
-      { id: 2n, outcome: "not_found" },
-    ],
-  });
+  const value = [
+    { id: 4n, outcome: "cancelled" },
+    { id: 3n, outcome: "already_shipped" },
+    { id: 2n, outcome: "not_found" },
+  ];
+  expect(await settled(client.cancelOrders([4n, 3n, "2", 2, 4n]))).toMatchObject({ value });
   expect(service.requests).toHaveLength(3);
   expect(await client.cancelOrders([])).toEqual([]);
 });
@@ -203,11 +247,10 @@ test("an error that affects all orders ends the batch, whose error lists every o
 
 test("an abort ends a batch at once, even while the batch waits for a window", async () => {
   const service = new LimitedService(5, 1_000, latency(9, 50));
-  const client = clientOf(service);
   const abort = new AbortController();
   setTimeout(() => abort.abort(new Error("enough")), 30_000);
   const startMs = performance.now();
-  const outcome = await settled(client.cancelOrders(ids(12), { signal: abort.signal }));
+  const outcome = await settled(clientOf(service).cancelOrders(ids(12), { signal: abort.signal }));
   expect(performance.now() - startMs).toBeLessThanOrEqual(30_001);
   expect(outcome).toMatchObject({
     reason: { cause: { message: "enough" }, results: { length: 5 }, unsettledIds: { length: 7 } },
