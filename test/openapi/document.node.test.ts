@@ -57,11 +57,8 @@ describe("the tools that people bring", () => {
   });
 
   test("know 412 for both operations", () => {
-    for (const [path, method] of [
-      ["/store/orders", "get"],
-      ["/store/orders/{orderId}", "delete"],
-    ] as const) {
-      const { responses, parameters } = document.paths[path][method];
+    for (const { get, delete: cancel } of Object.values<any>(document.paths)) {
+      const { responses, parameters } = get ?? cancel;
       expect(responses).toHaveProperty("412");
       expect(parameters.map(({ name }: any) => name)).toContain("If-Match");
     }

@@ -112,7 +112,7 @@ describe.skipIf(chromium === undefined)("the reference page", () => {
     await page.goto(`${origin}/#order_already_shipped`);
     const explanation = page.getByText("The order has shipped; it is unchanged.");
     for (const target of [page.locator("#order_already_shipped"), explanation]) {
-      await expect.poll(async () => isInWindow(await target.boundingBox())).toBe(true);
+      await expect.poll(() => isClear(target)).toBe(true);
     }
   });
 
@@ -600,11 +600,6 @@ async function expectText(page: Page, selector: string, expected: RegExp): Promi
   await expect
     .poll(() => page.locator(selector).innerText(), { timeout: 10_000 })
     .toMatch(expected);
-}
-
-/** Returns whether a box is below the page's header and inside a window that is 900 pixels high. */
-function isInWindow(box: { readonly y: number; readonly height: number } | null): boolean {
-  return box !== null && box.y > 52 && box.y + box.height < 900;
 }
 
 function clipboard(page: Page): Promise<string> {
