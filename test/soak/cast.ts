@@ -1,9 +1,9 @@
+import { sql } from "drizzle-orm";
 import { type CreatedKey, createApiKey } from "../../src/operator/key-store/administration.ts";
 import { openLocalStore } from "../../src/operator/database/local.ts";
 import { addKeys } from "../../src/operator/key-store/change-key.ts";
-import { orders } from "../../src/schema/orders.ts";
 import type { Limits, Plan } from "../../src/rules/limits/plans.ts";
-import { backingOff, dropping, guessing, hammering, patient, type Play } from "./clients.ts";
+import { backingOff, guessing, hammering, leaving, patient, type Play } from "./clients.ts";
 import type { World } from "./world.ts";
 
 /** A kind of client, with the number of its keys and the number of clients that share each key. */
@@ -22,6 +22,7 @@ const hostile = { plan: "free", keys: 2, isWellBehaved: false } as const;
 
 const alone = (paceMs: number) => patient(paceMs, true);
 const inFleet = patient(500, false);
+const keeping = leaving(300_000, 1_000);
 
 const enterprise = (perMinute: number, perDay: number) =>
   ({ plan: "enterprise", limits: { perMinute, perDay } }) as const;
@@ -39,11 +40,14 @@ const ROLES: readonly Role[] = [
   { name: "hammering", ...hostile, plan: "business", clients: 4, play: hammering(20) },
   { name: "hammering slowly", ...hostile, clients: 1, play: hammering(300) },
   { name: "observing", plan: "free", keys: 1, ...single, play: async () => {} },
-  { name: "dropping connections", ...hostile, clients: 2, play: dropping },
+  { name: "dropping connections", ...hostile, clients: 2, play: leaving(20, 150) },
+  { name: "keeping lists", ...hostile, keys: 1, clients: 1, play: keeping },
+  { name: "keeping lists", ...hostile, plan: "business", keys: 1, clients: 1, play: keeping },
 ];
 
 const GUESSERS = 6;
-const ORDERS = 1_000;
+/** The list is longer than what the connection of a client that does not read buffers. */
+const ORDERS = 24_000;
 const SHIPPED_EVERY = 10;
 
 /** The keys in the soak's store, each with the role of its clients. */
@@ -59,13 +63,11 @@ export async function prepareStore(folder: string): Promise<Cast> {
   await using store = await openLocalStore(folder);
   const records = cast.map(({ created }) => created.record);
   await addKeys(store.keys, records);
-  for (let from = 1; from <= ORDERS; from += 25) {
-    const rows = Array.from({ length: 25 }, (_, index) => BigInt(from + index)).map((id) => ({
-      id,
-      status: Number(id) % SHIPPED_EVERY === 0 ? ("shipped" as const) : ("pending" as const),
-    }));
-    await store.orders.orm.insert(orders).values(rows);
-  }
+  await store.orders.transaction([
+    sql`WITH RECURSIVE n (id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM n WHERE id < ${ORDERS})
+      INSERT INTO orders (id, pet_id, quantity, ship_date, status)
+      SELECT id, 1 << 63, 1 << 63, '2026-11-20T08:30:00.000Z', iif(id % ${SHIPPED_EVERY}, 'pending', 'shipped') FROM n`,
+  ]);
   return cast;
 }
 

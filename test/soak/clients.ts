@@ -15,8 +15,8 @@ export type Play = (world: World, holder: Holder) => Promise<void>;
 
 function anyAsk({ draw }: World, key: string): Ask {
   const chance = draw();
-  if (chance < 0.6) return { key };
-  if (chance < 0.8) {
+  if (chance < 0.02) return { key };
+  if (chance < 0.2) {
     return { key, method: "DELETE", path: `/v1/store/orders/${1 + Math.floor(draw() * 1_000)}` };
   }
   if (chance < 0.9) return { key, method: "HEAD" };
@@ -89,10 +89,12 @@ export async function guessing(world: World, address: string): Promise<void> {
   }
 }
 
-/** Sends requests, and closes each connection within 20 ms, usually before the response. */
-export const dropping: Play = async (world, { key, subject }) => {
-  for (let sent = 0; world.goesOn(sent); sent++) {
-    await world.drop(subject, key);
-    await world.wait(100 + world.draw() * 100);
-  }
-};
+/** Requests lists, reads nothing of them, and closes each connection after at most `mostMs`. */
+export function leaving(mostMs: number, paceMs: number): Play {
+  return async (world, { key, subject }) => {
+    for (let sent = 0; world.goesOn(sent); sent++) {
+      void world.leave(subject, key, world.draw() * mostMs);
+      await world.wait(paceMs);
+    }
+  };
+}

@@ -59,7 +59,8 @@ export class Subject {
         (group) => Math.abs(endOf(group[0]!, name) - end) < SAME_WINDOW_MS,
       );
       const unknown = this.requests.filter(
-        ({ sentMs, answer }) => answer === null && sentMs > end - lengthMs - SAME_WINDOW_MS,
+        ({ sentMs, answer }) =>
+          (answer === null || answer.status === 503) && sentMs > end - lengthMs - SAME_WINDOW_MS,
       );
       const most = (known?.length ?? 0) + unknown.length;
       if (most < refusal[name].limit) wrong.push(`refused after ${most} in a ${name}`);

@@ -57,6 +57,7 @@ export class World {
   async send(subject: Subject, ask: Ask): Promise<Answer | null> {
     const { method = "GET", path = "/v1/store/orders", key, address = "192.0.2.1" } = ask;
     const url = await this.service.url;
+    const { kills } = this.service;
     const sentMs = Date.now();
     this.requests += 1;
     const headers = {
@@ -76,26 +77,28 @@ export class World {
       this.statuses.set(answer.status, (this.statuses.get(answer.status) ?? 0) + 1);
       if (answer.status === 204) this.cancelled.set(path, (this.cancelled.get(path) ?? 0) + 1);
       return answer;
-    } catch {
+    } catch (error) {
+      const isTimeout = error instanceof Error && error.name === "TimeoutError";
+      if (!isTimeout && kills === this.service.kills) this.wrong.push(`cut off: ${method} ${path}`);
       this.lost += 1;
       subject.record(sentMs, null);
       return null;
     }
   }
 
-  /** Sends a request and disconnects within 20 ms, usually before the response. */
-  async drop(subject: Subject, key: string): Promise<void> {
+  /** Requests the list, reads nothing of it, and disconnects after `stayMs` or at the end. */
+  async leave(subject: Subject, key: string, stayMs: number): Promise<void> {
     const { hostname, port } = new URL(await this.service.url);
     this.requests += 1;
     this.dropped += 1;
     subject.record(Date.now(), null);
-    const stayMs = this.draw() * 20;
+    const boundedMs = Math.max(0, Math.min(stayMs, this.endMs - Date.now()));
     await new Promise<void>((resolve) => {
       const socket = connect(Number(port), hostname);
       socket.on("error", () => resolve()).on("close", () => resolve());
       socket.write(
         `GET /v1/store/orders HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${key}\r\n\r\n`,
-        () => setTimeout(() => socket.destroy(), stayMs),
+        () => setTimeout(() => socket.destroy(), boundedMs),
       );
     });
   }
