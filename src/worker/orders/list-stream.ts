@@ -161,9 +161,10 @@ export class SegmentReader {
         this.#held.size <= (groupsAhead - 1) * groupSegments
       ) {
         const { group, end } = this.#missingFrom(next);
-        if (group.length === 0 || !place.readAhead(countOf(group))) break;
-        this.#query(group, true);
+        if (group.length > 0 && !place.readAhead(countOf(group))) break;
         next = end;
+        if (group.length === 0) break;
+        this.#query(group, true);
       }
       if (this.#isMissing(segment)) {
         const own = this.#segments.slice(index, index + this.#ownSegments);
