@@ -1,4 +1,4 @@
-import type { Command } from "commander";
+import { type Command, Option } from "commander";
 import { wholeNumberParser } from "../arguments.ts";
 import { EndWithStatus, printJson } from "../command-line.ts";
 import { databaseTime } from "../database/database.ts";
@@ -11,6 +11,7 @@ import {
   figuresByDay,
   type KeyReport,
   keysNear,
+  NEAR_LIMIT,
   readReport,
   type UsageReport,
   type UsageTotals,
@@ -63,10 +64,13 @@ export function defineUsage(command: Command): void {
       `how many days, today included, up to ${MAX_DAYS} (default: ${DEFAULT_DAYS}, with --near ${NEAR_DAYS})`,
       wholeNumberParser(MAX_DAYS),
     )
-    .option(
-      "--near <percent>",
-      "only keys that reached this percentage of a limit, from 1 to 100",
-      wholeNumberParser(100),
+    .addOption(
+      new Option(
+        "--near [percent]",
+        `only keys that reached this percentage of a limit, from 1 to 100 (default: ${100 * NEAR_LIMIT})`,
+      )
+        .preset(String(100 * NEAR_LIMIT))
+        .argParser(wholeNumberParser(100)),
     )
     .option("--html <file>", "write an HTML page with plots instead, of all keys or of one key")
     .addHelpText("after", EXAMPLES)

@@ -155,7 +155,8 @@ async function requireAnswer(url: string, send: Surroundings["send"]): Promise<v
 function announceWaits(clock: Clock): Clock {
   const wait: Clock["wait"] = (milliseconds, signal) => {
     const seconds = Math.ceil(milliseconds / 1_000);
-    if (seconds > 1) process.stderr.write(`Waiting ${seconds} s for the end of the minute ...\n`);
+    // A short pause between two attempts needs no announcement.
+    if (seconds > 5) process.stderr.write(`Waiting ${seconds} s for the end of the minute ...\n`);
     return clock.wait(milliseconds, signal);
   };
   return { ...clock, wait };

@@ -194,6 +194,7 @@ describe("keys usage --near", () => {
 
   it.each([
     ["the minute of today", ["--near", "95", "--days", "1"], ["key_busy"]],
+    ["80 % of it by default, before another option", ["--near", "--days", "1"], ["key_busy"]],
     ["just below it", ["--near", "96", "--days", "1"], []],
     ["the day of yesterday", ["--near", "100"], ["key_busy"]],
     ["earlier days", ["--near", "5", "--days", "3"], ["key_busy", "key_small"]],
