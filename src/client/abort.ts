@@ -33,8 +33,6 @@ export async function sleep(ms: number, signal: AbortSignal | undefined): Promis
       new Promise((resolve) => {
         wake = resolve;
       });
-    await orAbort(signal, fired).finally(() => {
-      if (timer !== undefined) clearTimeout(timer);
-    });
+    await orAbort(signal, fired).finally(() => clearTimeout(timer ?? 0));
   }
 }
