@@ -34,7 +34,7 @@ const DELETE_IMPORT_PARTS = deletion(
  * change before the time `olderThan` and all later changes stay, for lists that began then or later.
  */
 const { sequence } = orderChanges;
-export const DELETE_ORDER_CHANGES = deletion(
+const DELETE_ORDER_CHANGES = deletion(
   orderChanges,
   [sequence],
   sql`${sequence} < (SELECT max(${sequence}) FROM ${orderChanges} WHERE ${sequence} <= ${olderThan} * 1000)`,

@@ -2,29 +2,11 @@ import { readFileSync } from "node:fs";
 import { DatabaseSync } from "node:sqlite";
 import { expect, it } from "vitest";
 import { type RequestRecord, toDataPoint } from "../../src/worker/telemetry/request-record.ts";
+import { REQUEST } from "../support/request-record.ts";
 
 const NOW_SECONDS = 1_795_000_000;
 const SECONDS = { MINUTE: 60, HOUR: 3_600 } as const;
 
-const REQUEST: RequestRecord = {
-  event: "request",
-  requestId: "1",
-  keyId: "key_petspetspetspets",
-  method: "GET",
-  route: "/v1/store/orders",
-  status: 200,
-  code: null,
-  plan: "free",
-  window: "minute",
-  limit: 60,
-  remaining: 50,
-  durationMs: 10,
-  represents: 1,
-  region: "FRA",
-  country: "DE",
-  degraded: null,
-  servedBy: null,
-};
 const BANNED = { ...REQUEST, status: 429, code: "api_key_banned", remaining: 0 } as const;
 /** Rows that stand for 2, 3 and 4 requests. */
 const ROWS: readonly [RequestRecord, sampleInterval: number][] = [

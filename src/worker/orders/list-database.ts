@@ -42,7 +42,7 @@ export interface Snapshot extends ListVersion {
   readonly texts: SegmentTexts;
 }
 
-export interface SnapshotNeeds {
+interface SnapshotNeeds {
   /** Whether a request needs the manifest, unless the list has one of `knownVersions`. */
   readonly needsManifest: boolean;
   readonly knownVersions: readonly string[];

@@ -25,7 +25,7 @@ const dayUsageSchema = z.object({
 });
 
 /** The usage of a key on one day, as its Durable Object stores it. */
-export type DayUsage = Readonly<z.output<typeof dayUsageSchema>>;
+type DayUsage = Readonly<z.output<typeof dayUsageSchema>>;
 
 /** The usage of a key on each day that is not yet over or not yet reported. */
 export type Usage = readonly DayUsage[];

@@ -1,27 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { formatServiceLine, isServiceLine } from "../../../src/operator/start/dev-server.ts";
-import type { RequestRecord } from "../../../src/worker/telemetry/request-record.ts";
-
-/** An admitted request. */
-const REQUEST: RequestRecord = {
-  event: "request",
-  requestId: "1",
-  keyId: "key_petspetspetspets",
-  method: "GET",
-  route: "/v1/store/orders",
-  status: 200,
-  code: null,
-  plan: "free",
-  window: "minute",
-  limit: 60,
-  remaining: 50,
-  durationMs: 10,
-  represents: 1,
-  region: "FRA",
-  country: "DE",
-  degraded: null,
-  servedBy: null,
-};
+import { REQUEST } from "../../support/request-record.ts";
 
 const AT = new Date("2026-11-21T23:20:05.678Z");
 const pipe = { isTTY: false } as NodeJS.WriteStream;

@@ -1,5 +1,5 @@
 /** The JSON text around an order's values, without the braces, in the API's sequence of fields. */
-export const JSON_MEMBERS = {
+const JSON_MEMBERS = {
   id: '"id":',
   petId: ',"petId":',
   quantity: ',"quantity":',
