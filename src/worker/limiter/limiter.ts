@@ -19,6 +19,13 @@ const MAX_CALLS_UNDER_WAY = 8;
 /** The number of keys for which an isolate groups requests into shared calls. */
 const MAX_GROUPS = 1_000;
 
+/**
+ * A refusal is remembered only if its call took at most this long. What is repeated from memory
+ * announces a wait that is too long by up to the call's duration, because the isolate does not know
+ * when during the call the object decided.
+ */
+const MAX_VAGUE_MS = 1_000;
+
 /** How often `recordCancellation` is retried. Cloudflare stops retries 30 s after the response. */
 const RECORD_RETRIES = 5;
 const RETRY_RECORD_MS = 5_000;
@@ -162,8 +169,9 @@ export class Limiter {
 
   #learn(key: LimitedKey, decision: Decision | undefined, askedMs: number): void {
     const memory = this.#refusals.get(key.keyId) ?? new RefusalMemory();
-    if (decision === undefined || decision.admitted) return memory.learn(null);
     const answeredMs = Date.now();
+    const isVague = answeredMs - askedMs > MAX_VAGUE_MS;
+    if (decision === undefined || decision.admitted || isVague) return memory.learn(null);
     // A clock that was set back during the call must not prolong the refusal.
     memory.learn({ decision, policy: key, askedMs: Math.min(askedMs, answeredMs), answeredMs });
     this.#refusals.set(key.keyId, memory);

@@ -65,11 +65,17 @@ test("several isolates and a Durable Object keep every promise, whatever happens
 
 type Exchange = World["exchanges"][number];
 
-/** Checks that a refusal from memory does not outlast the refusal that it repeats. */
-function checkRefusal({ delivered }: World, { decidedBy, isolate, atMs }: Exchange): void {
+/**
+ * Checks that a refusal from memory does not outlast the refusal that it repeats, and announces its
+ * end: never too early, and at most a second too late.
+ */
+function checkRefusal(world: World, { decidedBy, isolate, atMs, decision }: Exchange): void {
   if (decidedBy !== "memory") return;
-  const isRemembered = delivered.some((one) => one.isolate === isolate && atMs < one.untilMs);
-  if (!isRemembered) expect.fail("A refusal from memory has outlived its end.");
+  const delivered = world.delivered.filter((one) => one.isolate === isolate && atMs < one.untilMs);
+  if (delivered.length === 0) expect.fail("A refusal from memory has outlived its end.");
+  const waitMs = decision!.retryAtMs! - decision!.nowMs;
+  const lateMs = delivered.map(({ retryMs }) => atMs + waitMs - retryMs);
+  if (!lateMs.some((ms) => ms >= 0 && ms <= 1_000)) expect(lateMs).toStrictEqual([0]);
 }
 
 /** Checks that the Durable Object admits exactly the requests for which the windows have room. */

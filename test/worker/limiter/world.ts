@@ -94,6 +94,8 @@ interface Isolate {
   last: Fate | null;
   underWay: number;
   delivered: Decision | null;
+  /** Whether the last answer took so long that its refusal is not repeated. */
+  isVague: boolean;
 }
 
 /** One life of the Durable Object: from a start to an eviction or a crash. */
@@ -139,8 +141,8 @@ export class World {
   alarmMs: number | null = null;
   /** The longest time between a failed report and the alarm that repeats the report. */
   longestRetryMs = 0;
-  /** For each refusal that reached an isolate: the world's time at which the refusal ends. */
-  readonly delivered: { isolate: number; untilMs: number }[] = [];
+  /** For each refusal that reached an isolate: the world's times at which it and its wait end. */
+  readonly delivered: { isolate: number; untilMs: number; retryMs: number }[] = [];
   readonly #vars: object;
   /** By nonce: the attempts of a call, and when one of them first reached the Durable Object. */
   readonly #attempts = new Map<string, Attempts>();
@@ -295,7 +297,7 @@ export class World {
     const now = this.isolates[isolate]!;
     const isLast = now.life === life && now.delivered === decision;
     const isSameKey = revision === now.policy.revision && limits === now.policy.limits;
-    const mustRemember = isLast && !decision!.admitted && isSameKey;
+    const mustRemember = isLast && !now.isVague && !decision!.admitted && isSameKey;
     const key = { keyId: KEY_ID, ...now.policy };
     const isRefusing = running.run(now.part, () => now.limiter.isRefusing(key));
     const lastsMs = (decision!.standsUntilMs ?? 0) - decision!.nowMs;
@@ -317,6 +319,7 @@ export class World {
       last: null,
       underWay: 0,
       delivered: null,
+      isVague: false,
     };
   }
 
@@ -405,9 +408,11 @@ export class World {
     for (const decided of decisions) this.#policies.set(decided, args[0]);
     const last = decisions.at(-1)!;
     isolate.delivered = last;
+    isolate.isVague = this.nowMs - this.#attempts.get(args[2])!.startedMs > 1_000;
     if (last.standsUntilMs === null) return;
     const untilMs = this.#decidedMs.get(args[2])! + (last.standsUntilMs - last.nowMs);
-    this.delivered.push({ isolate: isolate.index, untilMs });
+    const retryMs = this.#decidedMs.get(args[2])! + (last.retryAtMs! - last.nowMs);
+    this.delivered.push({ isolate: isolate.index, untilMs, retryMs });
   }
 
   #checkWritten({ resets, revision }: QuotaPolicy, decisions: readonly Decision[]): void {
