@@ -60,6 +60,13 @@ CREATE TABLE order_changes (
   complete INTEGER
 ) STRICT;
 
+-- The changes as of which a list is read that has been under way for hours: housekeeping keeps the former
+-- states since then. `renewed_at`: when a list last asked for that.
+CREATE TABLE order_list_leases (
+  sequence INTEGER PRIMARY KEY NOT NULL,
+  renewed_at INTEGER NOT NULL
+) STRICT;
+
 -- Turns off the triggers that record changes while it has a row: within the transaction of a bulk change
 -- such as an import, which rebuilds the segments at its end. `changed` is 1 if the transaction has changed
 -- an order. If 0, the segments are not rebuilt.

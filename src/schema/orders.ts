@@ -58,6 +58,14 @@ export const orderChanges = sqliteTable("order_changes", {
   complete: integer("complete", { mode: "boolean" }),
 });
 
+/** The lists under way for hours: housekeeping keeps the former states that they are read from. */
+export const orderListLeases = sqliteTable("order_list_leases", {
+  /** The last change that the list shows (see `orderChanges`). */
+  sequence: integer("sequence").primaryKey(),
+  /** When a list of this sequence number last asked for its former states. */
+  renewedAt: integer("renewed_at", { mode: "timestamp_ms" }).notNull(),
+});
+
 /**
  * The segments of the list of orders, with some thousand orders each: the ids from `firstId` until
  * before the `firstId` of the next segment. The first one begins at the smallest int64. Triggers

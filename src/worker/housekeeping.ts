@@ -1,8 +1,14 @@
 import { type SQL, sql } from "drizzle-orm";
 import type { SQLiteColumn, SQLiteTable } from "drizzle-orm/sqlite-core";
 import { keyUsage } from "../schema/keys.ts";
-import { cancelledOrders, orderChanges, orderImportParts } from "../schema/orders.ts";
+import {
+  cancelledOrders,
+  orderChanges,
+  orderImportParts,
+  orderListLeases,
+} from "../schema/orders.ts";
 import { DAY_MS } from "../rules/days.ts";
+import { INT64_MAX } from "../rules/int64.ts";
 import type { Config } from "../rules/config.ts";
 import { type DatabaseName, DatabaseQueries } from "./db/availability.ts";
 import { Statement } from "./db/statement.ts";
@@ -29,15 +35,25 @@ const DELETE_IMPORT_PARTS = deletion(
   sql`${importId} NOT IN (SELECT ${importId} FROM ${orderImportParts} WHERE ${createdAt} >= ${olderThan})`,
 );
 
+const { renewedAt } = orderListLeases;
+const DELETE_LIST_LEASES = deletion(
+  orderListLeases,
+  [orderListLeases.sequence],
+  sql`${renewedAt} < ${olderThan}`,
+);
+
 /**
  * Deletes old changes. A list uses changes to read the orders as they were when it began. The last
- * change before the time `olderThan` and all later changes stay, for lists that began then or later.
+ * change before the time `olderThan` and all later changes stay, for lists that began then or later,
+ * and those since the first lease, for lists that began earlier.
  */
 const { sequence } = orderChanges;
 const DELETE_ORDER_CHANGES = deletion(
   orderChanges,
   [sequence],
-  sql`${sequence} < (SELECT max(${sequence}) FROM ${orderChanges} WHERE ${sequence} <= ${olderThan} * 1000)`,
+  sql`${sequence} < min(
+    (SELECT max(${sequence}) FROM ${orderChanges} WHERE ${sequence} <= ${olderThan} * 1000),
+    ifnull((SELECT min(${orderListLeases.sequence}) FROM ${orderListLeases}), ${sql.raw(String(INT64_MAX))}))`,
 );
 
 const DELETE_USAGE = deletion(
@@ -68,9 +84,15 @@ interface Chore {
 const CHORES: Readonly<Record<string, Chore>> = {
   // A part can have 2 MB, so a step deletes only a few.
   importParts: { database: "orders", statement: DELETE_IMPORT_PARTS, keptDays: 1, rowsPerStep: 10 },
-  // Changes are kept for a day. A list that is read for longer is cut off if orders have changed:
-  // keeping more for it would let one slow client fill the database. A store with 50 changes a
-  // second adds 180,000 rows an hour; an hourly run deletes up to 200,000.
+  // A list that is still under way has renewed its lease within the last hours.
+  listLeases: {
+    database: "orders",
+    statement: DELETE_LIST_LEASES,
+    keptDays: 1,
+    rowsPerStep: 1_000,
+  },
+  // Runs after `listLeases`. A store with 50 changes a second adds 180,000 rows an hour; an hourly
+  // run deletes up to 200,000.
   orderChanges: {
     database: "orders",
     statement: DELETE_ORDER_CHANGES,

@@ -41,7 +41,13 @@ function addParts(importId: string, count: number, hoursAgo: number): string {
 const addUsage = (day: string) =>
   `INSERT INTO key_usage VALUES ('a', '${day}', 1, 0, 0, 0, 1, 1, 60, 1000, 0)`;
 
-const NOTHING = { event: "housekeeping", importParts: 0, orderChanges: 0, usageRows: 0 };
+const NOTHING = {
+  event: "housekeeping",
+  importParts: 0,
+  listLeases: 0,
+  orderChanges: 0,
+  usageRows: 0,
+};
 
 describe("housekeeping", () => {
   test("removes the parts of an import if all of them are older than a day", async () => {
@@ -53,18 +59,24 @@ describe("housekeeping", () => {
     expect(eventLines()).toEqual([{ ...NOTHING, importParts: 3, isComplete: true }]);
   });
 
-  test("removes former states that a list of the last day cannot need", async () => {
+  test.each([
+    // The change of 30 hours ago stays, because a list that began 24 hours ago may need it.
+    ["a list of the last day", "", [30, 20, 1], 0],
+    ["a list that renewed its lease within a day", "(ms:50 * 1000, ms:23)", [50, 30, 20, 1], 0],
+    ["no list any more", "(ms:50 * 1000, ms:25)", [30, 20, 1], 1],
+  ])("keeps the former states that %s needs", async (_, lease, kept, listLeases) => {
     const change = (sequence: string) => `(${sequence} * 1000, 'v', 1, 0)`;
     await run(
       env.ORDERS,
       `INSERT INTO order_changes (sequence, version, id, was_listed)
-       VALUES ${["ms:50", "ms:30", "ms:20", "ms:1"].map(change).join()}`,
+       VALUES ${["ms:60", "ms:50", "ms:30", "ms:20", "ms:1"].map(change).join()}`,
+      ...(lease === "" ? [] : [`INSERT INTO order_list_leases VALUES ${lease}`]),
     );
     await keep();
     const hours = (sequence: unknown) => (NOW.getTime() - Number(sequence) / 1_000) / HOUR_MS;
     const left = await read(env.ORDERS, "SELECT sequence FROM order_changes ORDER BY sequence");
-    // The change of 30 hours ago stays, because a list that began 24 hours ago may need it.
-    expect(left.map(hours)).toEqual([30, 20, 1]);
+    expect(left.map(hours)).toEqual(kept);
+    expect(eventLines()).toMatchObject([{ listLeases }]);
   });
 
   test("removes usage older than a year, and keeps what `keys usage` can show", async () => {
@@ -116,6 +128,7 @@ describe("housekeeping", () => {
     expect(await read(env.KEYS, "SELECT day FROM key_usage")).toEqual([]);
     expect(eventLines()).toMatchObject([
       { event: "housekeeping_failed", chore: "importParts" },
+      { event: "housekeeping_failed", chore: "listLeases" },
       { event: "housekeeping_failed", chore: "orderChanges" },
       { event: "housekeeping", usageRows: 1, isComplete: false },
     ]);

@@ -19,8 +19,6 @@ type Query<Key, Value> = (keys: readonly Key[]) => Promise<Value>;
 interface BatchedQueryOptions {
   /** The number of queries that may run at the same time. */
   readonly concurrency: number;
-  /** The largest number of keys of one query; by default, a query serves all waiting requests. */
-  readonly maxKeys?: number;
   /** Milliseconds within which every query settles. A request waits for at most two queries. */
   readonly timeoutMs: number;
   /** Creates the error of a request that no query answered in time. */
@@ -40,7 +38,6 @@ interface BatchedQueryOptions {
  */
 export class BatchedQuery<Key, Value> {
   readonly #concurrency: number;
-  readonly #maxKeys: number;
   readonly #deadlineMs: number;
   readonly #late: (cause: Error) => Error;
   readonly #running = new Set<Promise<void>>();
@@ -48,7 +45,6 @@ export class BatchedQuery<Key, Value> {
 
   constructor(options: BatchedQueryOptions) {
     this.#concurrency = options.concurrency;
-    this.#maxKeys = options.maxKeys ?? Infinity;
     this.#deadlineMs = 2 * options.timeoutMs;
     this.#late = options.late ?? ((cause) => cause);
   }
@@ -96,8 +92,8 @@ export class BatchedQuery<Key, Value> {
   }
 
   #start(query: Query<Key, Value>, waitUntil: WaitUntil): void {
-    const calls = [...this.#waiting].slice(0, this.#maxKeys);
-    for (const call of calls) this.#waiting.delete(call);
+    const calls = [...this.#waiting];
+    this.#waiting.clear();
     const run = query(calls.map(({ key }) => key))
       .then(
         (value) => calls.forEach(({ resolve }) => resolve(value)),

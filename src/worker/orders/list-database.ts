@@ -2,9 +2,15 @@ import { type SQL, sql, type SQLWrapper } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
 import { INT64_MAX, INT64_MIN } from "../../rules/int64.ts";
 import { exact } from "../../schema/int64.ts";
-import { orderChanges, orderList, orders, orderSegments } from "../../schema/orders.ts";
+import {
+  orderChanges,
+  orderList,
+  orderListLeases,
+  orders,
+  orderSegments,
+} from "../../schema/orders.ts";
 import type { DatabaseQueries } from "../db/availability.ts";
-import { Statement, type StatementSource } from "../db/statement.ts";
+import { db, Statement, type StatementSource } from "../db/statement.ts";
 import { withDeadline } from "../deadline.ts";
 import { Outage } from "../outage.ts";
 import { joined, shorthandOf } from "./shorthand/sql.ts";
@@ -148,6 +154,15 @@ const SEGMENTS = Statement.ofSql<TextRow>(
       AND ${orderChanges.version} = ${sql.placeholder("version")})`,
 );
 
+/** Lets housekeeping keep the former states since a change, for lists that are read for hours. */
+const LEASE = Statement.of(() => {
+  const renewedAt = sql`CAST(unixepoch('subsec') * 1000 AS INTEGER)`;
+  return db
+    .insert(orderListLeases)
+    .values({ sequence, renewedAt })
+    .onConflictDoUpdate({ target: orderListLeases.sequence, set: { renewedAt } });
+});
+
 interface TextRow {
   readonly version: string;
   readonly text: string | null;
@@ -216,6 +231,14 @@ export class ListDatabase {
         isUsable: ({ size }) => size === group.length,
         onUseless: () => void (isFromReplica = false),
       });
+  }
+
+  /** Keeps the former states that a list is read from for a day more. Logs a failure. */
+  async renewLease(database: D1Database, manifest: Manifest): Promise<void> {
+    const renewal = () => LEASE.bind(database, { sequence: manifest.sequence }).run();
+    await this.#queries
+      .run(renewal, { isRepeatable: true })
+      .catch((error: unknown) => this.#queries.outage.failed({ error }));
   }
 
   async #run<T>(

@@ -22,6 +22,8 @@ export const LIST_SIZES = {
   heldOrders: 440_000,
   /** A list whose client has taken nothing for this long gives its place to a list without one. */
   stallMs: 60_000,
+  /** How often a list renews its lease, for which housekeeping keeps former states: for a day. */
+  leaseMs: 6 * 3_600_000,
 };
 
 export type ListSizes = Readonly<typeof LIST_SIZES>;

@@ -215,11 +215,14 @@ export class OrderLists {
       place.end();
       return null;
     }
+    const renew = () => this.#database.renewLease(request.database, manifest);
+    const leases = setInterval(() => request.waitUntil(renew()), this.#sizes.leaseMs);
     return listStream(listText(reader.texts(texts, place), this.#expander, pieceBytes), {
       onMove: () => place.moved(),
       cutOff: cutOff.promise,
       onEnd(error) {
         place.end();
+        clearInterval(leases);
         if (error !== undefined) request.log(eventOf(error), error);
       },
     });

@@ -4,6 +4,7 @@ import { expect, test } from "vitest";
 import { generateSecret } from "../../../src/operator/key-store/secret.ts";
 import { hashSecret, SECRET_PREFIX } from "../../../src/rules/keys/secret.ts";
 import { createApiKey } from "../../support/api-key-fixture.ts";
+import { cutIntoSegments, placeManyOrders } from "../../support/order-fixture.ts";
 import { faultyDatabases } from "../../support/faults.ts";
 import { LIST, send, startService } from "../../support/service.ts";
 import { eventLines, requestLines } from "../../support/written-lines.ts";
@@ -97,3 +98,45 @@ test("a wrong parameter, a failing statement and an unknown hash leave no SQL, p
     }
   }
 });
+
+test.each([
+  ["a list", 1, { method: "GET", path: LIST }, "internal_error"],
+  ["a list that has begun", 2, { method: "GET", path: LIST }, "order_list_broken"],
+  [
+    "a cancellation",
+    1,
+    { method: "DELETE", path: `${LIST}/4611686018427387904` },
+    "internal_error",
+  ],
+])(
+  "a query for %s that fails leaves no SQL, id, tag or segment anywhere",
+  async (_, failing, { method, path }, event) => {
+    const { key } = await createApiKey();
+    await placeManyOrders(40);
+    await cutIntoSegments(2);
+    const { results } = await env.ORDERS.prepare("SELECT version FROM order_segments").all();
+    const versions = results.map(({ version }) => String(version));
+    const tag = "c0ffee-tag";
+    for (const brokenSql of ["", " WRONG"]) {
+      let queries = 0;
+      const prepare = (sql: string) => ({
+        bind(...values: unknown[]) {
+          queries += 1;
+          if (queries !== failing) return env.ORDERS.prepare(sql).bind(...values);
+          // The error of D1 contains the value of an object that it cannot bind.
+          const wrong = brokenSql === "" ? values.map(Object) : values;
+          return env.ORDERS.prepare(sql + brokenSql).bind(...wrong);
+        },
+      });
+      const get = (target: D1Database, name: string | symbol) =>
+        name === "prepare" ? prepare : Reflect.get(target, name).bind(target);
+      const service = startService({}, { ORDERS: new Proxy(env.ORDERS, { get }) });
+      const headers = { "If-None-Match": `"${tag}"` };
+      const response = await service(path, { key, method, headers });
+      const written = await everything(response).catch(() => everything(new Response()));
+      expect(written).toContain(event);
+      for (const text of [...versions, tag, "4611686018427387904", "select "])
+        expect(written).not.toContain(text);
+    }
+  },
+);

@@ -1,9 +1,10 @@
 import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite";
 import { readMigrations } from "../../../../src/operator/database/migrations.ts";
+import { parseConfig } from "../../../../src/rules/config.ts";
+import { keepHouse } from "../../../../src/worker/housekeeping.ts";
 
-/** Replacements in the migrations, so that tests control the clock and segments are small. */
+/** Replacements in the migrations, so that segments are small. */
 const REPLACEMENTS = [
-  ["CAST(unixepoch('subsec') * 1000000 AS INTEGER)", "now_microseconds()"],
   ["12288", "4"],
   ["OFFSET 6144", "OFFSET 2"],
   ["4096", "2"],
@@ -15,6 +16,12 @@ export const MAX_SEGMENT_ORDERS = 4;
 
 let ticks = 0n;
 
+/** Returns a statement that reads the simulated clock. */
+const onSimulatedClock = (sql: string) =>
+  sql
+    .replaceAll("unixepoch('subsec') * 1000000", "now_microseconds()")
+    .replaceAll("unixepoch('subsec') * 1000", "now_microseconds() / 1000");
+
 /** Opens an in-memory database with the tables and triggers of the service, but small segments. */
 export function openOrderDatabase(edit: (sql: string) => string = (sql) => sql): DatabaseSync {
   const database = new DatabaseSync(":memory:");
@@ -25,7 +32,7 @@ export function openOrderDatabase(edit: (sql: string) => string = (sql) => sql):
       (text, [found, replacement]) => text.replaceAll(found, replacement),
       migration.sql,
     );
-    database.exec(edit(sql));
+    database.exec(edit(onSimulatedClock(sql)));
   }
   return database;
 }
@@ -69,7 +76,7 @@ const prepared = new WeakMap<DatabaseSync, Map<string, StatementSync>>();
 export function prepare(database: DatabaseSync, sql: string): StatementSync {
   const statements = prepared.get(database) ?? new Map<string, StatementSync>();
   prepared.set(database, statements);
-  const statement = statements.get(sql) ?? database.prepare(sql);
+  const statement = statements.get(sql) ?? database.prepare(onSimulatedClock(sql));
   statements.set(sql, statement);
   return statement;
 }
@@ -118,11 +125,29 @@ export function bulkChange(database: DatabaseSync, change: () => void): void {
   for (const sql of NEW_SEGMENTS) prepare(database, sql).run();
 }
 
-/** Deletes former states like housekeeping: lists that began at `ms` or later keep theirs. */
-export function deleteChangesBefore(database: DatabaseSync, ms: number): void {
-  prepare(
-    database,
-    `DELETE FROM order_changes WHERE sequence < (
-       SELECT max(sequence) FROM order_changes WHERE sequence <= ? * 1000)`,
-  ).run(ms);
+/**
+ * Returns a D1 database. `query` runs each of its statements, and `sessionQuery` those of sessions.
+ */
+export function d1Of(query: Query, sessionQuery = query): D1Database {
+  const prepare = (source: Query) => (sql: string) => ({
+    bind: (...values: SQLInputValue[]) => ({
+      all: async () => ({ results: await source(sql, values), meta: {} }),
+      run: async () => {
+        await source(sql, values);
+        const [row] = await query("SELECT changes() AS changes", []);
+        return { meta: { changes: Number(row?.["changes"] ?? 0) } };
+      },
+    }),
+  });
+  const session = { prepare: prepare(sessionQuery) };
+  return { prepare: prepare(query), withSession: () => session } as unknown as D1Database;
+}
+
+type Query = (sql: string, values: SQLInputValue[]) => Promise<Record<string, unknown>[]>;
+
+/** Deletes old rows like the service every hour. */
+export async function keepHouseOf(database: DatabaseSync): Promise<void> {
+  const ORDERS = d1Of(async (sql, values) => prepare(database, sql).all(...values));
+  const KEYS = d1Of(async () => []);
+  await keepHouse({ ORDERS, KEYS }, parseConfig({}), new Date());
 }

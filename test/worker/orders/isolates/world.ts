@@ -9,15 +9,17 @@ import {
 import { ApiError } from "../../../../src/worker/errors.ts";
 import { ListPlaces } from "../../../../src/worker/orders/list-places.ts";
 import { LIST_SIZES } from "../../../../src/worker/orders/list-sizes.ts";
-import { type ListEvent, OrderLists } from "../../../../src/worker/orders/order-lists.ts";
-import { HOUR_MS } from "../../../support/clock.ts";
+import { OrderLists } from "../../../../src/worker/orders/order-lists.ts";
+import { DAY_MS, HOUR_MS } from "../../../support/clock.ts";
 import { expander } from "./expander.ts";
+import type { Change, Planned, Reader } from "./histories.ts";
+import type { History, Moment, Read } from "./invariants.ts";
 import {
   bulkChange,
-  type Contents,
   contentsOf,
-  deleteChangesBefore,
+  d1Of,
   fillReplica,
+  keepHouseOf,
   listOf,
   openReplica,
   prepare,
@@ -28,7 +30,7 @@ const TIMEOUT_MS = 10_000;
 /** The longest time by which a replica lags behind the primary database. */
 const MAX_LAG_MS = 20_000;
 /** A test fails if a simulated request takes longer than this. */
-const PATIENCE_MS = 24 * HOUR_MS;
+const PATIENCE_MS = 30 * DAY_MS;
 const SIZES = {
   ...LIST_SIZES,
   shortBytes: 20,
@@ -38,8 +40,6 @@ const SIZES = {
   groupSegments: 2,
   groupsAhead: 2,
 };
-/** Two lists of a key fill its part, or several longer ones with more segments in a query. */
-const PLACES = { few: { maxQueries: 24, heldOrders: 26 }, more: { maxQueries: 6, heldOrders: 80 } };
 
 const STATEMENTS = {
   place: `INSERT INTO orders (id, pet_id, ship_date, complete)
@@ -52,113 +52,86 @@ const STATEMENTS = {
     SELECT ?1, 5 WHERE ?1 NOT IN (SELECT id FROM orders WHERE status = 'shipped')`,
 };
 
-/** A request, and the behaviour of its client. */
-export interface Reader {
-  readonly isolate: number;
-  readonly key: number;
-  readonly isHead: boolean;
-  /** The index of the entity tag in `If-None-Match`, among the tags so far; `null` for no header. */
-  readonly tag: number | null;
-  /** The number of pieces after which the client leaves or stalls; `null` if it reads to the end. */
-  readonly stopsAfter: number | null;
-  readonly stops: "leave" | "stall";
-  /** How long the client waits before each piece. */
-  readonly pauseMs: number;
-}
-
-export type Change =
-  | { readonly do: keyof typeof STATEMENTS | "evict"; readonly id: number }
-  | { readonly do: "bulk"; readonly ids: readonly number[] }
-  | { readonly do: "restore" | "keep house" }
-  /** A replica receives some of the changes that it lacks. */
-  | { readonly do: "follow"; readonly replica: number; readonly changes: number }
-  /** No query is answered, or all fail with `error`, for so long. */
-  | { readonly do: "away"; readonly ms: number; readonly error: string | null }
-  | { readonly do: "wait"; readonly ms: number };
-
-/** What happens to one query: only for a moment, so the next attempt may succeed. */
-export type Blip = "pass" | "fail" | "lose the answer";
-
-export interface Options {
-  /** The databases of near reads, again and again: 0 and 1 are replicas, 2 is the primary. */
-  readonly nearest: readonly number[];
-  readonly isolates: number;
-  readonly blips: readonly Blip[];
-  readonly memoryBytes: number;
-  readonly places: keyof typeof PLACES;
-}
-
-interface Moment {
-  readonly list: string;
-  readonly version: string;
-  readonly atMs: number;
-  readonly contents: Contents | null;
-}
-
 interface Isolate {
   readonly lists: OrderLists;
   readonly places: ListPlaces;
   readonly reads: Set<Read>;
-}
-
-/** What is known of one request. The invariants are functions of it. */
-interface Read {
-  readonly reader: Reader;
-  readonly begunMs: number;
-  /** No earlier moment may be answered. */
-  readonly from: number;
-  readonly barriers: number;
-  readonly attempts: Map<string, number>;
-  readonly events: ListEvent[];
-  isStalled: boolean;
-  takenMs: number;
-  received: string;
+  /** The newest moment that each key has received from this isolate. */
+  readonly seen: Map<number, number>;
 }
 
 const replica = openReplica();
 
 /** Isolates, their clients and a real SQLite database. The scheduler determines the order of steps. */
 export class World {
-  /** Descriptions of wrong behaviour, which fail the test. */
+  /** What the history does not show: requests that wait forever, and what is never freed. */
   readonly faults: string[] = [];
-  readonly ends: Record<string, number> = {};
   readonly #moments: Moment[] = [];
+  readonly #reads: Read[] = [];
+  readonly #away: { fromMs: number; untilMs: number; error: string | null }[] = [];
   readonly #scheduler: Scheduler;
   readonly #database: DatabaseSync;
-  readonly #options: Options;
-  readonly #blips: Blip[];
+  readonly #plan: Planned;
+  readonly #blips: Planned["blips"];
   readonly #isolates: Isolate[];
   readonly #tags: string[] = [];
-  readonly #bodies = new Map<string, string>();
-  /** By key, the newest moment that it knows: its cancellations, and by isolate its lists. */
-  readonly #seen = new Map<string, number>();
-  readonly #cancellations = new Map<number, number>();
+  /** By key, the moment and the sequence number of its last cancellation. */
+  readonly #cancellations = new Map<number, { moment: number; sequence: number }>();
   readonly #followed = [0, 0];
   readonly #stalled: (() => Promise<void>)[] = [];
-  readonly #away: { fromMs: number; untilMs: number; error: string | null }[] = [];
-  #pending = 0;
-  #barriers = 0;
-  #houseKeptMs = -Infinity;
+  #keptMs = 0;
   #nearestReads = 0;
+  #pending = 0;
   #promised = 0;
 
-  constructor(database: DatabaseSync, scheduler: Scheduler, options: Options) {
+  constructor(database: DatabaseSync, scheduler: Scheduler, plan: Planned) {
     this.#scheduler = scheduler;
     this.#database = database;
-    this.#options = options;
-    this.#blips = [...options.blips];
-    this.#isolates = Array.from({ length: options.isolates }, () => this.#isolate());
+    this.#plan = plan;
+    this.#blips = [...plan.blips];
+    this.#isolates = Array.from({ length: plan.isolates }, () => this.#isolate());
     this.#remember();
     prepare(database, "SAVEPOINT saved").run(); // A restore rolls back to this savepoint.
   }
 
+  get history(): History {
+    return {
+      moments: this.#moments,
+      reads: this.#reads,
+      away: this.#away,
+      isNearest: this.#isNearest,
+      hasBlips: this.#plan.blips.length > 0,
+      stallMs: SIZES.stallMs,
+    };
+  }
+
+  /** Runs all rounds, lets stalled clients leave, and expects that everything ends and is freed. */
+  async run(): Promise<void> {
+    for (const { readers, changes } of this.#plan.rounds) {
+      const inOrder = async () => {
+        for (const next of changes) await this.#change(next);
+      };
+      await this.#finish([...readers.map((next) => this.#read(next)), inOrder()]);
+    }
+    await this.#finish(this.#stalled.map((leave) => leave()));
+    await this.#finish([new Promise((resolve) => void setTimeout(resolve, HOUR_MS))]);
+    if (this.#promised > 0) this.faults.push(`${this.#promised} promises are never settled`);
+    if (vi.getTimerCount() > 0) this.faults.push(`${vi.getTimerCount()} timers are left`);
+    for (const { places } of this.#isolates)
+      if (places.held > 0) this.faults.push(`${places.held} orders stay held`);
+  }
+
   /** Runs scheduled steps until `work` is done. Advances the clock only when no step is left. */
-  async run(work: readonly Promise<void>[]): Promise<void> {
+  async #finish(work: readonly Promise<void>[]): Promise<void> {
     let isDone = false;
     const all = Promise.all(work).then(() => (isDone = true));
     const begunMs = Date.now();
     for (;;) {
       await idle();
+      if (Date.now() - this.#keptMs >= HOUR_MS) {
+        this.#keptMs = Date.now();
+        await keepHouseOf(this.#database);
+      }
       if (isDone) break;
       if (this.#scheduler.count() > 0) await this.#scheduler.waitNext(1);
       else if (Date.now() - begunMs > PATIENCE_MS || vi.getTimerCount() === 0)
@@ -168,21 +141,7 @@ export class World {
     await all;
   }
 
-  /** Lets stalled clients leave and time pass. Then everything must have ended and be freed. */
-  async expectFree(): Promise<void> {
-    await this.run(this.#stalled.map((leave) => leave()));
-    for (let turns = 0; turns < 1_000; turns += 1) {
-      await idle();
-      if (this.#scheduler.count() > 0) await this.#scheduler.waitNext(1);
-      else if (vi.getTimerCount() > 0) vi.advanceTimersToNextTimer();
-      else break;
-    }
-    if (this.#promised > 0) this.faults.push(`${this.#promised} promises are never settled`);
-    for (const { places } of this.#isolates)
-      if (places.held > 0) this.faults.push(`${places.held} orders stay held`);
-  }
-
-  async change(change: Change): Promise<void> {
+  async #change(change: Change): Promise<void> {
     await this.#step(`change: ${JSON.stringify(change)}`);
     const run = (sql: string, ...values: SQLInputValue[]) =>
       prepare(this.#database, sql).run(...values);
@@ -191,7 +150,7 @@ export class World {
         this.#followed[change.replica]! += change.changes;
         return;
       case "evict":
-        this.#isolates[change.id % this.#isolates.length] = this.#isolate();
+        this.#isolates[change.isolate % this.#isolates.length] = this.#isolate();
         return;
       case "wait":
         // The queries that are under way take so long.
@@ -200,168 +159,130 @@ export class World {
       case "away":
         return this.#goAway(change.ms, change.error);
       case "bulk":
-        this.#barriers += 1;
         bulkChange(this.#database, () => {
           for (const id of change.ids) run(STATEMENTS.touch, id);
           for (const id of change.ids) run(STATEMENTS.place, id);
         });
-        break;
+        return this.#remember(true);
       case "restore":
-        this.#barriers += 1;
         run("ROLLBACK TO saved");
-        break;
-      case "keep house": // Deletes the former states that no list of the last hour needs.
-        this.#houseKeptMs = Date.now();
-        deleteChangesBefore(this.#database, this.#houseKeptMs - HOUR_MS);
-        break;
-      case "place":
-      case "insert":
-      case "cancel":
-      case "touch":
-      case "replace": {
+        return this.#remember(true);
+      default: {
         const { changes } = run(STATEMENTS[change.do], change.id);
         this.#remember();
         if (change.do !== "cancel" || changes === 0) return;
-        const sequence = Number(
-          prepare(this.#database, "SELECT sequence FROM order_list").get()!["sequence"],
-        );
+        const row = prepare(this.#database, "SELECT sequence FROM order_list").get();
+        const sequence = Number(row!["sequence"]);
         const key = change.id % 2;
         this.#isolates[0]!.lists.recordSeen(String(key), sequence);
-        this.#cancellations.set(key, Math.max(sequence, this.#cancellations.get(key) ?? 0));
-        this.#seen.set(`${key}`, this.#moments.length - 1);
-        return;
+        this.#cancellations.set(key, { moment: this.#moments.length - 1, sequence });
       }
     }
-    this.#remember();
   }
 
-  async read(reader: Reader): Promise<void> {
+  async #read(reader: Reader): Promise<void> {
     await this.#step("a request arrives");
+    const { key } = reader;
     const isolate = this.#isolates[reader.isolate % this.#isolates.length]!;
-    const tag = reader.tag === null ? undefined : this.#tags[reader.tag % this.#tags.length];
-    const seen = [`${reader.key}`, `${reader.key} ${this.#isolates.indexOf(isolate)}`];
-    // From the primary database, a list is as new as its request.
-    const newest = this.#isNearest ? 0 : this.#moments.length - 1;
+    const newest = this.#moments.length - 1;
+    const seen = Math.max(this.#cancellations.get(key)?.moment ?? 0, isolate.seen.get(key) ?? 0);
     const read: Read = {
       reader,
+      from: this.#isNearest ? seen : newest,
       begunMs: Date.now(),
-      from: Math.max(newest, ...seen.map((name) => this.#seen.get(name) ?? 0)),
-      barriers: this.#barriers,
-      attempts: new Map(),
+      begun: newest,
+      tag: reader.tag === null ? undefined : this.#tags[reader.tag % this.#tags.length],
       events: [],
-      isStalled: false,
-      takenMs: Date.now(),
+      others: 0,
       received: "",
+      takenMs: Date.now(),
+      end: null,
+      version: null,
+      endMs: 0,
+      endMoment: 0,
     };
+    this.#reads.push(read);
     isolate.reads.add(read);
     try {
-      const answer = await isolate.lists.answer({
-        database: this.#d1(read),
-        keyId: String(reader.key),
-        preconditions: {
-          ifMatch: null,
-          ifNoneMatch: tag === undefined ? null : [{ value: tag, isWeak: false }],
-        },
-        isHead: reader.isHead,
-        readsEarly: true,
-        admission: this.#step("the limiter admits").then(
-          () => this.#cancellations.get(reader.key) ?? 0,
-        ),
-        log: (event) => {
-          read.events.push(event);
-          const others = [...isolate.reads].filter((one) => one !== read);
-          // A key that has no other list is never refused, whatever the other key does.
-          if (
-            event.startsWith("order_lists") &&
-            !others.some((one) => one.reader.key === reader.key)
-          )
-            this.faults.push("a key without a list was refused one");
-        },
-        waitUntil: (promise) => {
-          this.#promised += 1;
-          const settled = () => void (this.#promised -= 1);
-          promise.then(settled, settled);
-        },
-      });
-      const { version, body, isKnown } = answer!;
-      if (isKnown !== (version === tag)) this.faults.push("a 304 to a request without the version");
-      if (body === null) return this.#expectMoment(read, "known", version, null);
-      if (!(body instanceof ReadableStream)) {
-        const text = typeof body === "string" ? body : new TextDecoder().decode(body);
-        return this.#expectMoment(read, "whole", version, text);
-      }
-      await this.#readBody(read, body, version, isolate);
+      const answer = await this.#ask(read, isolate);
+      read.version = answer.version;
+      if (answer.body instanceof ReadableStream)
+        return await this.#take(read, isolate, answer.body);
+      if (answer.body !== null) read.received = await new Response(answer.body).text();
+      const isKnown = answer.isKnown ? "known" : "head";
+      this.#end(read, isolate, answer.body === null ? isKnown : "whole");
     } catch (error) {
       const isRefusal = error instanceof ApiError && read.events[0] === "order_lists_too_many";
-      this.#end(isRefusal ? "refused" : "failed");
-      if (isRefusal) return;
-      const wasFaulty = this.#wasAway(read, 0) || this.#options.blips.length > 0;
-      if (!(error instanceof DatabaseUnavailableError) || !wasFaulty)
-        this.faults.push(`failed without a fault: ${String(error)}`);
-    } finally {
-      if (!read.isStalled) isolate.reads.delete(read);
+      if (isRefusal) return this.#end(read, isolate, "refused");
+      this.#end(read, isolate, "failed");
+      if (!(error instanceof DatabaseUnavailableError))
+        this.faults.push(`failed: ${String(error)}`);
     }
   }
 
-  async #readBody(
-    read: Read,
-    body: ReadableStream<Uint8Array>,
-    version: string,
-    isolate: Isolate,
-  ): Promise<void> {
-    const { reader } = read;
+  async #ask(read: Read, isolate: Isolate) {
+    const { key, isHead } = read.reader;
+    const ifNoneMatch = read.tag === undefined ? null : [{ value: read.tag, isWeak: false }];
+    const answer = await isolate.lists.answer({
+      database: this.#d1(),
+      keyId: String(key),
+      preconditions: { ifMatch: null, ifNoneMatch },
+      isHead,
+      readsEarly: true,
+      admission: this.#step("the limiter admits").then(
+        () => this.#cancellations.get(key)?.sequence ?? 0,
+      ),
+      log: (event) => {
+        read.events.push(event);
+        const others = [...isolate.reads].filter((one) => one !== read && one.reader.key === key);
+        read.others = others.length;
+      },
+      waitUntil: (promise) => {
+        this.#promised += 1;
+        const settled = () => void (this.#promised -= 1);
+        promise.then(settled, settled);
+      },
+    });
+    return answer!;
+  }
+
+  async #take(read: Read, isolate: Isolate, body: ReadableStream<Uint8Array>): Promise<void> {
+    const { stopsAfter, stops, pauseMs } = read.reader;
     const stream = body.getReader();
+    void stream.closed.catch(() => this.#end(read, isolate, "cut off"));
     const leave = async () => {
-      if (read.events.length > 0) return this.#expectCause(read);
-      isolate.reads.delete(read);
+      if (read.end !== null) return;
+      this.#end(read, isolate, "left");
       await stream.cancel();
-      this.#end("left");
     };
     try {
       for (let pieces = 0; ; pieces += 1) {
-        if (pieces === reader.stopsAfter) {
-          if (reader.stops === "leave") return await leave();
-          read.isStalled = true;
-          stream.closed.catch(() => isolate.reads.delete(read));
-          return void this.#stalled.push(leave);
-        }
-        if (reader.pauseMs > 0)
-          await new Promise((resolve) => void setTimeout(resolve, reader.pauseMs));
+        if (pieces === stopsAfter && stops === "leave") return await leave();
+        if (pieces === stopsAfter) return void this.#stalled.push(leave);
+        if (pauseMs > 0) await new Promise((resolve) => void setTimeout(resolve, pauseMs));
         const { done, value } = await stream.read();
         if (done) break;
         read.takenMs = Date.now();
         read.received += new TextDecoder().decode(value);
-        if (isolate.places.held > PLACES[this.#options.places].heldOrders)
+        if (isolate.places.held > this.#plan.places.heldOrders)
           this.faults.push("lists hold too much");
         await this.#step("a piece arrives");
       }
     } catch {
-      return this.#expectCause(read);
+      return; // The list was cut off.
     }
-    this.#expectMoment(read, "whole", version, read.received);
-    this.#tags.push(version);
+    this.#end(read, isolate, "whole");
+    this.#tags.push(read.version!);
   }
 
-  /** A list that was cut off must have one of four causes, which really happened since it began. */
-  #expectCause(read: Read): void {
-    const [event, ...others] = read.events;
-    this.#end(String(event));
-    const nowMs = Date.now();
-    // A replica may be older than a barrier before the request.
-    const barriers = this.#isNearest ? 0 : read.barriers;
-    const begunMs = read.begunMs - (this.#isNearest ? MAX_LAG_MS : 0);
-    // Housekeeping has removed what the list needs, because the list is older than that is kept.
-    const hasAged = this.#houseKeptMs - begunMs >= HOUR_MS;
-    if (event === "order_list_moved" && this.#barriers === barriers && hasAged) this.#end("aged");
-    const hasMoved = this.#barriers > barriers || hasAged;
-    const isTrue = {
-      order_list_moved: hasMoved,
-      order_list_stalled: nowMs - read.takenMs >= SIZES.stallMs,
-      order_list_broken: this.#wasAway(read, 3_000),
-    };
-    if (others.length > 0 || !isTrue[event as keyof typeof isTrue])
-      this.faults.push(`a list was cut off without a cause: ${read.events.join()}`);
-    if (read.received.endsWith("]")) this.faults.push("a list that was cut off has its bracket");
+  #end(read: Read, isolate: Isolate, end: Read["end"]): void {
+    const endMoment = this.#moments.length - 1;
+    Object.assign(read, { end, endMs: Date.now(), endMoment });
+    isolate.reads.delete(read);
+    if (read.version === null) return;
+    const found = this.#moments.findIndex(({ version }) => version === read.version);
+    const { key } = read.reader;
+    isolate.seen.set(key, Math.max(found, isolate.seen.get(key) ?? 0));
   }
 
   #goAway(ms: number, error: string | null): void {
@@ -370,72 +291,45 @@ export class World {
     this.#away.push({ fromMs: Date.now(), untilMs: Date.now() + awayMs, error });
   }
 
-  /** Whether the database was away for at least `ms` since a request began. */
-  #wasAway({ begunMs }: Read, ms: number): boolean {
-    return this.#away.some(
-      ({ fromMs, untilMs }) => untilMs >= begunMs && Math.min(untilMs, Date.now()) - fromMs >= ms,
-    );
-  }
-
-  /** A response is the list at the moment of its request or a later one. One tag names one body. */
-  #expectMoment(read: Read, end: string, version: string, text: string | null): void {
-    this.#end(end);
-    const from = this.#barriers > 0 && this.#isNearest ? 0 : read.from;
-    const found = this.#moments.findIndex(
-      (moment, index) =>
-        index >= from && moment.version === version && (text === null || moment.list === text),
-    );
-    if (found === -1) this.faults.push(`no moment since ${from} had ${version}: ${text}`);
-    if (text === null) return;
-    if ((this.#bodies.get(version) ?? text) !== text)
-      this.faults.push(`${version} names two bodies`);
-    this.#bodies.set(version, text);
-  }
-
-  #end(end: string): void {
-    this.ends[end] = (this.ends[end] ?? 0) + 1;
-  }
-
-  #remember(): void {
+  #remember(isBarrier = false): void {
     this.#moments.push({
       list: listOf(this.#database),
       version: versionOf(this.#database),
       atMs: Date.now(),
+      isBarrier,
       contents: this.#isNearest ? contentsOf(this.#database) : null,
     });
   }
 
   get #isNearest(): boolean {
-    return this.#options.nearest.length > 0;
+    return this.#plan.nearest.length > 0;
   }
 
   #isolate(): Isolate {
-    const sizes = { ...SIZES, ...PLACES[this.#options.places] };
+    const sizes = { ...SIZES, ...this.#plan.places };
     const places = new ListPlaces(sizes);
     const lists = new OrderLists(new DatabaseQueries("orders", TIMEOUT_MS), expander, {
       sizes,
-      memoryBytes: this.#options.memoryBytes,
+      memoryBytes: this.#plan.memoryBytes,
       places,
       listReads: this.#isNearest ? "nearest" : "primary",
     });
-    return { lists, places, reads: new Set() };
+    return { lists, places, reads: new Set(), seen: new Map() };
   }
 
   #step(label: string): Promise<void> {
     return this.#scheduler.schedule(Promise.resolve(), label);
   }
 
-  #d1(read: Read): D1Database {
-    const prepared = (place: number | null) => (sql: string) => ({
-      bind: (...values: SQLInputValue[]) => ({
-        all: async () => ({ results: await this.#query(sql, values, read, place), meta: {} }),
-      }),
-    });
-    const { nearest } = this.#options;
-    return {
-      prepare: prepared(null),
-      withSession: () => ({ prepare: prepared(nearest[this.#nearestReads++ % nearest.length]!) }),
-    } as unknown as D1Database;
+  /** The database of one request. */
+  #d1(): D1Database {
+    const attempts = new Map<string, number>();
+    const { nearest } = this.#plan;
+    return d1Of(
+      (sql, values) => this.#query(sql, values, attempts, null),
+      (sql, values) =>
+        this.#query(sql, values, attempts, nearest[this.#nearestReads++ % nearest.length]!),
+    );
   }
 
   #replica(place: number): DatabaseSync {
@@ -447,11 +341,16 @@ export class World {
   }
 
   /** @param place the database of a near read: a replica or (2) the primary; `null` for no session. */
-  async #query(sql: string, values: SQLInputValue[], read: Read, place: number | null) {
+  async #query(
+    sql: string,
+    values: SQLInputValue[],
+    attemptsOf: Map<string, number>,
+    place: number | null,
+  ) {
     const name = JSON.stringify([sql.length, values, place === null]);
-    const attempts = (read.attempts.get(name) ?? 0) + 1;
+    const attempts = (attemptsOf.get(name) ?? 0) + 1;
     // The queries of a list that has begun are those of one request; a snapshot may be shared.
-    if (sql.includes("former")) read.attempts.set(name, attempts);
+    if (sql.includes("former")) attemptsOf.set(name, attempts);
     if (attempts > MAX_ATTEMPTS) this.faults.push("a query was sent too often");
     // A query has at most three blips in sequence, so they never cut a list off.
     const blip = attempts > 3 ? "pass" : (this.#blips.shift() ?? "pass");
