@@ -3,7 +3,20 @@ import { env } from "cloudflare:workers";
 import { observedBindings } from "../../bench/observed/bindings.ts";
 import { limiterNamed } from "../../support/limiter.ts";
 import { type RequestOptions, type Send, settle, startService } from "../../support/service.ts";
-import { NO_OPERATIONS, type Operations } from "./operations.ts";
+
+/** A count of zero for each operation that Cloudflare bills or that keeps the D1 database busy. */
+export const NO_OPERATIONS = {
+  /** Calls to Durable Objects, alarms included. */
+  objectCalls: 0,
+  /** Writes and deletions in the storage of Durable Objects, and alarms set. */
+  objectRowsWritten: 0,
+  /** D1 queries. A batch is one query. */
+  queries: 0,
+  rowsRead: 0,
+  rowsWritten: 0,
+};
+
+export type Operations = Readonly<typeof NO_OPERATIONS>;
 
 interface SentRequest extends RequestOptions {
   /** The path after `/v1/store/orders`. */
@@ -15,7 +28,7 @@ export class CountedService {
   readonly #sender: RequestOptions;
   readonly #vars: Record<string, string>;
   readonly #bindings: Cloudflare.Env;
-  #counted: { -readonly [Name in keyof Operations]: number } = { ...NO_OPERATIONS };
+  readonly #counted = { ...NO_OPERATIONS };
   #isolate: Send;
 
   constructor(sender: RequestOptions = {}, vars: Record<string, string> = {}) {

@@ -45,11 +45,7 @@ test.for(reads)(
           prepare(database, "ROLLBACK").run();
         }
       }),
-      {
-        numRuns: RUNS,
-        endOnFailure: true,
-        ...(process.env.SEED ? { seed: Number(process.env.SEED) } : {}),
-      },
+      { numRuns: RUNS },
     );
     // Each kind of end must occur, so that it is tested.
     const kinds = ["whole", "whole after a day", "known", "head", "failed", "refused", "left"];

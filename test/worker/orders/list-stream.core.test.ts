@@ -1,5 +1,5 @@
 import { expect, test, vi } from "vitest";
-import { listStream, listText } from "../../../src/worker/orders/list-stream.ts";
+import { listStream } from "../../../src/worker/orders/list-stream.ts";
 import { expander } from "./isolates/expander.ts";
 
 /** Streams a list of `count` pieces. The last piece waits for `last`, and fails if it rejects. */
@@ -82,14 +82,4 @@ test("the JSON fits into the memory even if it is as long as it can be for its s
   });
   const order = { id: 1, petId: 1, quantity: 1, complete: false };
   expect(new TextDecoder().decode(json) === JSON.stringify(Array(100_000).fill(order))).toBe(true);
-});
-
-test("a piece of a list has complete orders, and at least as much shorthand as it should", async () => {
-  async function* texts() {
-    yield* ["1pqsni2pqsni3pqsn", "", "4pqsn"];
-  }
-  const pieces: string[] = [];
-  for await (const piece of listText(texts(), expander, 6))
-    pieces.push(new TextDecoder().decode(piece));
-  expect(pieces).toStrictEqual(['[{"id":1},{"id":2}', ',{"id":3}', ',{"id":4}']);
 });

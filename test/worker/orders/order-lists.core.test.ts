@@ -100,6 +100,43 @@ test("a list is refused if it is too long, and a request that is not admitted is
   expect(await listsOf(segmentCount()).answer(refused)).toBeNull();
 });
 
+test("a list in memory outlives the former states of insertions that changed nothing", async () => {
+  const insert =
+    "INSERT INTO orders (id) VALUES (1), (2), (3), (4), (5), (6) ON CONFLICT DO NOTHING";
+  database.exec(insert);
+  const lists = new OrderLists(queries(), expander);
+  const d1 = d1Of(on());
+  await lists.answer(requestOf(d1));
+  database.exec(insert);
+  const before = listOf(database);
+  database.exec(
+    "DELETE FROM order_changes WHERE sequence < (SELECT max(sequence) FROM order_changes)",
+  );
+  const answer = await lists.answer(requestOf(d1));
+  database.exec("UPDATE orders SET quantity = 1");
+  await lists.answer(requestOf(d1));
+  expect(await new Response(answer?.body).text()).toBe(before);
+});
+
+test("segments are read only from a database that knows the manifest's change, even if their versions are the same", async () => {
+  place(6);
+  database.exec("SAVEPOINT earlier");
+  // The second segment becomes empty, so the range of the first segment grows.
+  database.exec("DELETE FROM orders WHERE id > 2");
+  const lists = new ListDatabase(queries(), false);
+  const { manifest } = await lists.snapshot(d1Of(on()), NEEDS);
+  const read = () => lists.segmentsOf(d1Of(on()), manifest!)(manifest!.segments);
+  expect([...(await read()).values()]).toStrictEqual(["1pqsni2pqsn"]);
+  database.exec("ROLLBACK TO earlier");
+  expect(await read()).toStrictEqual(new Map());
+  // The restored database assigns the number of that change again, to another version.
+  const { sequence } = manifest!;
+  database.exec(
+    `INSERT INTO order_changes (sequence, version, was_listed) VALUES (${sequence}, 'v', 0)`,
+  );
+  expect(await read()).toStrictEqual(new Map());
+});
+
 test("the longest order in shorthand is as long as the memory for an order", async () => {
   database.exec(
     `INSERT INTO orders (id, pet_id, quantity, ship_date, complete)
