@@ -1,7 +1,5 @@
 import type { Segment, SegmentTexts } from "./list-database.ts";
-import type { Place } from "./list-places.ts";
-import type { ListSizes } from "./list-sizes.ts";
-import type { SegmentMemory } from "./segment-memory.ts";
+import type { ListSizes, Place, SegmentMemory } from "./list-memory.ts";
 import type { OrderExpander } from "./shorthand/expander.ts";
 import { sliceEnd } from "./shorthand/letters.ts";
 

@@ -12,10 +12,14 @@ import {
   type SegmentTexts,
   type Snapshot,
 } from "./list-database.ts";
-import { ListPlaces } from "./list-places.ts";
-import { LIST_SIZES, type ListSizes, MEMORY_BYTES } from "./list-sizes.ts";
+import {
+  LIST_SIZES,
+  ListPlaces,
+  type ListSizes,
+  MEMORY_BYTES,
+  SegmentMemory,
+} from "./list-memory.ts";
 import { listStream, listText, SegmentReader } from "./list-stream.ts";
-import { SegmentMemory } from "./segment-memory.ts";
 import type { OrderExpander } from "./shorthand/expander.ts";
 
 /** How long `#seen` remembers a change: much longer than a replica can lag behind. */

@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { INT64_MAX, INT64_MIN } from "../../../src/rules/int64.ts";
 import { expectError, quotaOf } from "../../support/answer.ts";
-import { createApiKey, createEnterpriseKey } from "../../support/api-key-fixture.ts";
+import { createApiKey } from "../../support/api-key-fixture.ts";
 import { MAX_SEGMENT_ORDERS, placeManyOrders, placeOrder } from "../../support/order-fixture.ts";
 import { LIST, send } from "../../support/service.ts";
 
@@ -109,21 +109,4 @@ test("a list whose If-Match does not hold strongly is 412, before If-None-Match"
     expect(await getIf(match), match).toBe(412);
   expect(await getIf(tag, { "If-None-Match": tag })).toBe(304);
   expect(await getIf('"other"', { "If-None-Match": tag })).toBe(412);
-});
-
-test("No key can take the lists from another: lists that a key opens and does not read leave room for others", async () => {
-  await placeManyOrders(3 * MAX_SEGMENT_ORDERS);
-  const [hostile, other] = [await createEnterpriseKey(1_000, 1_000), await createApiKey()];
-  const unread: Response[] = [];
-  for (let sent = 0; sent < 60; sent += 1) unread.push(await send(LIST, hostile));
-  const statuses = unread.map(({ status }) => status);
-  const refused = unread.find(({ status }) => status === 503)!;
-  expect(refused.headers.get("Retry-After")).toBe("5");
-  await expectError(refused, 503, "service_unavailable");
-  expect(statuses.filter((status) => status === 200).length).toBeGreaterThan(3);
-  expect(JSON.parse(await (await send(LIST, other)).text())).toHaveLength(3 * MAX_SEGMENT_ORDERS);
-  for (const { body, status } of unread) if (status === 200) await body?.cancel();
-  const again = await send(LIST, hostile);
-  expect(again.status).toBe(200);
-  await again.body?.cancel();
 });

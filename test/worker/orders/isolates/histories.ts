@@ -49,7 +49,7 @@ const reader = fc.record({
   stopsAfter: fc.option(fc.integer({ min: 0, max: 4 }), { freq: 2 }),
   stops: fc.constantFrom("leave", "stall"),
   /** How long the client waits before each piece. */
-  pauseMs: fc.constantFrom(0, 0, 0, 0, 59_000, 90_000, 8 * HOUR_MS),
+  pauseMs: fc.constantFrom(0, 0, 0, 59_000, 90_000, 30 * HOUR_MS),
 });
 export type Reader = ValueOf<typeof reader>;
 

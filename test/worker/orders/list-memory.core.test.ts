@@ -1,7 +1,6 @@
 import fc from "fast-check";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { ListPlaces, type Place } from "../../../src/worker/orders/list-places.ts";
-import { LIST_SIZES } from "../../../src/worker/orders/list-sizes.ts";
+import { LIST_SIZES, ListPlaces, type Place } from "../../../src/worker/orders/list-memory.ts";
 import { MAX_SHORTHAND_BYTES } from "../../../src/worker/orders/shorthand/letters.ts";
 
 const STALL_MS = 60_000;

@@ -1,3 +1,87 @@
+import type { Manifest } from "./list-database.ts";
+
+/** Limits on the memory and queries for the lists that an isolate sends. Tests use smaller values. */
+export const LIST_SIZES = {
+  /** How many snapshot queries may run at the same time. Further requests share the next. */
+  concurrency: 2,
+  /** How many segments may be read with the manifest. If memory lacks more, only one is read. */
+  missingWithManifest: 16,
+  /** How many segments a query that reads ahead may have. */
+  groupSegments: 4,
+  /** How many groups a list may read ahead: Cloudflare allows a request six connections. */
+  groupsAhead: 6,
+  /** How many queries a list may need if it reads nothing ahead: D1 allows a request 1,000. */
+  maxQueries: 900,
+  /** How many segments a list may have: `maxQueries` groups. */
+  maxSegments: 3_600,
+  /** The bytes of shorthand of a list that is sent in one piece and needs no place. */
+  shortBytes: 256 * 1_024,
+  /** The bytes of shorthand in a piece of a longer list. */
+  pieceBytes: 256 * 1_024,
+  /** The memory of a piece: its JSON is as long as the shorthand of this many of the longest orders. */
+  pieceOrders: 6_144,
+  /** How many orders all lists under way may hold: 40 MB if all of them are as long as possible. */
+  heldOrders: 440_000,
+  /** A list whose client has taken nothing for this long gives its place to a list without one. */
+  stallMs: 60_000,
+  /** How often a list renews its lease, for which housekeeping keeps former states: for a day. */
+  leaseMs: 6 * 3_600_000,
+};
+
+export type ListSizes = Readonly<typeof LIST_SIZES>;
+
+/** The memory for the segments of the newest manifest: enough for a million ordinary orders. */
+export const MEMORY_BYTES = 48 * 2 ** 20;
+
+/** The memory of a segment in bytes in addition to the text of its orders. */
+const ENTRY_BYTES = 256;
+
+/**
+ * The newest manifest of an isolate, and those of its segments that fit into memory. Segments are
+ * not evicted to make room: LRU would evict exactly those that a large list needs next.
+ */
+export class SegmentMemory {
+  readonly #maxBytes: number;
+  #manifest: Manifest | null = null;
+  /** The orders of each segment of the manifest, by version; `null` if memory lacks them. */
+  #texts = new Map<string, string | null>();
+  #bytes = 0;
+
+  constructor(maxBytes = MEMORY_BYTES) {
+    this.#maxBytes = maxBytes;
+  }
+
+  get manifest(): Manifest | null {
+    return this.#manifest;
+  }
+
+  /** The versions of the segments in memory, in the order of the manifest. */
+  get versions(): string[] {
+    return [...this.#texts].filter(([, text]) => text !== null).map(([version]) => version);
+  }
+
+  get(version: string): string | undefined {
+    return this.#texts.get(version) ?? undefined;
+  }
+
+  /** Sets the newest manifest, and forgets the segments that are not in it. */
+  setManifest(manifest: Manifest): void {
+    const kept = this.#texts;
+    this.#manifest = manifest;
+    this.#texts = new Map(manifest.segments.map(({ version }) => [version, null]));
+    this.#bytes = 0;
+    for (const [version, text] of kept) if (text !== null) this.add(version, text);
+  }
+
+  /** Adds a segment if the newest manifest contains it and enough memory is left. */
+  add(version: string, text: string): void {
+    const size = text.length + ENTRY_BYTES;
+    if (this.#texts.get(version) !== null || this.#bytes + size > this.#maxBytes) return;
+    this.#texts.set(version, text);
+    this.#bytes += size;
+  }
+}
+
 /** What a list under way does for another list that needs its place. */
 interface Holder {
   /** Forgets the orders that were read ahead, and from now on reads nothing ahead. */
