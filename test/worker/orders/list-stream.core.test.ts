@@ -58,23 +58,6 @@ test("No reader is cut off because it is slow: no timer ends a list, only anothe
   expect(seen).toMatchObject({ hasClosed: true, ends: [[error]] });
 });
 
-test.each([
-  ["before the end", 1, () => undefined],
-  ["before an error", 1, () => Promise.reject(new Error("lost"))],
-  ["between two pieces", 2, () => undefined],
-])("calls onEnd without an error if the client disconnects %s", async (_, count, end) => {
-  const last = Promise.withResolvers<void>();
-  const { reader, seen, cutOff } = stream(count, last.promise);
-  const reading = reader.read();
-  await turn();
-  const leaving = reader.cancel();
-  last.resolve(end());
-  await Promise.all([reading, leaving]);
-  cutOff(new Error("too late"));
-  await turn();
-  expect(seen).toMatchObject({ hasClosed: true, ends: [[undefined]] });
-});
-
 test("the JSON fits into the memory even if it is as long as it can be for its shorthand", () => {
   const json = expander.expand(Array(100_000).fill("1p1q1sf").join("i"), {
     opening: "[",

@@ -78,9 +78,9 @@ const INVARIANTS: Record<string, Invariant> = {
   "only these cut a list off: a bulk change, a restore, the database, a place that is needed": (
     read,
     history,
-  ) =>
-    read.end !== "cut off" ||
-    (read.events.length === 1 && CAUSES[read.events[0]!]?.(read, history) === true),
+  ) => read.end !== "cut off" || CAUSES[read.events[0]!]?.(read, history) === true,
+  "only a list that is cut off or refused is logged, and once": ({ end, events }) =>
+    events.length === (end === "cut off" || end === "refused" ? 1 : 0),
   "a list that was cut off lacks its bracket": ({ end, received }) =>
     end !== "cut off" || !received.endsWith("]"),
   "No key can take the lists from another": ({ end, others }) => end !== "refused" || others > 0,

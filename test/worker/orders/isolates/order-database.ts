@@ -83,24 +83,15 @@ export function prepare(database: DatabaseSync, sql: string): StatementSync {
 
 /** Returns the JSON list that the API must send, created independently of the service's code. */
 export function listOf(database: DatabaseSync): string {
-  const rows = prepare(
+  // The patch omits the fields that are null.
+  const row = prepare(
     database,
-    `SELECT CAST(id AS TEXT) AS id, CAST(pet_id AS TEXT) AS petId, CAST(quantity AS TEXT) AS quantity,
-       '"' || ship_date || '"' AS shipDate, iif(complete, 'true', 'false') AS isComplete, complete
-     FROM orders ORDER BY orders.id`,
-  ).all() as Record<string, string | null>[];
-  const objects = rows.map(({ id, petId, quantity, shipDate, isComplete, complete }) => {
-    const fields = {
-      id,
-      petId,
-      quantity,
-      shipDate,
-      complete: complete === null ? null : isComplete,
-    };
-    const members = Object.entries(fields).filter(([, value]) => value !== null);
-    return `{${members.map(([name, value]) => `"${name}":${value}`).join(",")}}`;
-  });
-  return `[${objects.join(",")}]`;
+    `SELECT '[' || ifnull(group_concat(json_patch('{}', json_object(
+       'id', id, 'petId', pet_id, 'quantity', quantity, 'shipDate', ship_date,
+       'complete', json(CASE complete WHEN 1 THEN 'true' WHEN 0 THEN 'false' ELSE 'null' END)
+     ))), '') || ']' AS list FROM (SELECT * FROM orders ORDER BY id)`,
+  ).get();
+  return String(row?.["list"]);
 }
 
 export function versionOf(database: DatabaseSync): string {
