@@ -13,7 +13,7 @@ import { ServedStore } from "./worker-server.ts";
 const ORDERS = 110_000;
 const STALL_MS = 1_500;
 /** The server has room for one list of these. */
-const SIZES = { heldOrders: 30_000, stallMs: STALL_MS };
+const SIZES = { heldOrders: 22_000, stallMs: STALL_MS };
 
 const WATCHED = "test/process/workers/watched.ts";
 const store = new ServedStore();
