@@ -4,7 +4,9 @@ import { connect } from "node:net";
 import { text } from "node:stream/consumers";
 import { setTimeout as wait } from "node:timers/promises";
 import { beforeAll, describe, expect, it } from "vitest";
+import { openLocalDatabase } from "../../src/operator/database/local.ts";
 import { INT64_MIN } from "../../src/rules/int64.ts";
+import { orderListLeases } from "../../src/schema/orders.ts";
 import type { Server } from "../bench/server.ts";
 import { createKeys } from "./create-keys.ts";
 import { ServedStore } from "./worker-server.ts";
@@ -13,7 +15,7 @@ import { ServedStore } from "./worker-server.ts";
 const ORDERS = 110_000;
 const STALL_MS = 1_500;
 /** The server has room for one list of these. */
-const SIZES = { heldOrders: 22_000, stallMs: STALL_MS };
+const SIZES = { heldOrders: 22_000, stallMs: STALL_MS, leaseMs: STALL_MS };
 
 const WATCHED = "test/process/workers/watched.ts";
 const store = new ServedStore();
@@ -64,13 +66,16 @@ describe("A reader that seems to take nothing is cut off only while another list
     small = await store.serve(WATCHED, { SIZES: JSON.stringify(SIZES) });
   });
 
-  it("serves a slow reader to the end, much longer than the stall time", async () => {
+  it("serves a slow reader to the end, much longer than the stall time, and renews its lease", async () => {
     const slow = await open(keys.other, small.url);
     slow.setEncoding("utf8");
     let received = "";
     for (const endMs = Date.now() + 2 * STALL_MS; Date.now() < endMs; await wait(20)) {
       received += String(slow.read(100) ?? "");
     }
+    const orders = await openLocalDatabase(store.path, "orders");
+    expect(await orders.orm.select().from(orderListLeases)).toHaveLength(1);
+    await orders.close();
     received += await read(slow);
     expect(received === whole).toBe(true);
   });

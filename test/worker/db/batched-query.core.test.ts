@@ -53,7 +53,7 @@ class World {
   }
 
   async #query(keys: readonly number[], endRequest: () => void): Promise<Answer> {
-    const answer = { held: this.held, keys };
+    const answer = { held: this.held, keys: keys.toSorted((one, other) => one - other) };
     const run = Symbol("run");
     this.queries += 1;
     this.#running.set(run, Date.now());
@@ -137,9 +137,9 @@ test("each request soon receives a result for its key that was read after the re
 }, 30_000);
 
 /** Returns a world in which `endQuery` ends the oldest query. */
-function steppedWorld() {
+function steppedWorld(ends: readonly End[] = []) {
   const waiting: (() => void)[] = [];
-  const world = new World(() => new Promise((resolve) => void waiting.push(resolve)));
+  const world = new World(() => new Promise((resolve) => void waiting.push(resolve)), ends);
   return { world, endQuery: () => waiting.shift()?.() };
 }
 
@@ -169,4 +169,32 @@ test("a request that arrives just after a query ended does not make too many que
     await Promise.all(answers);
     expect(world.mostRunning, `${steps} steps after the end`).toBe(CONCURRENCY);
   }
+});
+
+test("after queries have hung, the first request that waited in vain lets the others go on, and not too many", async () => {
+  const { world, endQuery } = steppedWorld(["hang", "hang"]);
+  const first = Promise.allSettled([0, 1, 2].map((key) => world.read(key)));
+  await vi.advanceTimersByTimeAsync(TIMEOUT_MS);
+  const later = [3, 4].map((key) => world.read(key));
+  await vi.advanceTimersByTimeAsync(TIMEOUT_MS);
+  const reasons = (await first).map((one) => one.status === "rejected" && one.reason.message);
+  expect(reasons).toStrictEqual(["ended", "ended", "late"]);
+  endQuery();
+  expect(await Promise.all(later)).toStrictEqual(Array(2).fill({ held: 0, keys: [3, 4] }));
+
+  // Request 2 waits in vain, and request 3 starts a query. Then request 3 waits in vain too.
+  const other = steppedWorld(["hang", "hang"]);
+  const inVain = Promise.allSettled([0, 1, 2].map((key) => other.world.read(key)));
+  await vi.advanceTimersByTimeAsync(1);
+  void other.world.read(3).catch(() => undefined);
+  await vi.advanceTimersByTimeAsync(LONGEST_MS);
+  await inVain;
+  const next = [4, 5, 6].map((key) => other.world.read(key));
+  expect(other.world.queries).toBe(2 + CONCURRENCY);
+  for (let query = 0; query < 3; query += 1) {
+    other.endQuery();
+    await idle();
+  }
+  await Promise.all(next);
+  expect(other.world.queries).toBe(2 + CONCURRENCY + 1);
 });
