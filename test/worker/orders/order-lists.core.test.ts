@@ -29,10 +29,10 @@ const on =
     return prepare(sqlite, sql).all(...values);
   };
 
-function requestOf(database: D1Database, known: string[] | "*" = [], changes = {}): ListRequest {
+function requestOf(d1: D1Database, known: string[] | "*" = [], changes = {}): ListRequest {
   const tags = known === "*" ? known : known.map((value) => ({ value, isWeak: false }));
   return {
-    database,
+    database: d1,
     keyId: "key",
     preconditions: { ifMatch: null, ifNoneMatch: tags },
     isHead: false,
@@ -167,7 +167,7 @@ test.each([1, 3])(
     const held = () => queried.filter((from) => from > last).length;
     const see = async (sql: string, values: SQLInputValue[]) => {
       if (!sql.includes("former")) return;
-      const group = JSON.parse(String(values[0])) as [string, string][];
+      const group = JSON.parse(values[0] as string) as [string, string][];
       queried.push(...group.map(([, from]) => BigInt(from)));
       most = Math.max(most, held());
       await after(2);
@@ -175,9 +175,9 @@ test.each([1, 3])(
     const sizes = { missingWithManifest: 1, shortBytes: 1, pieceBytes: 1, pieceOrders: 2 };
     const options = { places, memoryBytes: 0, sizes: { ...sizes, groupsAhead } };
     const lists = new OrderLists(queries(), expander, options);
-    const answer = await lists.answer(requestOf(d1Of(on(see))));
+    const { body } = (await lists.answer(requestOf(d1Of(on(see)))))!;
     let text = "";
-    for await (const piece of answer?.body as ReadableStream<Uint8Array>) {
+    for await (const piece of body as ReadableStream<Uint8Array>) {
       text += new TextDecoder().decode(piece);
       last = BigInt(text.match(/\d+(?=}$)/)?.[0] ?? first + 200n);
       if (last === first) expect(queried).toStrictEqual([]);

@@ -120,7 +120,7 @@ export function bulkChange(database: DatabaseSync, change: () => void): void {
  * Returns a D1 database. `query` runs each of its statements, and `sessionQuery` those of sessions.
  */
 export function d1Of(query: Query, sessionQuery = query): D1Database {
-  const prepare = (source: Query) => (sql: string) => ({
+  const preparing = (source: Query) => (sql: string) => ({
     bind: (...values: SQLInputValue[]) => ({
       all: async () => ({ results: await source(sql, values), meta: {} }),
       run: async () => {
@@ -130,8 +130,8 @@ export function d1Of(query: Query, sessionQuery = query): D1Database {
       },
     }),
   });
-  const session = { prepare: prepare(sessionQuery) };
-  return { prepare: prepare(query), withSession: () => session } as unknown as D1Database;
+  const session = { prepare: preparing(sessionQuery) };
+  return { prepare: preparing(query), withSession: () => session } as unknown as D1Database;
 }
 
 type Query = (sql: string, values: SQLInputValue[]) => Promise<Record<string, unknown>[]>;

@@ -166,7 +166,11 @@ export class World {
       case "restore":
         run("ROLLBACK TO saved");
         return this.#remember(true);
-      default: {
+      case "cancel":
+      case "insert":
+      case "place":
+      case "replace":
+      case "touch": {
         const { changes } = run(STATEMENTS[change.do], change.id);
         this.#remember();
         if (change.do !== "cancel" || changes === 0) return;
