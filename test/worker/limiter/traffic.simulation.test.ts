@@ -37,11 +37,10 @@ async function share(
       if (world.nowMs - world.lastAttemptMs > IDLE_MS) world.kill();
       const [outMs, backMs] = [1 + Math.floor(draw() * 40), 1 + Math.floor(draw() * 40)];
       world.wires = [{ fate: "answer", outMs, backMs }];
-      const { verdict } = await world.send(Math.floor(draw() * isolates));
-      const decision = verdict.decision!;
-      if (decision.banned) bannedAfterMs ??= world.nowMs - startMs;
+      const { decision } = await world.send(Math.floor(draw() * isolates));
+      if (decision!.banned) bannedAfterMs ??= world.nowMs - startMs;
       requests += 1;
-      waitMs = client.next(decision).value;
+      waitMs = client.next(decision!).value;
     }
   };
   for (const client of clients(draw)) void run(client);
