@@ -24,7 +24,7 @@ const anyLimits: fc.Arbitrary<Limits> = fc.record({
 
 const anyIsolate = fc.nat({ max: ISOLATES - 1 });
 
-const anyLatency = fc.oneof(fc.nat(300), fc.nat(300), fc.nat(2_400));
+const anyLatency = fc.oneof(fc.constant(0), fc.nat(300), fc.nat(300), fc.nat(2_400));
 
 const anyWire: fc.Arbitrary<Wire> = fc.record({
   outMs: anyLatency,
