@@ -150,7 +150,7 @@ export function isolatesRepeatOnlyRefusals({ history, bans, isolates }: World) {
     const undelivered = new Map<Decision, number>();
     const reports = new Map<string, number>();
     const failedMs: number[] = [];
-    let isReportLost = !isolates.includes(isolate);
+    const lostReports = new Set<string>();
     const repeats = { most: 0, least: 0 };
     for (const [index, one] of life.entries()) {
       if (one.what === "attempt") {
@@ -165,7 +165,8 @@ export function isolatesRepeatOnlyRefusals({ history, bans, isolates }: World) {
         underWay -= 1;
         isReached = underWay === 0 && isInTime && (one.answer !== null || !!one.error?.overloaded);
         if (one.answer === null) failedMs.push(one.endedMs);
-        isReportLost ||= one.answer === null && one.refusals > 0;
+        if (one.answer !== null && isInTime) lostReports.delete(one.nonce);
+        else if (one.refusals > 0) lostReports.add(one.nonce);
         if (!isInTime || one.answer === null) continue;
         for (const decision of one.answer) undelivered.set(decision, one.policy.revision);
         last = { ...one, askedMs: sinceMs };
@@ -197,8 +198,11 @@ export function isolatesRepeatOnlyRefusals({ history, bans, isolates }: World) {
       }
     }
     const reported = [...reports.values()].reduce((sum, refusals) => sum + refusals, 0);
-    const isRight = reported <= repeats.most && (isReportLost || reported >= repeats.least);
+    const mayLack = lostReports.size > 0 || !isolates.includes(isolate);
+    const isRight = reported <= repeats.most && (mayLack || reported >= repeats.least);
     if (!isRight) expect(repeats).toStrictEqual({ reported });
+    const logged = isolate.events.filter((event) => event === "refusals_unreported");
+    expectSame(logged.length, lostReports.size);
   }
   return counts;
 }

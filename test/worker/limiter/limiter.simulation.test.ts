@@ -84,9 +84,14 @@ const changes = oneOf<World>(
   [1, step("change the plan", anyLimits, (world, limits) => world.change({ limits }))],
   [
     1,
-    step("deploy other limits", anyLimits, (world, limits) => {
-      world.newest = { ...world.newest, limits };
-    }),
+    step(
+      "deploy other limits to an isolate",
+      fc.record({ limits: anyLimits, isolate: anyIsolate }),
+      (world, { limits, isolate }) => {
+        world.newest = { ...world.newest, limits };
+        world.learn(isolate);
+      },
+    ),
   ],
   [1, event("reset", (world) => world.change({ resets: world.newest.resets + 1 }))],
   [3, step("learn", anyIsolate, (world, isolate) => world.learn(isolate))],
