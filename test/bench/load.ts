@@ -62,24 +62,6 @@ export async function sendMany(
   }
 }
 
-/** Sends a request every `everyMs` milliseconds, even while others are in flight. */
-export async function sendEvery(
-  everyMs: number,
-  expectedStatus: number,
-  requestAt: (index: number) => Request,
-  isOver: () => boolean,
-): Promise<void> {
-  const startMs = performance.now();
-  const sent: Promise<unknown>[] = [];
-  for (let index = 0; !isOver(); index += 1) {
-    await wait(Math.max(0, startMs + index * everyMs - performance.now()));
-    const answer = send(requestAt(index), expectedStatus);
-    answer.catch(() => {});
-    sent.push(answer);
-  }
-  await Promise.all(sent);
-}
-
 /** Requests the list and reads nothing of it. The caller destroys the connection. */
 export function openList(url: string, key: string): Socket {
   const { hostname, port } = new URL(url);

@@ -1,6 +1,6 @@
 import { setTimeout as wait } from "node:timers/promises";
 import type { Checkout, Served } from "./checkout.ts";
-import { leaveUnread, listRequest, readList, send, sendEvery, sendMany } from "./load.ts";
+import { leaveUnread, listRequest, readList, send, sendMany } from "./load.ts";
 
 const REQUESTS = 5_000;
 /** The duration of a round trip between continents, in milliseconds. */
@@ -96,10 +96,6 @@ function busyList(orders: number): Measurement {
     const server = stack.use(await checkout.serve({ orders }));
     const list = listRequest(server, server.keys.unlimited);
     let cancelled = 0;
-    const cancellation = () => {
-      const id = (cancelled++ * STRIDE) % orders;
-      return { ...list, url: `${list.url}/${id}`, method: "DELETE" as const };
-    };
     return async () => {
       const endMs = performance.now() + 8_000;
       const isOver = () => performance.now() > endMs;
@@ -107,9 +103,15 @@ function busyList(orders: number): Measurement {
       const read = async () => {
         for (; !isOver(); lists += 1) await readList(server, server.keys.other);
       };
+      const cancel = async () => {
+        while (!isOver()) {
+          const id = (cancelled++ * STRIDE) % orders;
+          const request = { ...list, url: `${list.url}/${id}`, method: "DELETE" as const };
+          await Promise.all([wait(100), send(request)]);
+        }
+      };
       const { figure, processorMs } = await time(server, 1, async () => {
-        const readers = Array.from({ length: 8 }, read);
-        await Promise.all([...readers, sendEvery(100, 204, cancellation, isOver)]);
+        await Promise.all([...Array.from({ length: 8 }, read), cancel()]);
       });
       await server.process.idle();
       return { figure: figure / lists, processorMs: processorMs / lists };

@@ -80,21 +80,18 @@ export class World {
       const signal = AbortSignal.timeout(TIMEOUT_MS);
       const response = await fetch(url + path, { method, headers, signal });
       const answer = await readAnswer(response, method, path, sentMs);
-      if (typeof answer === "string") this.wrong.push(`undocumented: ${answer}`);
-      else {
-        if (answer.status === 503) subject.unknownMs.push(sentMs);
-        subject.answers.push(answer);
-        this.statuses.set(answer.status, (this.statuses.get(answer.status) ?? 0) + 1);
-        if (answer.status === 204) this.cancelled.set(path, (this.cancelled.get(path) ?? 0) + 1);
-        return answer;
-      }
+      if (answer.status === 503) subject.unknownMs.push(sentMs);
+      subject.answers.push(answer);
+      this.statuses.set(answer.status, (this.statuses.get(answer.status) ?? 0) + 1);
+      if (answer.status === 204) this.cancelled.set(path, (this.cancelled.get(path) ?? 0) + 1);
+      return answer;
     } catch (error) {
-      const isTimeout = error instanceof Error && error.name === "TimeoutError";
-      if (!isTimeout && kills === this.kills) this.wrong.push(`cut off: ${method} ${path}`);
+      const isExpected = Object(error).name === "TimeoutError" || kills !== this.kills;
+      if (!isExpected) this.wrong.push(`${method} ${path}: ${String(error)}`);
       this.lost += 1;
+      subject.unknownMs.push(sentMs);
+      return null;
     }
-    subject.unknownMs.push(sentMs);
-    return null;
   }
 
   /** Requests the list, reads nothing of it, and disconnects after `stayMs` or at the end. */
@@ -106,13 +103,13 @@ export class World {
   }
 }
 
-/** Reads a response. Returns a description of the fault if the response is wrong. */
+/** Reads a response. Throws if it is wrong or cut off. */
 async function readAnswer(
   response: Response,
   method: string,
   path: string,
   sentMs: number,
-): Promise<Answer | string> {
+): Promise<Answer> {
   const text = await response.text();
   const { status, headers } = response;
   // Does not validate the bodies of lists, because that would take most of the machine's time.
@@ -121,8 +118,7 @@ async function readAnswer(
   const [minute, day] = readWindows(headers);
   const isWhole = status !== 200 || text.endsWith("]");
   if (differences.length > 0 || status === 500 || !isWhole || minute === undefined || !day) {
-    const seen = JSON.stringify(Object.fromEntries(headers));
-    return `${status} ${differences.join()} ${seen} ${text.slice(0, 200)}`;
+    throw new Error(`${status} ${differences.join()} ${text.slice(0, 200)}`);
   }
   const code = status < 400 ? null : (JSON.parse(text) as { code: string }).code;
   const retryAfterSeconds = readRetryAfterSeconds(headers);
