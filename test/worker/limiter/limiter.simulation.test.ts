@@ -174,7 +174,7 @@ test("several isolates and a Durable Object keep every promise, whatever happens
       seen.grouped += Number(decided > world.attempts);
       for (const by of ["memory", "object", "fallback", "nobody"] as const) seen[by] += counts[by];
     }),
-    { numRuns: 200 },
+    { numRuns: 120 },
   );
   expect(Math.min(...Object.values(seen))).toBeGreaterThan(20);
 }, 120_000);
@@ -241,7 +241,7 @@ test("after a report succeeded, the database says what was counted, also if the 
         objectFollowsTheRules(world);
       },
     ),
-    { numRuns: 100 },
+    { numRuns: 50 },
   );
 });
 
