@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { banAt } from "../../../src/rules/limits/bans.ts";
 import { type Decision, decide, peek, quotaLater } from "../../../src/rules/limits/decision.ts";
-import { type LimiterState, stateEndMs } from "../../../src/rules/limits/limiter-state.ts";
+import { stateEndMs } from "../../../src/rules/limits/limiter-state.ts";
 import type { WaitReport } from "../../../src/rules/limits/strikes.ts";
 import { retryAfterSeconds } from "../../../src/rules/limits/headers.ts";
 import { anyBanPolicy, anyHistory, anyLimits, type Step } from "./histories.ts";
@@ -100,17 +100,6 @@ test("after any history, a quota can be moved to a later time, and the state has
       expect([hasEffect(endMs - 1), hasEffect(endMs)]).toEqual([true, false]);
     }),
   );
-});
-
-test("a report without strikes does not move the time of the first strike", () => {
-  const policy = keyPolicy(1, 1);
-  let state: LimiterState | null = null;
-  for (const nowMs of [0, 1_000, 60_000]) {
-    ({ state } = decide(state, policy, DEFAULT_BANS, nowMs));
-  }
-  const report = { ageMs: 60_000, strikes: 0, oldestStrikeAgeMs: 40_000 };
-  const decided = decide(state, policy, DEFAULT_BANS, 61_000, report);
-  expect(decided.state.wait).toMatchObject({ strikes: 2, firstStrikeMs: 60_000 });
 });
 
 test("a report restores a lost wait that began in the millisecond in which the window filled", () => {

@@ -159,6 +159,8 @@ export function isolatesRepeatOnlyRefusals({ history, bans, isolates }: World) {
         isReached = false;
       } else if (one.what === "arrival") {
         reports.set(one.nonce, one.refusals);
+        const strikes = one.wait?.strikes ?? 0;
+        if (strikes > one.refusals) expect.fail("Strikes were reported twice.");
       } else if (one.what === "end") {
         const sinceMs = askedMs.get(one.nonce)!;
         const isInTime = one.endedMs - sinceMs < TIMEOUT_MS;
