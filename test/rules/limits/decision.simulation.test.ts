@@ -102,6 +102,17 @@ test("after any history, a quota can be moved to a later time, and the state has
   );
 });
 
+test("a report without strikes does not move the time of the first strike", () => {
+  const policy = keyPolicy(1, 1);
+  let state = null;
+  for (const nowMs of [0, 1_000, 60_000]) {
+    ({ state } = decide(state, policy, DEFAULT_BANS, nowMs));
+  }
+  const report = { ageMs: 60_000, strikes: 0, oldestStrikeAgeMs: 40_000 };
+  const decided = decide(state, policy, DEFAULT_BANS, 61_000, report);
+  expect(decided.state.wait).toMatchObject({ strikes: 2, firstStrikeMs: 60_000 });
+});
+
 test("a report restores a lost wait that began in the millisecond in which the window filled", () => {
   const policy = keyPolicy(1, 1);
   const { state } = decide(null, policy, DEFAULT_BANS, 0);
