@@ -74,12 +74,11 @@ export class Checkout {
   }
 
   #once<Value>(what: string, make: () => Promise<Value>): Promise<Value> {
-    const made = this.#made.get(what);
-    if (made !== undefined) return made as Promise<Value>;
-    say(`${this.name}: ${what}`);
-    const making = make();
-    this.#made.set(what, making);
-    return making;
+    if (!this.#made.has(what)) {
+      say(`${this.name}: ${what}`);
+      this.#made.set(what, make());
+    }
+    return this.#made.get(what) as Promise<Value>;
   }
 }
 

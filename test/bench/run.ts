@@ -94,9 +94,7 @@ function row({ what, unit, target }: Measurement, [today = [], baseline]: Figure
 }
 
 function median(figures: readonly number[]): number {
-  const sorted = figures.toSorted((one, other) => one - other);
-  const middle = (sorted.length - 1) / 2;
-  return ((sorted[Math.floor(middle)] ?? NaN) + (sorted[Math.ceil(middle)] ?? NaN)) / 2;
+  return figures.toSorted((one, other) => one - other)[Math.floor(figures.length / 2)] ?? NaN;
 }
 
 /** Formats a number with three significant digits, or as an integer if it is 100 or more. */

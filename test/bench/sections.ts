@@ -79,9 +79,11 @@ function coldList(what: string, orders: number, delayMs: number): Measurement {
 function warmList(what: string, orders: number, isChanged: boolean): Measurement {
   const start: Measurement["start"] = async (checkout, stack) => {
     const server = stack.use(await checkout.serve({ orders }));
+    const list = listRequest(server, server.keys.unlimited);
     let changes = 0;
     return async () => {
-      if (isChanged) await server.changeOrderList((changes++ * STRIDE) % orders);
+      const id = (changes++ * STRIDE) % orders;
+      if (isChanged) await send({ ...list, url: `${list.url}/${id}`, method: "DELETE" }, 204);
       const figures = await time(server, 1, () => readList(server, server.keys.unlimited));
       await server.process.idle();
       return figures;

@@ -64,13 +64,6 @@ export class Server implements AsyncDisposable {
     return new Server(miniflare, options, url, pid!);
   }
 
-  /** Changes the list's version but not its content. The order must have the field `complete`. */
-  async changeOrderList(id = 2): Promise<void> {
-    const database = await this.#miniflare.getD1Database(BINDINGS.orders);
-    const change = `UPDATE orders SET complete = NOT complete WHERE id = ${id}`;
-    await database.exec(`${change}\n${change}`);
-  }
-
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#miniflare.dispose();
     const { store, isTemporary = false } = this.#options;

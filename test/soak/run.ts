@@ -37,7 +37,8 @@ async function soak({ minutes, seed }: SoakOptions): Promise<void> {
 
 /** Prints a table of figures and all violations. Any violation sets exit status 1. */
 function report(world: World, wrongOrders: readonly string[]): void {
-  const statuses = [...world.statuses].toSorted(([one], [other]) => one - other);
+  const answers = world.subjects.flatMap((subject) => subject.answers);
+  const statuses = Map.groupBy(answers, ({ status }) => status);
   const banned = world.subjects.filter(({ bans }) => bans.length > 0);
   const violations = [
     ...world.wrong,
@@ -45,7 +46,10 @@ function report(world: World, wrongOrders: readonly string[]): void {
     ...wrongOrders,
   ];
   const rows = [
-    ["Answers by status", statuses.map(([status, n]) => `${status}: ${n}`).join(", ")],
+    [
+      "Answers by status",
+      [...statuses].map(([status, of]) => `${status}: ${of.length}`).join(", "),
+    ],
     ["Left without an answer by a kill", world.lost],
     ["Times killed and started again", world.kills],
     ["Keys, of which banned", `${world.subjects.length}, ${banned.length}`],

@@ -20,7 +20,6 @@ export class World {
   readonly subjects: Subject[] = [];
   /** Descriptions of responses that are not as documented, and of wrong refusals. */
   readonly wrong: string[] = [];
-  readonly statuses = new Map<number, number>();
   /** The number of 204 responses by the path of the order. */
   readonly cancelled = new Map<string, number>();
   kills = 0;
@@ -82,7 +81,6 @@ export class World {
       const answer = await readAnswer(response, method, path, sentMs);
       if (answer.status === 503) subject.unknownMs.push(sentMs);
       subject.answers.push(answer);
-      this.statuses.set(answer.status, (this.statuses.get(answer.status) ?? 0) + 1);
       if (answer.status === 204) this.cancelled.set(path, (this.cancelled.get(path) ?? 0) + 1);
       return answer;
     } catch (error) {
