@@ -1,26 +1,21 @@
-import { cp } from "node:fs/promises";
+import { cp, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { PROJECT_ROOT } from "../../src/operator/wrangler.ts";
 import { MAX_LIMIT } from "../../src/rules/limits/plans.ts";
-import { writeOrderFile } from "./order-file.ts";
-import { type Bundle, bundleWorker, run } from "./bundle.ts";
+import { bundleWorker, run } from "./bundle.ts";
 import { Server } from "./server.ts";
 
-/** The name of a Worker: the service, or a file in `test/bench/workers`. */
-export type Worker = "service" | "delayed-service" | "hello" | "bare-object-call" | "bare-request";
+/** A `scarce` key admits one request a day. */
+const LIMITS = { unlimited: MAX_LIMIT, other: MAX_LIMIT, scarce: 1 };
+type Keys = Readonly<Record<keyof typeof LIMITS, string>>;
 
 interface ServeOptions {
-  readonly worker?: Worker;
   /** The number of orders in the store. */
   readonly orders?: number;
   readonly vars?: Readonly<Record<string, string>>;
 }
 
-/** Secrets by the benchmark's name for the key. A `scarce` key admits one request a day. */
-export type Keys = Readonly<Record<(typeof KEY_NAMES)[number], string>>;
-const KEY_NAMES = ["unlimited", "other", "scarce", "banned"] as const;
-
-/** A served Worker and the keys of its store. */
+/** A running service and the secrets of the keys in its store. */
 export type Served = Server & { readonly keys: Keys };
 
 /** A checkout of the service: this one, or another commit, whose own commands make its stores. */
@@ -38,11 +33,17 @@ export class Checkout {
     this.#folder = join(folder, name);
   }
 
-  /** Serves a Worker on a new copy of a store, which the disposal of the server removes. */
-  async serve({ worker = "service", orders = 10, vars = {} }: ServeOptions = {}): Promise<Served> {
-    const bundle = await this.#once(`bundling ${worker}`, () => this.#bundle(worker));
+  /** Serves the service on a new copy of a store. The server's disposal removes the copy. */
+  async serve({ orders = 10, vars = {} }: ServeOptions = {}): Promise<Served> {
+    const bundle = await this.#once("bundling", async () => {
+      // Every version is measured with today's Worker around it.
+      const files = ["bench/delayed-service.ts", "support/observed-bindings.ts"];
+      const around = join(this.#root, ".wrangler");
+      for (const file of files) await cp(join(PROJECT_ROOT, "test", file), join(around, file));
+      return bundleWorker(this.#root, join(around, files[0]!), join(this.#folder, "bundle"));
+    });
     const { store, keys } = await this.#once(`importing ${orders} orders`, () =>
-      this.#store(orders),
+      this.#importOrders(orders),
     );
     const copy = join(this.#folder, `copy-${++this.#copies}`);
     await cp(store, copy, { recursive: true });
@@ -50,32 +51,21 @@ export class Checkout {
     return Object.assign(server, { keys });
   }
 
-  orderFile(orders: number): string {
-    return join(this.#folder, `orders-${orders}.ndjson`);
-  }
-
-  async #bundle(worker: Worker): Promise<Bundle> {
-    // Every version is measured with today's Workers around it.
-    const workers = join(this.#root, ".wrangler", "bench", "workers");
-    await cp(join(PROJECT_ROOT, "test/bench/workers"), workers, { recursive: true });
-    return bundleWorker(
-      this.#root,
-      worker === "service" ? null : join(workers, `${worker}.ts`),
-      join(this.#folder, worker),
-    );
-  }
-
-  async #store(orders: number): Promise<{ store: string; keys: Keys }> {
+  async #importOrders(orders: number): Promise<{ store: string; keys: Keys }> {
     const store = join(this.#folder, `store-${orders}`);
-    const file = this.orderFile(orders);
-    await writeOrderFile(file, orders);
     const command = (...args: string[]) =>
       run(process.execPath, ["src/operator/main.ts", ...args, "--persist-to", store], this.#root);
+    const lines = Array.from({ length: orders }, (_, index) => {
+      const shipDate = new Date(Date.UTC(2026, 0, 1) + index * 12_345).toISOString();
+      const rest = `"petId":${index % 5_000},"quantity":${index % 9},"shipDate":"${shipDate}"`;
+      return `{"id":${index},${rest},"complete":${index % 3 === 0}}\n`;
+    });
+    const file = join(this.#folder, `orders-${orders}.ndjson`);
+    await writeFile(file, lines.join(""));
     await command("orders", "import", file);
     const keys: Record<string, string> = {};
-    for (const name of KEY_NAMES) {
-      const limit = String(name === "unlimited" || name === "other" ? MAX_LIMIT : 1);
-      const limits = ["--per-minute", limit, "--per-day", limit];
+    for (const [name, limit] of Object.entries(LIMITS)) {
+      const limits = ["--per-minute", String(limit), "--per-day", String(limit)];
       const key = ["--name", name, "--plan", "enterprise", "--json"];
       const created = await command("keys", "create", ...key, ...limits);
       keys[name] = (JSON.parse(created) as { key: string }).key;
@@ -84,12 +74,11 @@ export class Checkout {
   }
 
   #once<Value>(what: string, make: () => Promise<Value>): Promise<Value> {
-    const made = this.#made.get(what);
-    if (made !== undefined) return made as Promise<Value>;
-    say(`${this.name}: ${what}`);
-    const making = make();
-    this.#made.set(what, making);
-    return making;
+    if (!this.#made.has(what)) {
+      say(`${this.name}: ${what}`);
+      this.#made.set(what, make());
+    }
+    return this.#made.get(what) as Promise<Value>;
   }
 }
 

@@ -6,8 +6,9 @@ import type { Served } from "./checkout.ts";
 
 export interface Request {
   readonly url: string;
-  readonly method?: "GET" | "DELETE";
+  readonly method?: "GET" | "DELETE" | "PUT";
   readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: string;
 }
 
 export function listRequest({ url }: { readonly url: string }, key: string): Request {
@@ -15,43 +16,34 @@ export function listRequest({ url }: { readonly url: string }, key: string): Req
 }
 
 /** Sends a request on its own connection. Returns the body; throws for another status. */
-export async function send(sent: Request, expectedStatus?: number): Promise<Buffer> {
+export async function send(sent: Request, expectedStatus?: number): Promise<string> {
   const { url, ...options } = sent;
   const { statusCode, body } = await request(url, { ...options, reset: true });
-  const bytes = Buffer.from(await body.arrayBuffer());
+  const text = await body.text();
   if (expectedStatus !== undefined && statusCode !== expectedStatus) {
     throw new Error(`${url}: ${statusCode} instead of ${expectedStatus}.`);
   }
-  return bytes;
+  return text;
 }
 
-/** Times from the request to the first and the last byte, and the server's processor time. */
-export type ListTimes = Readonly<Record<"firstByteMs" | "totalMs" | "processorMs", number>>;
-
-/** Requests a list and returns its times. Throws for another status, or if the list is cut off. */
-export async function timeList(server: Served, key: string): Promise<ListTimes> {
+/** Requests a list and reads all of it. Throws for another status, or if the list is cut off. */
+export async function readList(server: Served, key: string): Promise<void> {
   const { url, ...options } = listRequest(server, key);
-  const spentBefore = server.process.processorMs();
-  const startMs = performance.now();
   const { statusCode, body } = await request(url, { ...options, reset: true });
-  let firstByteMs = 0;
-  let lastByte = "";
-  for await (const piece of body) {
-    firstByteMs ||= performance.now() - startMs;
-    lastByte = (piece as Buffer).toString("latin1", (piece as Buffer).length - 1);
+  let last: Buffer | undefined;
+  for await (const piece of body) last = piece as Buffer;
+  if (statusCode !== 200 || last?.at(-1) !== "]".charCodeAt(0)) {
+    throw new Error(`No complete list: ${statusCode}.`);
   }
-  const totalMs = performance.now() - startMs;
-  if (statusCode !== 200 || lastByte !== "]") throw new Error(`No complete list: ${statusCode}.`);
-  return { firstByteMs, totalMs, processorMs: server.process.processorMs() - spentBefore };
 }
 
-/** Sends a request `count` times over `connections` connections. Returns the requests a second. */
-export async function requestRate(
+/** Sends a request `count` times over `connections` connections. */
+export async function sendMany(
   { url, ...options }: Request,
   count: number,
   connections: number,
   expectedStatus: number,
-): Promise<number> {
+): Promise<void> {
   const { origin, pathname: path } = new URL(url);
   // Opens new connections for each load, because Workers close idle connections.
   const pool = new Pool(origin, { connections });
@@ -64,41 +56,26 @@ export async function requestRate(
     }
   };
   try {
-    const startMs = performance.now();
     await Promise.all(Array.from({ length: connections }, sendUntilNoneIsLeft));
-    return count / ((performance.now() - startMs) / 1_000);
   } finally {
     await pool.destroy();
   }
 }
 
-/** Sends a request every `everyMs` milliseconds, even while others are in flight. */
-export async function sendEvery(
-  everyMs: number,
-  expectedStatus: number,
-  requestAt: (index: number) => Request,
-  isOver: () => boolean,
-): Promise<void> {
-  const startMs = performance.now();
-  const sent: Promise<unknown>[] = [];
-  for (let index = 0; !isOver(); index += 1) {
-    const earlyMs = startMs + index * everyMs - performance.now();
-    if (earlyMs > 0) await wait(earlyMs);
-    const answer = send(requestAt(index), expectedStatus);
-    answer.catch(() => {});
-    sent.push(answer);
-  }
-  await Promise.all(sent);
-}
-
-/** Opens a list and reads only the beginning of its answer. The caller destroys the socket. */
-export async function openUnreadList({ url }: Served, key: string): Promise<Socket> {
+/** Requests the list and reads nothing of it. The caller destroys the connection. */
+export function openList(url: string, key: string): Socket {
   const { hostname, port } = new URL(url);
-  const socket = connect(Number(port), hostname);
-  socket.on("error", () => {});
+  const socket = connect(Number(port), hostname).on("error", () => {});
   socket.write(
     `GET /v1/store/orders HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${key}\r\n\r\n`,
   );
-  await once(socket, "readable");
   return socket;
+}
+
+/** Opens lists, reads only the beginning of each answer, and closes them after a second. */
+export async function leaveUnread({ url }: Served, keys: readonly string[]): Promise<void> {
+  const sockets = keys.map((key) => openList(url, key));
+  await Promise.all(sockets.map((socket) => once(socket, "readable")));
+  await wait(1_000);
+  for (const socket of sockets) socket.destroy();
 }

@@ -2,21 +2,14 @@ import { rmSync } from "node:fs";
 import { mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { InvalidArgumentError, Option } from "commander";
+import { Option } from "commander";
+import { parseCount } from "../../src/operator/arguments.ts";
 import { createProgram, runProgram } from "../../src/operator/command-line.ts";
 import { PROJECT_ROOT } from "../../src/operator/wrangler.ts";
-import { Checkout } from "./checkout.ts";
-import { resultTable, type Row } from "./report.ts";
-import { type Bench, busyList, farList, hotKey, largeList, memory, requests } from "./sections.ts";
+import { Checkout, say } from "./checkout.ts";
+import { type Figures, type Measurement, SECTIONS } from "./sections.ts";
+import { toMarkdown } from "./table.ts";
 
-const SECTIONS = {
-  requests,
-  "hot-key": hotKey,
-  "large-list": largeList,
-  "far-list": farList,
-  "busy-list": busyList,
-  memory,
-} satisfies Record<string, (bench: Bench) => Promise<Row[]>>;
 type Section = keyof typeof SECTIONS;
 const NAMES = Object.keys(SECTIONS) as Section[];
 
@@ -29,12 +22,12 @@ interface Options {
 
 const program = createProgram(
   "npm run bench --",
-  "Measures the service in turns with bare Workers and with another checkout, and prints a table in Markdown.",
+  "Measures the service, if you like in turns with another checkout, and prints a table in Markdown.",
 )
   .addOption(new Option("--only <section...>", "sections to run").choices(NAMES).default(NAMES))
   .option("--baseline <dir>", "a checkout of another commit, with its packages installed")
-  .option("--rounds <n>", "how many times each contestant is measured", atLeast(1), 5)
-  .option("--orders <n>", "orders of the largest store", atLeast(10_000), 1_000_000)
+  .option("--rounds <n>", "how many times each checkout is measured", parseCount, 5)
+  .option("--orders <n>", "orders of the largest store", parseCount, 1_000_000)
   .addHelpText(
     "after",
     "\nAll files are in a new folder below TMPDIR, which is removed at the end. A slow disk hides\n" +
@@ -49,23 +42,64 @@ async function run({ only, rounds, orders, baseline }: Options): Promise<void> {
     rmSync(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 200 }),
   );
   for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => process.exit(1));
-  const bench: Bench = {
-    rounds,
-    orders,
-    today: new Checkout("today", PROJECT_ROOT, folder),
-    baseline: baseline === undefined ? null : new Checkout("baseline", resolve(baseline), folder),
-  };
-  const results: Row[] = [];
-  for (const name of only) results.push(...(await SECTIONS[name](bench)));
-  process.stdout.write(resultTable(results));
+  const checkouts = [new Checkout("today", PROJECT_ROOT, folder)];
+  if (baseline) checkouts.push(new Checkout("baseline", resolve(baseline), folder));
+  const rows: string[][] = [];
+  for (const name of only) {
+    for (const measurement of SECTIONS[name](orders)) {
+      say(measurement.what);
+      rows.push(row(measurement, await takeTurns(measurement, checkouts, rounds)));
+    }
+  }
+  const head = ["What", "Today", "Baseline", "Baseline to today (min–max)", "By processor time"];
+  process.stdout.write(toMarkdown([...head, "Target"], rows));
 }
 
-function atLeast(least: number): (text: string) => number {
-  return (text) => {
-    const value = Number(text);
-    if (Number.isSafeInteger(value) && value >= least) return value;
-    throw new InvalidArgumentError(`Expected a whole number of at least ${least}.`);
-  };
+/**
+ * Warms up each checkout, then measures all of them in every round, so that other work on the
+ * machine affects them alike. Every second round has the reverse order.
+ */
+async function takeTurns(
+  { start, starts = 1 }: Measurement,
+  checkouts: readonly Checkout[],
+  rounds: number,
+): Promise<Figures[][]> {
+  const figures = checkouts.map((): Figures[] => []);
+  for (let started = 0; started < starts; started += 1) {
+    await using stack = new AsyncDisposableStack();
+    const turns = [];
+    for (const [index, checkout] of checkouts.entries()) {
+      const measure = await start(checkout, stack);
+      await measure();
+      turns.push(async () => figures[index]!.push(await measure()));
+    }
+    for (let round = 0; round < rounds; round += 1) {
+      for (const turn of round % 2 === 0 ? turns : turns.toReversed()) await turn();
+    }
+  }
+  return figures;
+}
+
+function row({ what, unit, target }: Measurement, [today = [], baseline]: Figures[][]): string[] {
+  const text = (all: readonly Figures[]) =>
+    `${number(median(all.map((one) => one.figure)))} ${unit}`;
+  if (baseline === undefined) return [what, text(today), "", "", "", ""];
+  const ratios = (name: keyof Figures) => baseline.map((one, n) => one[name] / today[n]![name]);
+  const spread = (all: number[]) =>
+    `${number(median(all))} (${number(Math.min(...all))}–${number(Math.max(...all))})`;
+  const isMet = median(ratios("figure")) >= target;
+  const verdict = `≥ ${target}: ${isMet ? "met" : "**not met**"}`;
+  const processor = unit === "ms" ? spread(ratios("processorMs")) : "";
+  return [what, text(today), text(baseline), spread(ratios("figure")), processor, verdict];
+}
+
+function median(figures: readonly number[]): number {
+  return figures.toSorted((one, other) => one - other)[Math.floor(figures.length / 2)] ?? NaN;
+}
+
+/** Formats a number with three significant digits, or as an integer if it is 100 or more. */
+function number(value: number): string {
+  return (value >= 100 ? Math.round(value) : Number(value.toPrecision(3))).toLocaleString("en");
 }
 
 await runProgram(program, process.argv.slice(2));

@@ -25,12 +25,12 @@ export class Server implements AsyncDisposable {
     miniflare: MiniflarePackage.Miniflare,
     options: ServerOptions,
     url: string,
-    process: WorkerProcess,
+    pid: number,
   ) {
     this.#miniflare = miniflare;
     this.#options = options;
     this.url = url;
-    this.process = process;
+    this.process = new WorkerProcess(pid);
   }
 
   /** Starts the version of Miniflare that wrangler depends on. `npm start` uses it too. */
@@ -60,16 +60,8 @@ export class Server implements AsyncDisposable {
       }),
     );
     const url = (await miniflare.ready).origin;
-    const started = childProcesses().filter((pid) => !before.has(pid));
-    if (started.length !== 1) throw new Error(`Expected one new process, not ${started.length}.`);
-    return new Server(miniflare, options, url, new WorkerProcess(started[0] ?? 0));
-  }
-
-  /** Changes the list's version but not its content. The order must have the field `complete`. */
-  async changeOrderList(id = 2): Promise<void> {
-    const database = await this.#miniflare.getD1Database(BINDINGS.orders);
-    const change = `UPDATE orders SET complete = NOT complete WHERE id = ${id}`;
-    await database.exec(`${change}\n${change}`);
+    const [pid] = childProcesses().filter((one) => !before.has(one));
+    return new Server(miniflare, options, url, pid!);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

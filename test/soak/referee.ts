@@ -1,4 +1,4 @@
-import type { Answer } from "./answer.ts";
+import type { WindowQuota } from "../../src/client/rate-limit-headers.ts";
 
 const WINDOWS = [
   ["minute", 60_000],
@@ -8,70 +8,81 @@ const WINDOWS = [
 /** Two responses announce the same window if the announced ends differ by at most this time. */
 const SAME_WINDOW_MS = 20_000;
 
-interface Sent {
+/** A response, with Unix times in milliseconds. `code` is `null` in a successful response. */
+export interface Answer {
   readonly sentMs: number;
-  readonly answer: Answer | null;
+  readonly receivedMs: number;
+  readonly status: number;
+  readonly code: string | null;
+  readonly minute: WindowQuota;
+  readonly day: WindowQuota;
+  readonly retryAfterSeconds: number | null;
 }
 
 /** A key or a client address. The service counts the requests of one subject together. */
 export class Subject {
   readonly name: string;
   readonly isWellBehaved: boolean;
-  readonly requests: Sent[] = [];
+  readonly answers: Answer[] = [];
+  /** When requests were sent whose answer is unknown: the service may have counted them. */
+  readonly unknownMs: number[] = [];
 
   constructor(name: string, isWellBehaved: boolean) {
     this.name = name;
     this.isWellBehaved = isWellBehaved;
   }
 
-  /** Records a request. If `answer` is `null`, the service may still have counted the request. */
-  record(sentMs: number, answer: Answer | null): void {
-    this.requests.push({ sentMs, answer });
+  get bans(): readonly Answer[] {
+    return this.answers.filter(({ code }) => code === "api_key_banned");
   }
 
   /** Returns how the service violated docs/limits.md. */
   violations(): string[] {
-    const answers = this.requests.flatMap(({ answer }) => (answer === null ? [] : [answer]));
-    const bans = answers.filter(({ code }) => code === "api_key_banned");
-    const wrong = WINDOWS.flatMap(([name, lengthMs]) =>
-      this.#judgeWindows(answers, name, lengthMs),
-    );
-    if (this.isWellBehaved && bans.length > 0) wrong.push("a well-behaved client was banned");
-    return [...wrong, ...admissionsDuring(bans, answers)].map((what) => `${this.name}: ${what}`);
+    const wrong = [
+      ...WINDOWS.flatMap(([name, lengthMs]) => this.#judgeWindow(name, lengthMs)),
+      ...this.bans.flatMap((ban) => this.#admissionsDuring(ban)),
+    ];
+    if (this.isWellBehaved && this.bans.length > 0) wrong.push("a well-behaved client was banned");
+    return wrong.map((what) => `${this.name}: ${what}`);
   }
 
-  #judgeWindows(answers: readonly Answer[], name: "minute" | "day", lengthMs: number): string[] {
+  /** No window admits more than its limit, loses a count, or refuses before it is full. */
+  #judgeWindow(name: "minute" | "day", lengthMs: number): string[] {
     const wrong: string[] = [];
-    const admitted = answers.filter(isAdmitted);
-    const windows = groupByEnd(admitted, name);
-    for (const inWindow of windows) {
-      const limit = inWindow[0]![name].limit;
-      if (inWindow.length > limit) wrong.push(`${inWindow.length} of ${limit} in a ${name}`);
-      const lefts = inWindow.map((answer) => answer[name].remaining);
-      if (new Set(lefts).size < lefts.length) wrong.push(`a count was lost in a ${name}`);
+    const windows = groupByEnd(this.answers.filter(isAdmitted), name);
+    for (const admitted of windows) {
+      const { limit } = admitted[0]![name];
+      if (admitted.length > limit) wrong.push(`${admitted.length} of ${limit} in a ${name}`);
+      const lefts = new Set(admitted.map((answer) => answer[name].remaining));
+      if (lefts.size < admitted.length) wrong.push(`a count was lost in a ${name}`);
     }
-    const refused = answers.filter(
-      (answer) => answer.code === "rate_limit_exceeded" && answer[name].remaining === 0,
-    );
-    for (const refusal of refused) {
+    for (const refusal of this.answers) {
+      if (refusal.code !== "rate_limit_exceeded" || refusal[name].remaining > 0) continue;
       const end = endOf(refusal, name);
-      const known = windows.find(
-        (group) => Math.abs(endOf(group[0]!, name) - end) < SAME_WINDOW_MS,
-      );
-      const unknown = this.requests.filter(
-        ({ sentMs, answer }) =>
-          (answer === null || answer.status === 503) && sentMs > end - lengthMs - SAME_WINDOW_MS,
-      );
-      const most = (known?.length ?? 0) + unknown.length;
+      const window = windows.find(([one]) => Math.abs(endOf(one!, name) - end) < SAME_WINDOW_MS);
+      const sinceMs = end - lengthMs - SAME_WINDOW_MS;
+      const unknown = this.unknownMs.filter((sentMs) => sentMs > sinceMs);
+      const most = (window?.length ?? 0) + unknown.length;
       if (most < refusal[name].limit) wrong.push(`refused after ${most} in a ${name}`);
     }
     return wrong;
   }
+
+  /**
+   * No request is admitted before the announced end of a ban. The announcement is rounded up to a
+   * second, and one from an isolate's memory may be a second too long.
+   */
+  #admissionsDuring(ban: Answer): string[] {
+    const endMs = ban.sentMs + (ban.retryAfterSeconds! - 2) * 1_000;
+    return this.answers
+      .filter((one) => isAdmitted(one) && one.sentMs > ban.receivedMs && one.receivedMs < endMs)
+      .map(({ receivedMs }) => `admitted ${Math.ceil(endMs - receivedMs)} ms before a ban's end`);
+  }
 }
 
 /** Returns whether the service admitted the request and counted it in both windows. */
-function isAdmitted({ status, code }: Answer): boolean {
-  return status !== 429 && status !== 503 && code !== "internal_error";
+function isAdmitted({ status }: Answer): boolean {
+  return status !== 429 && status !== 503;
 }
 
 /** Estimates the end of a window. The error is up to 1 s plus half the request's duration. */
@@ -89,18 +100,4 @@ function groupByEnd(answers: readonly Answer[], name: "minute" | "day"): Answer[
     lastEnd = end;
   }
   return groups;
-}
-
-/**
- * Returns a violation for each request that was admitted before the announced end of a ban. The
- * announcement is rounded up to a second, and one from an isolate's memory may be a second too long.
- */
-function admissionsDuring(bans: readonly Answer[], answers: readonly Answer[]): string[] {
-  return bans.flatMap((ban) => {
-    const endMs = ban.sentMs + (ban.retryAfterSeconds! - 2) * 1_000;
-    return answers
-      .filter((answer) => isAdmitted(answer))
-      .filter(({ sentMs, receivedMs }) => sentMs > ban.receivedMs && receivedMs < endMs)
-      .map(({ receivedMs }) => `admitted ${Math.ceil(endMs - receivedMs)} ms before a ban's end`);
-  });
 }

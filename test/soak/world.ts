@@ -1,40 +1,55 @@
-import { connect } from "node:net";
+import { readRetryAfterSeconds, readWindows } from "../../src/client/rate-limit-headers.ts";
+import { differencesFromDocument } from "../../src/openapi/documented-answer.ts";
+import { openList } from "../bench/load.ts";
+import type { Server } from "../bench/server.ts";
 import { type Draw, seededRandom } from "../rules/limits/traffic.ts";
-import { type Answer, readAnswer } from "./answer.ts";
-import { Subject } from "./referee.ts";
-import type { Service } from "./service.ts";
+import { type Answer, Subject } from "./referee.ts";
 
 const TIMEOUT_MS = 10_000;
-/** The maximum number of requests of one client. */
-const MAX_REQUESTS = 20_000;
 
 export interface Ask {
-  readonly method?: "GET" | "HEAD" | "DELETE" | "POST";
+  readonly method?: "GET" | "DELETE" | "POST";
   readonly path?: string;
-  readonly key?: string;
-  readonly address?: string;
+  readonly key: string;
 }
 
+/** The service, which is killed now and then, and everything that its clients have seen of it. */
 export class World {
-  readonly service: Service;
   readonly endMs: number;
   readonly draw: Draw;
   readonly subjects: Subject[] = [];
   /** Descriptions of responses that are not as documented, and of wrong refusals. */
   readonly wrong: string[] = [];
-  readonly statuses = new Map<number, number>();
   /** The number of 204 responses by the path of the order. */
   readonly cancelled = new Map<string, number>();
+  kills = 0;
   /** The number of requests without a response, mostly because the service was killed. */
   lost = 0;
-  /** The number of requests whose client did not wait for the response. */
-  dropped = 0;
-  requests = 0;
+  readonly #start: () => Promise<Server>;
+  #server: Promise<Server>;
 
-  constructor(service: Service, endMs: number, seed: number) {
-    this.service = service;
+  constructor(start: () => Promise<Server>, endMs: number, seed: number) {
+    this.#start = start;
+    this.#server = start();
     this.endMs = endMs;
     this.draw = seededRandom(seed);
+  }
+
+  /** The URL of the service. While the service is down, the promise is pending. */
+  get url(): Promise<string> {
+    return this.#server.then(({ url }) => url);
+  }
+
+  async kill(): Promise<void> {
+    const server = await this.#server;
+    server.process.kill();
+    await server[Symbol.asyncDispose]();
+  }
+
+  async restart(): Promise<void> {
+    this.kills += 1;
+    this.#server = this.kill().then(this.#start);
+    await this.#server;
   }
 
   subject(name: string, isWellBehaved: boolean): Subject {
@@ -43,11 +58,11 @@ export class World {
     return subject;
   }
 
-  /** Returns whether a client should send another request after `sent` requests. */
-  goesOn(sent: number): boolean {
-    return Date.now() < this.endMs && sent < MAX_REQUESTS;
+  get isOver(): boolean {
+    return Date.now() >= this.endMs;
   }
 
+  /** Waits this long, but not beyond the end of the soak. */
   async wait(ms: number): Promise<void> {
     const boundedMs = Math.max(0, Math.min(ms, this.endMs - Date.now()));
     await new Promise((resolve) => setTimeout(resolve, boundedMs));
@@ -55,51 +70,55 @@ export class World {
 
   /** Sends a request and records it. Returns `null` unless the response is as documented. */
   async send(subject: Subject, ask: Ask): Promise<Answer | null> {
-    const { method = "GET", path = "/v1/store/orders", key, address = "192.0.2.1" } = ask;
-    const url = await this.service.url;
-    const { kills } = this.service;
+    const { method = "GET", path = "/v1/store/orders", key } = ask;
+    const url = await this.url;
+    const { kills } = this;
     const sentMs = Date.now();
-    this.requests += 1;
-    const headers = {
-      "CF-Connecting-IP": address,
-      ...(key === undefined ? {} : { Authorization: `Bearer ${key}` }),
-    };
+    const headers = { Authorization: `Bearer ${key}` };
     try {
       const signal = AbortSignal.timeout(TIMEOUT_MS);
       const response = await fetch(url + path, { method, headers, signal });
       const answer = await readAnswer(response, method, path, sentMs);
-      if (typeof answer === "string") {
-        this.wrong.push(`undocumented: ${answer}`);
-        subject.record(sentMs, null);
-        return null;
-      }
-      subject.record(sentMs, answer);
-      this.statuses.set(answer.status, (this.statuses.get(answer.status) ?? 0) + 1);
+      if (answer.status === 503) subject.unknownMs.push(sentMs);
+      subject.answers.push(answer);
       if (answer.status === 204) this.cancelled.set(path, (this.cancelled.get(path) ?? 0) + 1);
       return answer;
     } catch (error) {
-      const isTimeout = error instanceof Error && error.name === "TimeoutError";
-      if (!isTimeout && kills === this.service.kills) this.wrong.push(`cut off: ${method} ${path}`);
+      const isExpected = Object(error).name === "TimeoutError" || kills !== this.kills;
+      if (!isExpected) this.wrong.push(`${method} ${path}: ${String(error)}`);
       this.lost += 1;
-      subject.record(sentMs, null);
+      subject.unknownMs.push(sentMs);
       return null;
     }
   }
 
   /** Requests the list, reads nothing of it, and disconnects after `stayMs` or at the end. */
   async leave(subject: Subject, key: string, stayMs: number): Promise<void> {
-    const { hostname, port } = new URL(await this.service.url);
-    this.requests += 1;
-    this.dropped += 1;
-    subject.record(Date.now(), null);
-    const boundedMs = Math.max(0, Math.min(stayMs, this.endMs - Date.now()));
-    await new Promise<void>((resolve) => {
-      const socket = connect(Number(port), hostname);
-      socket.on("error", () => resolve()).on("close", () => resolve());
-      socket.write(
-        `GET /v1/store/orders HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${key}\r\n\r\n`,
-        () => setTimeout(() => socket.destroy(), boundedMs),
-      );
-    });
+    subject.unknownMs.push(Date.now());
+    const socket = openList(await this.url, key);
+    await this.wait(stayMs);
+    socket.destroy();
   }
+}
+
+/** Reads a response. Throws if it is wrong or cut off. */
+async function readAnswer(
+  response: Response,
+  method: string,
+  path: string,
+  sentMs: number,
+): Promise<Answer> {
+  const text = await response.text();
+  const { status, headers } = response;
+  // Does not validate the bodies of lists, because that would take most of the machine's time.
+  const body = status === 200 ? null : text;
+  const differences = differencesFromDocument({ method, path, status, headers, body });
+  const [minute, day] = readWindows(headers);
+  const isWhole = status !== 200 || text.endsWith("]");
+  if (differences.length > 0 || status === 500 || !isWhole || minute === undefined || !day) {
+    throw new Error(`${status} ${differences.join()} ${text.slice(0, 200)}`);
+  }
+  const code = status < 400 ? null : (JSON.parse(text) as { code: string }).code;
+  const retryAfterSeconds = readRetryAfterSeconds(headers);
+  return { sentMs, receivedMs: Date.now(), status, code, minute, day, retryAfterSeconds };
 }

@@ -67,11 +67,11 @@ export function decide(
   nowMs: number,
   report: WaitReport | null = null,
 ): Decided {
-  const before = stateAt(stored ?? stateUnder(null, policy), banPolicy, nowMs);
-  const state = stateUnder(before, policy);
-  return quotaOf(state, banPolicy, nowMs).retryAtMs === null
-    ? admit(state, banPolicy, nowMs)
-    : refuse(before, policy, banPolicy, nowMs, report);
+  const known = stateAt(stored ?? stateUnder(null, policy), banPolicy, nowMs);
+  const current = stateUnder(known, policy);
+  return quotaOf(current, banPolicy, nowMs).retryAtMs === null
+    ? admit(current, banPolicy, nowMs)
+    : refuse(known, policy, banPolicy, nowMs, report);
 }
 
 /** Returns the quota at a later `nowMs` if no request was counted since `quota.nowMs`. */
@@ -133,12 +133,12 @@ function windowQuota(
   return { limit, remaining: Math.max(0, limit - window.count), endsMs: windowEndMs(name, window) };
 }
 
-function admit(before: LimiterState, banPolicy: BanPolicy, nowMs: number): Decided {
+function admit(current: LimiterState, banPolicy: BanPolicy, nowMs: number): Decided {
   const countIn = (name: WindowName): Window => {
-    const { openedMs, count } = windowAt(name, before[name], nowMs);
+    const { openedMs, count } = windowAt(name, current[name], nowMs);
     return { openedMs, count: count + 1 };
   };
-  const state = { ...before, ...mapWindows(countIn), wait: null };
+  const state = { ...current, ...mapWindows(countIn), wait: null };
   const quota = quotaOf(state, banPolicy, nowMs);
   const decision = { ...quota, admitted: true, standsUntilMs: null, strikes: null };
   return { decision, state, strikes: 0, newBan: null };
@@ -146,7 +146,7 @@ function admit(before: LimiterState, banPolicy: BanPolicy, nowMs: number): Decid
 
 /** Refuses a request. First counts the reported refusals that belong to the key's current wait. */
 function refuse(
-  before: LimiterState,
+  known: LimiterState,
   policy: QuotaPolicy,
   banPolicy: BanPolicy,
   nowMs: number,
@@ -154,17 +154,18 @@ function refuse(
 ): Decided {
   // Count the reported refusals before the new policy applies: the isolate may have refused these
   // requests under an earlier policy.
-  const reported = report && reportedStrikes(before, report, banPolicy, nowMs);
-  const current = stateUnder(addStrikes(before, reported, banPolicy, nowMs), policy);
-  const own = ownStrike(current, banPolicy, nowMs);
-  const state = addStrikes(current, own, banPolicy, nowMs);
-  const quota = quotaOf(state, banPolicy, nowMs);
+  const reported = report && reportedStrikes(known, report, banPolicy, nowMs);
+  const withReport = stateUnder(addStrikes(known, reported, banPolicy, nowMs), policy);
+  const own = ownStrike(withReport, banPolicy, nowMs);
+  const refused = addStrikes(withReport, own, banPolicy, nowMs);
+  const quota = quotaOf(refused, banPolicy, nowMs);
   const decision = {
     ...quota,
     admitted: false,
-    standsUntilMs: quota.banned ? (state.ban?.untilMs ?? null) : quota.retryAtMs,
-    strikes: forecast(state, banPolicy, nowMs),
+    standsUntilMs: quota.banned ? (refused.ban?.untilMs ?? null) : quota.retryAtMs,
+    strikes: forecast(refused, banPolicy, nowMs),
   };
   const strikes = (reported?.count ?? 0) + (own?.count ?? 0);
-  return { decision, state, strikes, newBan: state.ban === before.ban ? null : state.ban };
+  const newBan = refused.ban === known.ban ? null : refused.ban;
+  return { decision, state: refused, strikes, newBan };
 }

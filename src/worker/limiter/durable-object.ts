@@ -170,10 +170,11 @@ export class RateLimiter extends DurableObject {
   }
 
   async #report(): Promise<boolean> {
-    // Store counts before reporting them. If a restart lost reported counts, the database would
-    // ignore new counts until they exceed the reported totals.
+    // Store counts before reporting them, and report none that arrive meanwhile. If a restart lost
+    // reported counts, the database would ignore new counts until they exceed the reported totals.
+    const { unreported } = this.#reports;
     await (this.#reports.isStored ? this.#commits.settle() : this.#commits.commit());
-    return this.#reports.report(this.env.KEYS);
+    return this.#reports.report(this.env.KEYS, unreported);
   }
 
   #commit(): Promise<void> {

@@ -86,7 +86,8 @@ const BEARER = /^bearer(?:(?:[ \t]+|(?=,))(?<token>.*))?$/is;
 
 /**
  * The syntax of a bearer token (RFC 6750, section 2.1). If a client sends two `Authorization`
- * headers, they arrive joined by a comma, which is not allowed in a token.
+ * headers, they arrive joined by a comma, which is not allowed in a token. Only an empty first one
+ * leaves no trace.
  */
 const B64_TOKEN = /^[A-Za-z0-9._~+/-]+=*$/;
 

@@ -28,6 +28,11 @@ export const unreportedBansSchema = z.array(
 /** The bans of a key that may not be in the database yet. Times in Unix milliseconds. */
 export type UnreportedBans = Readonly<z.output<typeof unreportedBansSchema>>;
 
+interface Unreported {
+  readonly usage: Usage;
+  readonly bans: UnreportedBans;
+}
+
 /** Returns a placeholder for each of these names, under the same name. */
 function placeholders<Name extends string>(...names: readonly Name[]) {
   const all = names.map((name) => [name, sql.placeholder(name)]);
@@ -138,15 +143,18 @@ export class KeyReports {
     return { usage: this.#usage, ...(this.#bans.length > 0 && { unreportedBans: this.#bans }) };
   }
 
+  /** Everything to report now. */
+  get unreported(): Unreported {
+    return { usage: this.#usage, bans: this.#bans };
+  }
+
   /**
-   * Writes the usage and the new bans to the database, in one transaction. Then forgets the bans,
+   * Writes usage and new bans, which must be on disk, to the database, in one transaction. Then forgets the bans,
    * and the days that are over. A repeated or delayed report neither doubles nor lowers a count.
    *
    * @returns whether the report succeeded. If not, the next report includes everything again.
    */
-  async report(database: D1Database): Promise<boolean> {
-    const usage = this.#usage;
-    const bans = this.#bans;
+  async report(database: D1Database, { usage, bans }: Unreported): Promise<boolean> {
     if (usage.length + bans.length === 0) return true;
     const nowMs = Date.now();
     const keyId = this.#keyId;

@@ -1,6 +1,6 @@
 import { exports } from "cloudflare:workers";
 import service, { RateLimiter } from "../../../src/worker/index.ts";
-import { observedBindings } from "../../bench/observed/bindings.ts";
+import { observedBindings } from "../../support/observed-bindings.ts";
 
 export { RateLimiter };
 

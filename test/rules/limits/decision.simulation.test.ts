@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { banAt } from "../../../src/rules/limits/bans.ts";
 import { type Decision, decide, peek, quotaLater } from "../../../src/rules/limits/decision.ts";
-import { type LimiterState, stateEndMs } from "../../../src/rules/limits/limiter-state.ts";
+import { stateEndMs } from "../../../src/rules/limits/limiter-state.ts";
 import type { WaitReport } from "../../../src/rules/limits/strikes.ts";
 import { retryAfterSeconds } from "../../../src/rules/limits/headers.ts";
 import { anyBanPolicy, anyHistory, anyLimits, type Step } from "./histories.ts";
@@ -56,9 +56,9 @@ test("any history of a key gets the same decisions, strikes and bans as from the
       seen.strikes += limiter.counted.strikes;
       seen.bans += limiter.counted.bans;
     }),
-    { numRuns: 1_000 },
+    { numRuns: 600 },
   );
-  expect(Math.min(seen.strikes, seen.bans)).toBeGreaterThan(500);
+  expect(Math.min(seen.strikes, seen.bans)).toBeGreaterThan(300);
 });
 
 test("after any history, a client that waits exactly Retry-After is admitted, and is refused before", () => {
@@ -104,7 +104,7 @@ test("after any history, a quota can be moved to a later time, and the state has
 
 test("a report without strikes does not move the time of the first strike", () => {
   const policy = keyPolicy(1, 1);
-  let state: LimiterState | null = null;
+  let state = null;
   for (const nowMs of [0, 1_000, 60_000]) {
     ({ state } = decide(state, policy, DEFAULT_BANS, nowMs));
   }

@@ -1,6 +1,6 @@
 import type { BanPolicy } from "../../../src/rules/limits/bans.ts";
 import type { Decision, Quota, WindowQuota } from "../../../src/rules/limits/decision.ts";
-import type { LimiterState, QuotaPolicy } from "../../../src/rules/limits/limiter-state.ts";
+import type { QuotaPolicy } from "../../../src/rules/limits/limiter-state.ts";
 import type { WaitReport } from "../../../src/rules/limits/strikes.ts";
 import type { Limits } from "../../../src/rules/limits/plans.ts";
 import { DAY_MS, MINUTE_MS } from "../../support/clock.ts";
@@ -8,45 +8,6 @@ import { DAY_MS, MINUTE_MS } from "../../support/clock.ts";
 interface OpenWindow {
   readonly openedMs: number;
   readonly count: number;
-}
-
-/** A reference model of a key's two windows (docs/limits.md, Windows). Ignores bans. */
-export class WindowsModel {
-  protected policy: QuotaPolicy | null = null;
-  protected minute: OpenWindow | null = null;
-  protected day: OpenWindow | null = null;
-
-  restore(stored: LimiterState | null): void {
-    this.policy = stored;
-    this.minute = stored && stored.minute;
-    this.day = stored && stored.day;
-  }
-
-  /** Returns whether a request with this policy must be admitted, unless the key is banned. */
-  hasRoom(policy: QuotaPolicy, nowMs: number): boolean {
-    const known = this.policy ?? policy;
-    if (policy.resets > known.resets) this.forget();
-    this.policy = policy.revision >= known.revision ? policy : known;
-    this.minute = notAhead(this.minute, nowMs);
-    this.day = notAhead(this.day, nowMs);
-    const { perMinute, perDay } = this.policy.limits;
-    const [minute, day] = this.openAt(nowMs);
-    return minute.count < perMinute && day.count < perDay;
-  }
-
-  admit(nowMs: number): void {
-    const [minute, day] = this.openAt(nowMs);
-    this.minute = { ...minute, count: minute.count + 1 };
-    this.day = { ...day, count: day.count + 1 };
-  }
-
-  protected openAt(nowMs: number): [minute: OpenWindow, day: OpenWindow] {
-    return [openAt(this.minute, MINUTE_MS, nowMs), openAt(this.day, DAY_MS, nowMs)];
-  }
-
-  protected forget(): void {
-    this.minute = this.day = null;
-  }
 }
 
 /** Restarts a window, but keeps its count, if the clock was set back to before its opening. */
@@ -60,15 +21,17 @@ function openAt(window: OpenWindow | null, lengthMs: number, nowMs: number): Ope
 }
 
 /** A reference model of the limiter that follows docs/limits.md, Windows and Bans. */
-export class LimitsModel extends WindowsModel {
+export class LimitsModel {
   numbers: BanPolicy;
   strikes = 0;
   bans = 0;
+  #policy: QuotaPolicy | null = null;
+  #minute: OpenWindow | null = null;
+  #day: OpenWindow | null = null;
   #wait: { beganMs: number; strikesMs: number[] } | null = null;
   #ban: { lengthMs: number; endMs: number; number: number; mode: string } | null = null;
 
   constructor(numbers: BanPolicy) {
-    super();
     this.numbers = numbers;
   }
 
@@ -79,8 +42,8 @@ export class LimitsModel extends WindowsModel {
 
   request(policy: QuotaPolicy, nowMs: number, report: WaitReport | null = null): Decision {
     const { graceMs, longestBanMs } = this.numbers;
-    const { limits: limitsBefore } = this.policy ?? policy;
-    const hasRoom = this.hasRoom(policy, nowMs);
+    const { limits: limitsBefore } = this.#policy ?? policy;
+    const hasRoom = this.#hasRoom(policy, nowMs);
     if (this.#ban !== null)
       this.#ban.endMs = Math.min(
         this.#ban.endMs,
@@ -91,7 +54,7 @@ export class LimitsModel extends WindowsModel {
       this.#wait.strikesMs = this.#wait.strikesMs.map((ms) => Math.min(ms, nowMs));
     }
     if (hasRoom && this.#bannedUntilMs(nowMs) <= nowMs) {
-      this.admit(nowMs);
+      this.#admit(nowMs);
       this.#wait = null;
       return { ...this.#quota(nowMs), admitted: true, standsUntilMs: null, strikes: null };
     }
@@ -111,11 +74,11 @@ export class LimitsModel extends WindowsModel {
     if (collects()) {
       const isStrike = this.#wait !== null && nowMs - this.#wait.beganMs >= graceMs;
       this.#wait ??= { beganMs: nowMs, strikesMs: [] };
-      this.#strike(isStrike ? [nowMs] : [], this.policy!.limits, nowMs);
+      this.#strike(isStrike ? [nowMs] : [], this.#policy!.limits, nowMs);
     }
     const quota = this.#quota(nowMs);
     const { beganMs = nowMs, strikesMs = [] } = this.#wait ?? {};
-    const left = this.#strikesToBan(this.policy!.limits) - strikesMs.length;
+    const left = this.#strikesToBan(this.#policy!.limits) - strikesMs.length;
     return {
       ...quota,
       admitted: false,
@@ -124,9 +87,26 @@ export class LimitsModel extends WindowsModel {
     };
   }
 
-  protected override forget(): void {
-    super.forget();
-    this.#wait = this.#ban = null;
+  /** Returns whether a request with this policy must be admitted, unless the key is banned. */
+  #hasRoom(policy: QuotaPolicy, nowMs: number): boolean {
+    const known = this.#policy ?? policy;
+    if (policy.resets > known.resets) this.#minute = this.#day = this.#wait = this.#ban = null;
+    this.#policy = policy.revision >= known.revision ? policy : known;
+    this.#minute = notAhead(this.#minute, nowMs);
+    this.#day = notAhead(this.#day, nowMs);
+    const { perMinute, perDay } = this.#policy.limits;
+    const [minute, day] = this.#openAt(nowMs);
+    return minute.count < perMinute && day.count < perDay;
+  }
+
+  #admit(nowMs: number): void {
+    const [minute, day] = this.#openAt(nowMs);
+    this.#minute = { ...minute, count: minute.count + 1 };
+    this.#day = { ...day, count: day.count + 1 };
+  }
+
+  #openAt(nowMs: number): [minute: OpenWindow, day: OpenWindow] {
+    return [openAt(this.#minute, MINUTE_MS, nowMs), openAt(this.#day, DAY_MS, nowMs)];
   }
 
   /** Adds a strike for each time in `timesMs` (all equal). Begins a ban after enough strikes. */
@@ -172,7 +152,7 @@ export class LimitsModel extends WindowsModel {
   }
 
   #fullSinceMs({ perMinute, perDay }: Limits, nowMs: number): number {
-    const [minute, day] = this.openAt(nowMs);
+    const [minute, day] = this.#openAt(nowMs);
     return Math.min(
       minute.count >= perMinute ? minute.openedMs : Infinity,
       day.count >= perDay ? day.openedMs : Infinity,
@@ -180,8 +160,8 @@ export class LimitsModel extends WindowsModel {
   }
 
   #quota(nowMs: number): Quota {
-    const { perMinute, perDay } = this.policy!.limits;
-    const [minute, day] = this.openAt(nowMs);
+    const { perMinute, perDay } = this.#policy!.limits;
+    const [minute, day] = this.#openAt(nowMs);
     const quota = (window: OpenWindow, limit: number, lengthMs: number): WindowQuota => ({
       limit,
       remaining: Math.max(0, limit - window.count),

@@ -20,6 +20,20 @@ export const DEFAULT_BANS: BanPolicy = {
   forgetAfterMs: DAY_MS,
 };
 
+/** Returns the vars that set this ban policy. */
+export function banVars(bans: BanPolicy): Readonly<Record<string, string | number>> {
+  return {
+    BAN_MODE: bans.mode,
+    BAN_GRACE_SECONDS: bans.graceMs / 1_000,
+    BAN_STRIKE_WINDOW_SECONDS: bans.strikeWindowMs / 1_000,
+    BAN_MIN_STRIKES: bans.minStrikes,
+    BAN_MAX_STRIKES: bans.maxStrikes,
+    BAN_FIRST_SECONDS: bans.firstBanMs / 1_000,
+    BAN_LONGEST_SECONDS: bans.longestBanMs / 1_000,
+    BAN_FORGET_SECONDS: bans.forgetAfterMs / 1_000,
+  };
+}
+
 export function keyPolicy(perMinute: number, perDay: number): QuotaPolicy {
   return { limits: { perMinute, perDay }, revision: 1, resets: 0 };
 }

@@ -42,32 +42,27 @@ test("a token that is not a secret is refused without a query", async () => {
   const { key } = await createApiKey();
   const mistyped = key.slice(0, -1) + (key.endsWith("a") ? "b" : "a");
   const { bindings, script } = faultyDatabases("KEYS");
-  for (const credentials of [
-    mistyped,
-    `"${key}"`,
-    `token=${key}`,
-    `${key} ${key}`,
-    SECRET_PREFIX + "a".repeat(40),
-    "a".repeat(60_000),
-    // The runtime joins two `Authorization` headers with a comma.
-    `${key}, Bearer ${key}`,
-    `${key}, Basic ${key}`,
-  ]) {
-    const response = await startService({}, bindings)(LIST, {
-      headers: { Authorization: `Bearer ${credentials}` },
-    });
+  const twice = "exactly one API key";
+  for (const [Authorization, expected] of [
+    [`Bearer ${mistyped}`, "mistyped"],
+    [`Bearer "${key}"`, "a character that no API key has"],
+    [`Bearer token=${key}`, "a character that no API key has"],
+    [`Bearer ${SECRET_PREFIX}${"a".repeat(40)}`, "mistyped"],
+    [`Bearer ${"a".repeat(60_000)}`, "mistyped"],
+    [`Bearer ${key} ${key}`, twice],
+    // The runtime joins two `Authorization` headers with a comma. An empty first one leaves no trace.
+    [`Bearer ${key}, Bearer ${key}`, twice],
+    [`Bearer ${key}, Basic ${key}`, twice],
+    [`Bearer ${key}, `, twice],
+    [`Bearer, Bearer ${key}`, twice],
+  ] as const) {
+    const response = await startService({}, bindings)(LIST, { headers: { Authorization } });
     const message = await expectUnauthorized(response, TOKEN_CHALLENGE);
+    expect(message).toContain(expected);
     expect(message).not.toContain(key);
     expect(message.length).toBeLessThan(300);
   }
   expect(script.calls).toBe(0);
-});
-
-test("a header without a token before another one is one bearer token too few", async () => {
-  const { key } = await createApiKey();
-  // The runtime joins two `Authorization` headers with a comma.
-  const response = await send(LIST, { headers: { Authorization: `Bearer, Bearer ${key}` } });
-  expect(await expectUnauthorized(response, TOKEN_CHALLENGE)).toContain("exactly one API key");
 });
 
 test("a key expires exactly at the millisecond of its expiry", async () => {
@@ -147,13 +142,8 @@ test("an address has one budget, the Free plan's limits, for all kinds of wrong 
   for (let attempt = 0; attempt < 60; attempt++) {
     const response = await request(kinds[attempt % 5] ?? { key: generateSecret() });
     expect(response.status).toBe(401);
-    expect(quotaOf(response)).toStrictEqual({
-      limit: 60,
-      remaining: 59 - attempt,
-      reset: Math.ceil((nowMs + 60_000) / 1_000),
-      minute: { limit: 60, remaining: 59 - attempt, seconds: 60 },
-      day: { limit: 1_000, remaining: 999 - attempt, seconds: 86_400 },
-    });
+    const day = { limit: 1_000, remaining: 999 - attempt };
+    expect(quotaOf(response)).toMatchObject({ limit: 60, remaining: 59 - attempt, day });
   }
   advanceClock(20_000);
   for (const kind of [...kinds, { key: generateSecret() }]) {

@@ -4,15 +4,12 @@ import { createApiKey } from "../../support/api-key-fixture.ts";
 import { placeOrder, storedOrder } from "../../support/order-fixture.ts";
 import { LIST, send } from "../../support/service.ts";
 
-test("an orderId that is not an int64 in canonical decimal is treated as an unknown order", async () => {
+test("an orderId that is not an int64 in canonical decimal names no order", async () => {
   const { key } = await createApiKey();
   await placeOrder(1n);
-  const ids = [
-    ["abc", "1.5", "1.0", "1e0", "01", "+1", "-0", "-01", "0x1", "1n", "1_0", "1,0", "null", "*"],
-    ["9223372036854775808", "-9223372036854775809", "18446744073709551617", "1".repeat(10_000)],
-    ["%2B1", "%201", "1%0A", "1%00", "%D9%A1", "%2531", "1%2F1", "%E0%A4%A", "%zz", "1%", "1;--"],
-  ].flat();
-  for (const id of ids) {
+  // What an int64 is, is shown in test/rules/order.core.test.ts.
+  const ids = ["abc", "1.0", "01", "-0", "9223372036854775808", "%2B1", "1%0A", "%2531", "1%2F1"];
+  for (const id of [...ids, "%E0%A4%A", "%zz", "1".repeat(10_000)]) {
     const response = await send(`${LIST}/${id}`, { method: "DELETE", key });
     const message = await expectError(response, 404, "order_not_found");
     expect(message, id).toContain("int64");
@@ -23,17 +20,15 @@ test("an orderId that is not an int64 in canonical decimal is treated as an unkn
 test("paths are percent-decoded once", async () => {
   const { key } = await createApiKey();
   await placeOrder(1n);
-  for (const path of ["/v1/store/%6Frders", "/%761/store/orders"]) {
-    expect((await send(path, { key })).status).toBe(200);
-  }
+  expect((await send("/%761/store/%6Frders", { key })).status).toBe(200);
   const cancelled = await send("/v1/%73tore/%6frders/%31", { method: "DELETE", key });
   expect(cancelled.status).toBe(204);
 });
 
 const UNKNOWN = [
   ["/v1", "/v1/", "/v1/store", "/v1/pets/1", `${LIST}/`, `${LIST}/1/`, `${LIST}/1/2`],
-  ["/v1//store/orders", "/v1/Store/Orders", "/v1/store/%256Frders", "/v1/store/order%73s"],
-  ["/v1/%zz", "/v1/%E0%A4%A/orders", "/v1/store/orders%00", `/v1/${"long/".repeat(3_000)}`],
+  ["/v1//store/orders", "/v1/Store/Orders", "/v1/store/%256Frders", "/v1/store/orders%00"],
+  ["/v1/%zz", `/v1/${"long/".repeat(3_000)}`],
 ].flat();
 
 test("an unknown path returns 404 with a key, and 401 without one, like every known path", async () => {
@@ -81,11 +76,7 @@ test("query parameters, a request body and other headers are ignored, even long 
     "X-Noise": "n".repeat(60_000),
   };
   expect(await (await send(LIST + query, { key, headers })).text()).toBe('[{"id":1}]');
-  const cancelled = await send(`${LIST}/1${query}`, {
-    method: "DELETE",
-    key,
-    headers: { "Content-Type": "application/json", "Content-Encoding": "gzip" },
-    body: '{"id": 2, ',
-  });
-  expect(cancelled.status).toBe(204);
+  const encoded = { "Content-Type": "application/json", "Content-Encoding": "gzip" };
+  const body = { method: "DELETE", key, headers: encoded, body: '{"id": 2, ' };
+  expect((await send(`${LIST}/1${query}`, body)).status).toBe(204);
 });

@@ -26,6 +26,15 @@ test.each([
   expect(memory.takeReport(0)).toMatchObject({ refusals: reported - 1 });
 });
 
+test("a refusal is repeated until the millisecond in which it ends, counted from the call", () => {
+  for (const [nowMs, repeats] of [
+    [59_999, true],
+    [60_000, false],
+  ] as const) {
+    expect(refusedFor(1_000).repeat(nowMs, POLICY) !== null).toBe(repeats);
+  }
+});
+
 test("one strike or two are reported 3 seconds after the oldest, and then counted from 0", () => {
   const memory = refusedFor(1_000);
   for (const beganMs of [100, 10_000]) {

@@ -29,21 +29,23 @@ async function share(
   const startMs = world.nowMs;
   const endMs = startMs + minutes * MINUTE_MS;
   let bannedAfterMs: number | null = null;
+  let requests = 0;
   const run = async (client: Client) => {
     let waitMs = client.next().value;
     while (world.nowMs + waitMs < endMs) {
       await new Promise((resolve) => void setTimeout(resolve, Math.round(waitMs)));
-      if (world.nowMs - world.calledMs > IDLE_MS) world.kill();
+      if (world.nowMs - world.lastAttemptMs > IDLE_MS) world.kill();
       const [outMs, backMs] = [1 + Math.floor(draw() * 40), 1 + Math.floor(draw() * 40)];
       world.wires = [{ fate: "answer", outMs, backMs }];
       const { decision } = await world.send(Math.floor(draw() * isolates));
       if (decision!.banned) bannedAfterMs ??= world.nowMs - startMs;
+      requests += 1;
       waitMs = client.next(decision!).value;
     }
   };
   for (const client of clients(draw)) void run(client);
   await world.advance(minutes * MINUTE_MS);
-  return { bannedAfterMs, requests: world.exchanges.length, calls: world.calls };
+  return { bannedAfterMs, requests, calls: world.attempts };
 }
 
 const fleet = (draw: Draw) =>

@@ -1,6 +1,6 @@
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { observedBindings } from "../../bench/observed/bindings.ts";
+import { observedBindings } from "../../support/observed-bindings.ts";
 import { limiterNamed } from "../../support/limiter.ts";
 import { type RequestOptions, type Send, settle, startService } from "../../support/service.ts";
 

@@ -109,7 +109,12 @@ test("the duration is the time until the response, and never negative", async ()
 });
 
 test("the request id is the one in the response: the caller's id if it is well formed, otherwise a new id", async () => {
-  for (const sent of ["a".repeat(255), "a-1_b=", "a".repeat(256), "with space", "new\tline", ""]) {
+  const traces = [
+    "01ARZ3NDEKTSV4RRFFQ69G5FAV",
+    "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7",
+  ];
+  const wrong = ["a".repeat(256), "with space", "new\tline", ""];
+  for (const sent of ["a".repeat(255), "a-1_b=", crypto.randomUUID(), ...traces, ...wrong]) {
     const response = await send(LIST, { key, headers: { "X-Request-Id": sent } });
     const answered = response.headers.get("X-Request-Id");
     const isKept = /^[\w=-]{1,255}$/.test(sent);

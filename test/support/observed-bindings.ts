@@ -1,4 +1,4 @@
-import type { RateLimiter } from "../../../src/worker/limiter/durable-object.ts";
+import type { RateLimiter } from "../../src/worker/limiter/durable-object.ts";
 
 export interface Observer {
   beforeObjectCall(): Promise<void> | void;
