@@ -13,14 +13,6 @@ export interface Settings {
   readonly vars: Readonly<Record<string, unknown>>;
   /** The hostnames of routes with `custom_domain`, which wrangler takes over even if in use. */
   readonly customDomains: readonly string[];
-  /** The tag of the last migration of Durable Object classes. */
-  readonly migrationTag: string | undefined;
-  /** How soon running Durable Objects switch to a new version, in the API's format. */
-  readonly codeUpdateStrategy: unknown;
-  /** The Worker's settings that apply to all of its versions, in the API's format. */
-  readonly unversioned: Readonly<Record<string, unknown>>;
-  readonly isOnWorkersDev: boolean;
-  readonly crons: readonly string[];
 }
 
 const configSchema = z.object({
@@ -35,13 +27,6 @@ const configSchema = z.object({
     )
     .default([]),
   d1_databases: z.array(z.object({ binding: z.string(), database_name: z.optional(z.string()) })),
-  durable_objects: z.object({ code_update_strategy: z.unknown() }),
-  migrations: z.array(z.object({ tag: z.string() })),
-  triggers: z.object({ crons: z.array(z.string()).default([]) }),
-  workers_dev: z.optional(z.boolean()),
-  observability: z.unknown(),
-  logpush: z.unknown(),
-  tail_consumers: z.unknown(),
 });
 
 /** Reads `wrangler.toml` with wrangler's parser. @throws an Error that names the wrong setting. */
@@ -59,19 +44,13 @@ export async function readSettings(
     if (found?.database_name !== undefined) return found.database_name;
     throw new Error(`[env.${env}] has no database_name for the binding ${BINDINGS[name]}`);
   };
-  const { routes, observability, logpush, tail_consumers } = config;
   return {
     env,
     worker: config.name,
     databases: { orders: database("orders"), keys: database("keys") },
     vars: config.vars,
-    customDomains: routes.flatMap((route) =>
+    customDomains: config.routes.flatMap((route) =>
       typeof route !== "string" && route.custom_domain ? [route.pattern] : [],
     ),
-    migrationTag: config.migrations.at(-1)?.tag,
-    codeUpdateStrategy: config.durable_objects.code_update_strategy,
-    unversioned: { observability, logpush, tail_consumers },
-    isOnWorkersDev: config.workers_dev ?? routes.length === 0,
-    crons: config.triggers.crons,
   };
 }

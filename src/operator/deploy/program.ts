@@ -3,7 +3,7 @@ import { envOption } from "../arguments.ts";
 import { createProgram } from "../command-line.ts";
 import { yesOption } from "../confirmation.ts";
 import { withInterruption } from "../interruption.ts";
-import type { DeployOptions } from "./steps.ts";
+import type { DeployOptions } from "./deployment.ts";
 
 /** The location hints that D1 offers for the primary database. */
 const LOCATIONS = ["weur", "eeur", "apac", "oc", "wnam", "enam"];

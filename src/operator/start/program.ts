@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { existsSync } from "node:fs";
+import { statfs } from "node:fs/promises";
 import { createServer } from "node:net";
 import { resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
@@ -18,6 +18,8 @@ const LARGEST_PORT = 65_535;
 /** The time between two runs of housekeeping, the same as in the deployed environments. */
 const HOUSEKEEPING_EVERY_MS = 3_600_000;
 const PARENT_POLL_MS = 250;
+/** With less free space, a failed start is probably due to the full disk. */
+const FULL_DISK_BYTES = 1_000_000;
 
 const HELP = `
 The first run on a store creates its tables, a few sample orders and one demo key for each plan. The
@@ -54,15 +56,23 @@ export function startProgram(): Command {
     .action(start);
 }
 
-async function start({ port, persistTo, empty, log }: StartOptions): Promise<void> {
+async function start({ persistTo, ...options }: StartOptions): Promise<void> {
   endWithNpm();
   const store = resolve(persistTo);
-  const hasStore = existsSync(store);
-  // For a new store, checks the port first, because the lock creates the folder. For an existing
-  // store, locks first: if a service uses the store and the port, the lock's error is clearer.
-  if (!hasStore) await requireFreePort(port);
-  lockStore(store, port);
-  if (hasStore) await requireFreePort(port);
+  try {
+    lockStore(store, options.port);
+    await requireFreePort(options.port);
+    const demoKeys = await prepare(store, options.empty);
+    await serve({ ...options, store }, demoKeys);
+  } catch (error) {
+    const { bavail, bsize } = await statfs(store).catch(() => ({ bavail: Infinity, bsize: 1 }));
+    if (bavail * bsize >= FULL_DISK_BYTES) throw error;
+    const advice = `The disk of ${store} is full: make room, and run the same command again`;
+    throw new Error(`${(error as Error).message}. ${advice}`, { cause: error });
+  }
+}
+
+async function prepare(store: string, empty: boolean): Promise<readonly DemoKey[]> {
   const content = empty ? "" : ", sample orders and demo keys";
   const doing = isStore(store)
     ? "Starting the service, which"
@@ -71,11 +81,10 @@ async function start({ port, persistTo, empty, log }: StartOptions): Promise<voi
   // Imported on demand, because it is slow to load.
   const { prepareStore } = await import("./sample-store.ts");
   // Prints the secrets before the service starts, because after a failed start they would be lost.
-  const demoKeys = await prepareStore(store, empty, (created) => {
+  return prepareStore(store, empty, (created) => {
     const lines = created.map(({ plan, secret }) => `  ${plan.padEnd(12)}${secret}`);
     process.stdout.write(`Demo keys, shown this once:\n${lines.join("\n")}\n\n`);
   });
-  await serve({ port, store, log }, demoKeys);
 }
 
 /**
@@ -122,17 +131,14 @@ async function serve(options: DevServerOptions, demoKeys: readonly DemoKey[]): P
 
 function formatFirstSteps(port: number, store: string, [demoKey]: readonly DemoKey[]): string {
   // Not localhost, which can be another address than the only one that the service listens on.
-  const url = `http://127.0.0.1:${port}`;
-  const request = (secret: string) =>
-    `  curl -i -H "Authorization: Bearer ${secret}" ${url}/v1/store/orders`;
+  const url = `http://127.0.0.1:${port}/v1/store/orders`;
+  const curl = `  curl -i -H "Authorization: Bearer ${demoKey?.secret ?? "<API_KEY>"}" ${url}`;
   const option = store === resolve(DEFAULT_STORE) ? "" : ` --persist-to ${quote(store)}`;
-  const begin =
-    demoKey === undefined
-      ? `Make a key, then use it:
-  npm run keys -- create --plan free --name "My client"${option}
-${request("<API_KEY>")}`
-      : `Try it:\n${request(demoKey.secret)}`;
-  return `Serving on http://localhost:${port} (only on 127.0.0.1), until Ctrl+C.\n\n${begin}\n\n`;
+  const create = `Make a key, then use it:
+  npm run keys -- create --plan free --name "My client"${option}`;
+  return `Serving on http://localhost:${port} (only on 127.0.0.1), until Ctrl+C.
+
+${demoKey === undefined ? create : "Try it:"}\n${curl}\n\n`;
 }
 
 // npm sends signals only to the shell in which it runs this process. Some shells then end and leave

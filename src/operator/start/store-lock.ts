@@ -1,4 +1,4 @@
-import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 
@@ -37,9 +37,7 @@ export function lockStore(store: string, port: number): void {
     );
   }
   const file = join(store, HOLDER);
-  const draft = `${file}.${process.pid}`;
-  writeFileSync(draft, JSON.stringify({ pid: process.pid, port } satisfies Holder));
-  renameSync(draft, file);
+  writeFileSync(file, JSON.stringify({ pid: process.pid, port } satisfies Holder));
   process.once("exit", () => {
     rmSync(file, { force: true });
     // This reference keeps the lock from being garbage-collected and released.
