@@ -2,7 +2,6 @@ import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import type { CloudflareApi } from "../cloudflare-api.ts";
 import { readSettings, type Settings } from "../settings.ts";
-import { PROJECT_ROOT } from "../wrangler.ts";
 import { findLiveVersion } from "./account.ts";
 
 /** The labels of a version: the full hash of its commit, and a name from `git describe`. */
@@ -12,10 +11,14 @@ export interface VersionLabel {
 }
 
 /** Returns the labels of the commit that is checked out; without git, they are `undefined`. */
-export async function labelCommit(folder = PROJECT_ROOT): Promise<VersionLabel> {
+export async function labelCommit(folder: string): Promise<VersionLabel> {
   const describe = (...args: string[]) =>
     git(folder, "describe", "--always", "--dirty", ...args).catch(() => undefined);
-  return { tag: await describe("--abbrev=40", "--exclude=*"), message: await describe("--tags") };
+  const [tag, message] = await Promise.all([
+    describe("--abbrev=40", "--exclude=*"),
+    describe("--tags"),
+  ]);
+  return { tag, message };
 }
 
 /**
@@ -26,7 +29,7 @@ export async function checkCommit(
   api: CloudflareApi,
   production: Settings,
   { tag }: VersionLabel,
-  folder = PROJECT_ROOT,
+  folder: string,
 ): Promise<void> {
   const staging = await findLiveVersion(api, await readSettings("staging", folder));
   const tried = staging?.hasPassedTrial ? staging.commit : undefined;

@@ -21,6 +21,13 @@ export interface DeployOptions extends Place {
   readonly yes: boolean;
 }
 
+export interface Surroundings {
+  /** The folder with `wrangler.toml`, in the git repository of the service. */
+  readonly folder: string;
+  /** How long a trial waits until a new version or address responds. */
+  readonly patienceMs: number;
+}
+
 interface Step {
   readonly title: string;
   readonly run: () => Promise<unknown>;
@@ -33,13 +40,12 @@ interface Step {
  * runs the steps from what the account has to the deployed service. A dry run goes on after a failed
  * check, and prints the titles of the steps. If `signal` is aborted, the next check or step fails.
  *
- * @param patienceMs how long a trial waits until a new version or address responds.
  * @throws an Error that names the failed step and says what stands.
  */
 export async function deploy(
   options: DeployOptions,
   signal: AbortSignal,
-  patienceMs: number,
+  { folder, patienceMs }: Surroundings,
 ): Promise<void> {
   const { env, dryRun, skipChecks, yes } = options;
   const isChecked = env === "production" && !skipChecks;
@@ -54,7 +60,7 @@ export async function deploy(
     }
   };
 
-  const settings = await readSettings(env);
+  const settings = await readSettings(env, folder);
   await check(`Check the vars of ${env}`, async () => parseConfig(settings.vars));
   await check("Check the build", () => runWrangler(["deploy", "--env", env, "--dry-run"]));
   let login: CloudflareApi | undefined;
@@ -66,13 +72,13 @@ export async function deploy(
   });
   // The cast is safe: without a login, nothing below runs that uses the API.
   const api = login as unknown as CloudflareApi;
-  const label = await labelCommit();
+  const label = await labelCommit(folder);
   let account: Account | undefined;
   const accountChecks: Readonly<Record<string, () => Promise<unknown>>> = {
     "Check the Worker and its databases": async () =>
       (account = await lookAtAccount(api, settings, options)),
     ...(isChecked && {
-      "Check that staging serves this commit": () => checkCommit(api, settings, label),
+      "Check that staging serves this commit": () => checkCommit(api, settings, label, folder),
     }),
   };
   for (const [title, run] of Object.entries(accountChecks)) {

@@ -125,9 +125,8 @@ function printLine({ level, message }: LogLine, log: boolean): void {
 function describeFailure(failure: unknown, lines: readonly LogLine[]): string {
   const { message, cause } = failure as { readonly message?: string; readonly cause?: Error };
   const texts = [...lines.map((line) => line.message), message ?? cause?.message ?? ""];
-  if (texts.some((text) => text.includes("SQLITE_BUSY"))) {
-    return "SQLITE_BUSY, another process has locked the store";
-  }
-  const [first = ""] = texts;
+  const busy = texts.find((text) => text.includes("SQLITE_BUSY"));
+  const [first = ""] =
+    busy === undefined ? texts : ["SQLITE_BUSY, another process has locked the store"];
   return first.replace(/^service \S+: (?:Uncaught Error: )?/, "").replace(/\n[^]*/, "");
 }

@@ -22,15 +22,12 @@ const PARENT_POLL_MS = 250;
 const FULL_DISK_BYTES = 1_000_000;
 
 const HELP = `
-The first run on a store creates its tables, a few sample orders and one demo key for each plan. The
-store keeps orders, keys, request counts and bans after the service ends. Only one service can run on
-a store at a time. Other commands, such as npm run keys, work while the service runs.
+The first run on a store creates its tables, a few sample orders and one demo key for each plan. Only
+one service can run on a store at a time. Other commands, such as npm run keys, work meanwhile.
 
 Examples:
   $ npm start
-  $ npm start -- --port 9000 --persist-to /tmp/shop
-  $ npm start -- --empty                            no sample orders, no demo keys
-  $ npm start -- --log                              a line for each request; JSON in a pipe
+  $ npm start -- --port 9000 --persist-to /tmp/shop --log
 
 To change the configuration, write lines of the form NAME=value to .dev.vars.`;
 
@@ -46,12 +43,8 @@ export function startProgram(): Command {
   return createProgram("npm start --", "Run the service on this machine, with its own store.")
     .option("--port <n>", "port on 127.0.0.1", wholeNumberParser(LARGEST_PORT), DEFAULT_PORT)
     .addOption(persistToOption("folder of the store").default(DEFAULT_STORE, ".wrangler/state"))
-    .option(
-      "--empty",
-      "no sample orders and no demo keys on the first run; never deletes any",
-      false,
-    )
-    .option("--log", "print a line for each request", false)
+    .option("--empty", "no sample orders and demo keys on the first run; deletes nothing", false)
+    .option("--log", "print a line of JSON for each request", false)
     .addHelpText("after", HELP)
     .action(start);
 }
@@ -87,49 +80,40 @@ async function prepare(store: string, empty: boolean): Promise<readonly DemoKey[
   });
 }
 
-/**
- * Waits up to a second until a port is free, because an earlier service may still be ending.
- *
- * @throws an Error for the operator if the port stays in use.
- */
+/** Waits up to a second, as an earlier service may be ending. @throws an Error if a port is in use. */
 export async function requireFreePort(port: number): Promise<void> {
   const listen = async (): Promise<void> => {
     const server = createServer().listen(port, "127.0.0.1");
     await once(server, "listening");
-    server.close();
-    await once(server, "close");
+    await new Promise((resolve) => server.close(resolve));
   };
-  const patience = { retries: Infinity, minTimeout: 100, factor: 1, maxRetryTime: 1_000 };
-  await pRetry(listen, patience).catch((error: NodeJS.ErrnoException) => {
-    throw new Error(
-      error.code === "EADDRINUSE"
-        ? `port ${port} is taken by another program: end it, or serve on another port (--port N)`
-        : `port ${port} cannot be used: ${error.message}`,
-      { cause: error },
-    );
+  await pRetry(listen, { retries: 10, minTimeout: 100, factor: 1 }).catch((cause: Error) => {
+    const advice = "end the program that uses it, or serve on another port (--port N)";
+    throw new Error(`port ${port} cannot be used (${cause.message}): ${advice}`, { cause });
   });
 }
 
 async function serve(options: DevServerOptions, demoKeys: readonly DemoKey[]): Promise<never> {
   // Miniflare kills workerd when this process exits.
-  const stop = (): never => process.exit(0);
-  process.once("SIGINT", stop).once("SIGTERM", stop).once("SIGHUP", stop);
-  const { port, store } = options;
+  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.once(signal, () => process.exit(0));
   let isServing = false;
   exitWithWorkerd(() => isServing);
   // Retries, because workerd cannot start while another command is opening the store.
   await retryWhileBusy(() => startDevServer(options));
   isServing = true;
-  process.stdout.write(formatFirstSteps(port, store, demoKeys));
+  process.stdout.write(formatFirstSteps(options, demoKeys));
   for (;;) {
-    await runCron(port).catch(({ message }: Error) =>
+    await runCron(options.port).catch(({ message }: Error) =>
       process.stderr.write(`Housekeeping failed and is tried again in an hour: ${message}.\n`),
     );
     await delay(HOUSEKEEPING_EVERY_MS);
   }
 }
 
-function formatFirstSteps(port: number, store: string, [demoKey]: readonly DemoKey[]): string {
+function formatFirstSteps(
+  { port, store }: DevServerOptions,
+  [demoKey]: readonly DemoKey[],
+): string {
   // Not localhost, which can be another address than the only one that the service listens on.
   const url = `http://127.0.0.1:${port}/v1/store/orders`;
   const curl = `  curl -i -H "Authorization: Bearer ${demoKey?.secret ?? "<API_KEY>"}" ${url}`;

@@ -27,12 +27,10 @@ export function lockStore(store: string, port: number): void {
     lock.exec("BEGIN EXCLUSIVE");
   } catch (error) {
     if (Object(error).errcode !== SQLITE_BUSY) throw error;
-    const holder = readHolder(store);
-    const service = holder === null ? "another service" : `process ${holder.pid}`;
-    const onPort = holder === null ? "" : ` on port ${holder.port}`;
+    const { pid, port: other } = readHolder(store) ?? { pid: "(unknown)", port: "(unknown)" };
     throw new Error(
-      `${service} already serves the store ${store}${onPort}: end it first, or serve another ` +
-        "store on another port (--persist-to DIR --port N)",
+      `process ${pid} already serves the store ${store} on port ${other}: end it first, or serve ` +
+        "another store on another port (--persist-to DIR --port N)",
       { cause: error },
     );
   }

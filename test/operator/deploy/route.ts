@@ -16,8 +16,8 @@ export interface ApiCall {
   /** The path of the API call, without `/client/v4` and `/accounts/ID`. */
   readonly path: string;
   readonly query: URLSearchParams;
+  /** The body; of a form, the part with the metadata. */
   readonly body: Buffer;
-  readonly form: () => Promise<FormData>;
   /** Records a change in `FakeCloudflare.changes`. */
   readonly change: (text: string) => void;
 }
