@@ -68,6 +68,6 @@ function errorMessage({ stdout, stderr }: WranglerOutput): string | undefined {
     const { error } = JSON.parse(json) as { error: { text?: string; notes?: { text: string }[] } };
     return [error.text ?? "", ...(error.notes ?? []).map((note) => note.text)].join("\n");
   }
-  const blocks = stripVTControlCharacters(stderr).split(/^✘ \[ERROR\] /m);
-  return blocks.length > 1 ? blocks.at(-1)?.replaceAll(/\n\s+/g, "\n").trim() : undefined;
+  const blocks = stripVTControlCharacters(stderr).matchAll(/^✘ \[ERROR\] (.*(?:\n(?!\S).*)*)/gm);
+  return [...blocks].at(-1)?.[1]?.replaceAll(/\n\s+/g, "\n").trim();
 }

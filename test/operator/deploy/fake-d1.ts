@@ -109,6 +109,7 @@ export class FakeD1Api {
       call.change(`create database ${name} in ${location ?? jurisdiction}`);
       return describe(this.create(name, jurisdiction));
     },
+    "GET /d1/database/:": (_, id) => describe(this.find(id)),
     "POST /d1/database/:/raw": (call, id) => {
       const body = bodyOf<Query & { batch?: readonly Query[] }>(call);
       const queries = body.batch ?? [body];

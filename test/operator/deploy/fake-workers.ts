@@ -1,10 +1,13 @@
 import { randomUUID } from "node:crypto";
 import { type ApiCall, ApiError, bodyOf, type Routes } from "./route.ts";
 
+const MADE = { created_on: "2026-11-01T00:00:00Z", author_email: "ada@shop.example" };
+
 type Annotations = Readonly<Partial<Record<`workers/${"tag" | "message"}`, string>>>;
 
 /** A deployment in the shape of Cloudflare's API: the division of traffic between versions. */
 interface Deployment {
+  readonly id?: string;
   readonly versions: readonly { readonly version_id: string; readonly percentage: number }[];
   readonly annotations?: Annotations;
 }
@@ -14,7 +17,7 @@ interface Version {
   readonly id: string;
   readonly annotations: Annotations;
   readonly metadata: object;
-  readonly resources: { readonly bindings: readonly object[]; readonly script: object };
+  readonly resources: object;
 }
 
 /** The versions and deployments of one Worker, the newest first, as the API shows them. */
@@ -26,8 +29,8 @@ export class FakeVersions {
   upload(message = "", tag = "", bindings: readonly object[] = []): string {
     const id = randomUUID();
     const annotations = { "workers/message": message, ...(tag !== "" && { "workers/tag": tag }) };
-    const resources = { bindings, script: { etag: id, handlers: ["fetch"] } };
-    this.list.unshift({ id, annotations, metadata: { source: "wrangler" }, resources });
+    const resources = { bindings, script: { etag: id }, script_runtime: {} };
+    this.list.unshift({ id, annotations, metadata: MADE, resources });
     return id;
   }
 
@@ -41,9 +44,8 @@ export class FakeVersions {
     if (versions.reduce((sum, { percentage }) => sum + percentage, 0) !== 100) {
       throw new ApiError(400, 10021, "The percentages must add up to 100.");
     }
-    const deployment = { id: randomUUID(), strategy: "percentage", versions, annotations };
-    this.deployments.unshift(deployment);
-    return deployment;
+    this.deployments.unshift({ id: randomUUID(), ...MADE, versions, annotations });
+    return this.deployments[0]!;
   }
 
   /** The id of the version that gets all traffic; `undefined` if the traffic is divided. */

@@ -22,6 +22,7 @@ export async function runFakeWrangler(
   const { env, tag, message, file } = parsed.values as Record<string, string>;
   const [command, action, ...rest] = parsed.positionals;
   const script = `/workers/scripts/store-orders-${env}`;
+  if (parsed.values["dry-run"] === true) return print("");
   const token = process.env["CLOUDFLARE_API_TOKEN"];
   if (!token) throw new Error("Not logged in. Please run `wrangler login` to authenticate.");
   const upload = async (method: string, path: string, bindings: readonly object[]) => {
@@ -30,13 +31,12 @@ export async function runFakeWrangler(
     const report = JSON.stringify({ type: command, version_id: id });
     await writeFile(variables["WRANGLER_OUTPUT_FILE_PATH"] ?? "", report);
   };
-  const databaseId = async (name: string) => {
-    const path = `/d1/database?name=store-orders-${env}-${name}`;
-    const [found] = (await call("GET", path)) as { readonly uuid: string }[];
-    return found?.uuid;
+  const databaseId = async (database = "") => {
+    const name = `store-orders-${env}-${database}`;
+    const found = (await call("GET", `/d1/database?name=${name}`)) as Record<string, string>[];
+    return found.find((each) => each["name"] === name)?.["uuid"];
   };
   if (command === "auth") return print({ type: "api_token", token });
-  if (parsed.values["dry-run"] === true) return print("");
   if (command === "deploy") {
     const bindings = DATABASE_NAMES.map(async (name) => {
       return { name: BINDINGS[name], type: "d1", id: await databaseId(name) };
@@ -59,7 +59,7 @@ export async function runFakeWrangler(
     await call("POST", `${script}/subdomain`, { enabled: true });
   } else {
     const name = DATABASE_NAMES.find((known) => BINDINGS[known] === rest[0]);
-    const path = `/d1/database/${await databaseId(name ?? "")}/import`;
+    const path = `/d1/database/${await databaseId(name)}/import`;
     await call("POST", path, { action: "init" });
     await call("PUT", "/upload/file.sql", await readFile(file ?? ""));
     await call("POST", path, { action: "ingest" });

@@ -76,7 +76,7 @@ describe("keys --env staging", () => {
       isLost = true;
       database().execute(...bodyOf<{ batch: { sql: string; params: string[] }[] }>(call).batch);
       // Bans the key before the command checks whether its change was stored.
-      database().execute(
+      database().sqlite.exec(
         "INSERT OR IGNORE INTO key_bans (key_id, number, began_at, ends_at) SELECT id, 1, 0, 9e15 FROM api_keys",
       );
       throw new LostConnection();
