@@ -1,5 +1,4 @@
 import { join } from "node:path";
-import { z } from "zod";
 import { BINDINGS, type DatabaseName } from "./database/database.ts";
 import type { RemoteEnvironment } from "./arguments.ts";
 import { PROJECT_ROOT } from "./wrangler.ts";
@@ -15,19 +14,16 @@ export interface Settings {
   readonly customDomains: readonly string[];
 }
 
-const configSchema = z.object({
-  name: z.string(),
-  vars: z.record(z.string(), z.unknown()),
-  routes: z
-    .array(
-      z.union([
-        z.string(),
-        z.object({ pattern: z.string(), custom_domain: z.optional(z.boolean()) }),
-      ]),
-    )
-    .default([]),
-  d1_databases: z.array(z.object({ binding: z.string(), database_name: z.optional(z.string()) })),
-});
+/** The part of wrangler's configuration that the commands read. wrangler has checked its types. */
+interface Config {
+  readonly name: string;
+  readonly vars: Readonly<Record<string, unknown>>;
+  readonly routes?: readonly (
+    | string
+    | { readonly pattern: string; readonly custom_domain?: boolean }
+  )[];
+  readonly d1_databases: readonly { readonly binding: string; readonly database_name?: string }[];
+}
 
 /** Reads `wrangler.toml` with wrangler's parser. @throws an Error that names the wrong setting. */
 export async function readSettings(
@@ -36,9 +32,8 @@ export async function readSettings(
 ): Promise<Settings> {
   // Imported on demand, because wrangler is slow to load.
   const { unstable_readConfig: readConfig } = await import("wrangler");
-  const config = configSchema.parse(
-    readConfig({ config: join(folder, "wrangler.toml"), env }, { hideWarnings: true }),
-  );
+  const args = { config: join(folder, "wrangler.toml"), env };
+  const config: Config = readConfig(args, { hideWarnings: true });
   const database = (name: DatabaseName) => {
     const found = config.d1_databases.find(({ binding }) => binding === BINDINGS[name]);
     if (found?.database_name !== undefined) return found.database_name;
@@ -49,7 +44,7 @@ export async function readSettings(
     worker: config.name,
     databases: { orders: database("orders"), keys: database("keys") },
     vars: config.vars,
-    customDomains: config.routes.flatMap((route) =>
+    customDomains: (config.routes ?? []).flatMap((route) =>
       typeof route !== "string" && route.custom_domain ? [route.pattern] : [],
     ),
   };

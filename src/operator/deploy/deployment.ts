@@ -1,4 +1,3 @@
-import { z } from "zod";
 import { parseConfig } from "../../rules/config.ts";
 import type { RemoteEnvironment } from "../arguments.ts";
 import { CloudflareApi, NotLoggedInError } from "../cloudflare-api.ts";
@@ -9,7 +8,7 @@ import { readSettings, type Settings } from "../settings.ts";
 import { runWrangler } from "../wrangler.ts";
 import { type Account, findAddresses, lookAtAccount, PASSED_TRIAL, type Place } from "./account.ts";
 import { checkCommit, labelCommit, type VersionLabel } from "./checks.ts";
-import { type TrialOptions, tryVersion } from "./trial.ts";
+import { tryVersion } from "./trial.ts";
 import { divideTraffic, upload } from "./versions.ts";
 
 export interface DeployOptions extends Place {
@@ -86,8 +85,12 @@ export async function deploy(
     else await check(title, run);
   }
   const triedCredentials = new Set<string>();
-  const trial = { env, worker: settings.worker, patienceMs, triedCredentials, signal };
-  const steps = planSteps({ ...trial, settings, api, label, place: options }, account);
+  const tryNow = async (version: string, hasTraffic: boolean) => {
+    const trial = { env, worker: settings.worker, patienceMs, triedCredentials, signal };
+    const [address] = await findAddresses(api, settings);
+    print(`  ${await tryVersion(trial, address, version, hasTraffic)}`);
+  };
+  const steps = planSteps({ ...options, settings, api, label, tryNow }, account);
   if (dryRun) {
     for (const { title } of steps) print(`Would: ${title}`);
     print("Dry run: nothing was changed.");
@@ -117,17 +120,18 @@ function describeCreations(
   ];
 }
 
-/** The data that the steps of a deployment share. */
-interface RollOut extends TrialOptions {
+interface RollOut extends DeployOptions {
   readonly settings: Settings;
   readonly api: CloudflareApi;
   readonly label: VersionLabel;
-  readonly place: Place;
+  readonly tryNow: (version: string, hasTraffic: boolean) => Promise<void>;
 }
 
 /** Returns the steps to the deployed service from what the account has; `undefined`: unknown. */
-function planSteps(rollOut: RollOut, account: Account | undefined): Step[] {
-  const { env, settings, api, label } = rollOut;
+function planSteps(
+  { env, location, jurisdiction, settings, api, label, tryNow }: RollOut,
+  account: Account | undefined,
+): Step[] {
   const { live, missing } = account ?? { missing: DATABASE_NAMES, live: undefined };
   const message = label.message ?? env;
   const rollback = `npx wrangler rollback ${live?.id} --env ${env}`;
@@ -142,16 +146,15 @@ function planSteps(rollOut: RollOut, account: Account | undefined): Step[] {
       return `The rollback failed too: ${(error as Error).message}\nTo roll back: ${rollback}`;
     }
   };
-  const tryNow = async (hasTraffic: boolean) => {
-    const [address] = await findAddresses(api, settings);
-    print(`  ${await tryVersion(rollOut, address, version, hasTraffic)}`);
-  };
   const step = (title: string, ifItFails: Step["ifItFails"], run: Step["run"]): Step => {
     return { title, run, ifItFails };
   };
   const create = missing.map((name) => {
     const title = `Create the database ${settings.databases[name]}`;
-    const run = () => createDatabase(api, settings.databases[name], rollOut.place);
+    const place = Object.entries({ location, jurisdiction }).flatMap(([kind, value]) =>
+      value === undefined ? [] : [`--${kind}=${value}`],
+    );
+    const run = () => runWrangler(["d1", "create", settings.databases[name], ...place]);
     return step(account ? title : `${title}, if it is missing`, stays, run);
   });
   const migrate = DATABASE_NAMES.map((name) =>
@@ -170,7 +173,7 @@ function planSteps(rollOut: RollOut, account: Account | undefined): Step[] {
     step("Make the new version available without traffic", goBack, () =>
       divideTraffic(env, { [live!.id]: 100, [version]: 0 }, `trial of ${message}`),
     ),
-    step("Try the new version", goBack, () => tryNow(false)),
+    step("Try the new version", goBack, () => tryNow(version, false)),
     step("Send all traffic to the new version", goBack, () =>
       divideTraffic(env, { [version]: 100 }, message),
     ),
@@ -178,7 +181,7 @@ function planSteps(rollOut: RollOut, account: Account | undefined): Step[] {
   const last = [
     // Durable Objects run a version only after it gets all traffic.
     step("Try the version with all traffic", goBack, async () => {
-      await tryNow(true);
+      await tryNow(version, true);
       await divideTraffic(env, { [version]: 100 }, `${message}${PASSED_TRIAL}`);
     }),
     step(
@@ -193,18 +196,6 @@ function planSteps(rollOut: RollOut, account: Account | undefined): Step[] {
   ];
   const isFirst = account !== undefined && live === undefined;
   return [...create, ...migrate, ...(isFirst ? first : next), ...last];
-}
-
-function createDatabase(
-  api: CloudflareApi,
-  name: string,
-  { location, jurisdiction }: Place,
-): Promise<unknown> {
-  const body = { name, primary_location_hint: location, jurisdiction };
-  return api.call(`${api.account}/d1/database`, z.object({ uuid: z.string() }), {
-    method: "POST",
-    body,
-  });
 }
 
 /** Prints the title and runs a step. @throws an Error that names it and says what stands. */

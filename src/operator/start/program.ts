@@ -31,11 +31,9 @@ Examples:
 
 To change the configuration, write lines of the form NAME=value to .dev.vars.`;
 
-interface StartOptions {
-  readonly port: number;
+interface StartOptions extends Omit<DevServerOptions, "store"> {
   readonly persistTo: string;
   readonly empty: boolean;
-  readonly log: boolean;
 }
 
 /** Defines the command line of `npm start`. */

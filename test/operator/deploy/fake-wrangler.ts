@@ -19,7 +19,10 @@ export async function runFakeWrangler(
 ): Promise<WranglerOutput> {
   const options = Object.fromEntries(OPTIONS);
   const parsed = parseArgs({ args: [...args], options, strict: false, allowPositionals: true });
-  const { env, tag, message, file } = parsed.values as Record<string, string>;
+  const { env, tag, message, file, location, jurisdiction } = parsed.values as Record<
+    string,
+    string
+  >;
   const [command, action, ...rest] = parsed.positionals;
   const script = `/workers/scripts/store-orders-${env}`;
   if (parsed.values["dry-run"] === true) return print("");
@@ -54,6 +57,9 @@ export async function runFakeWrangler(
     const annotations = { "workers/message": message };
     const deployment = { versions, annotations, code_update_strategy: { mode: "immediate" } };
     await call("POST", `${script}/deployments`, deployment);
+  } else if (action === "create") {
+    const body = { name: rest[0], primary_location_hint: location, jurisdiction };
+    await call("POST", "/d1/database", body);
   } else if (command === "triggers") {
     await call("PUT", `${script}/schedules`, [{ cron: "23 * * * *" }]);
     await call("POST", `${script}/subdomain`, { enabled: true });
