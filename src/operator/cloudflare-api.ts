@@ -29,19 +29,16 @@ export class CloudflareError extends Error {
   }
 }
 
-interface CallOptions {
-  readonly method?: "GET" | "POST";
-  readonly body?: object;
-}
+type Login = Readonly<Record<string, string>>;
 
 /** A client of Cloudflare's API that uses the operator's login. */
 export class CloudflareApi {
   /** The path of the account in the API, such as `/accounts/ID`. */
   readonly account: string;
   readonly #base: string;
-  readonly #login: Readonly<Record<string, string>>;
+  readonly #login: Login;
 
-  private constructor(account: string, base: string, login: Readonly<Record<string, string>>) {
+  private constructor(account: string, base: string, login: Login) {
     this.account = account;
     this.#base = base;
     this.#login = login;
@@ -62,10 +59,8 @@ export class CloudflareApi {
     const login = token ? { Authorization: `Bearer ${token}` } : await wranglerLogin();
     if (id) return new CloudflareApi(`/accounts/${id}`, base, login);
     const accounts = await new CloudflareApi("", base, login).call("/accounts", accountsSchema);
-    const [only] = accounts;
-    if (only !== undefined && accounts.length === 1) {
-      return new CloudflareApi(`/accounts/${only.id}`, base, login);
-    }
+    const [only, other] = accounts;
+    if (only && !other) return new CloudflareApi(`/accounts/${only.id}`, base, login);
     throw new Error(
       `the login has ${accounts.length} accounts: set CLOUDFLARE_ACCOUNT_ID to one of them`,
     );
@@ -81,21 +76,20 @@ export class CloudflareApi {
   async call<T>(
     path: string,
     schema: z.ZodType<T>,
-    { method = "GET", body }: CallOptions = {},
+    { method = "GET", body }: { method?: "GET" | "POST"; body?: object } = {},
   ): Promise<T> {
     const name = `${method} ${path.replace(/^\/accounts\/\w+/, "").replace(/\?.*/, "")}`;
-    const send = async () => {
-      const response = await fetch(this.#base + path, {
-        method,
-        headers: { ...this.#login, "Content-Type": "application/json" },
-        ...(body !== undefined && { body: JSON.stringify(body) }),
-        signal: AbortSignal.timeout(TIMEOUT_MS),
-      });
-      return { status: response.status, text: await response.text() };
+    const init: RequestInit = {
+      method,
+      headers: { ...this.#login, "Content-Type": "application/json" },
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+      signal: AbortSignal.timeout(TIMEOUT_MS),
     };
-    const { status, text } = await send().catch((cause: Error) => {
-      throw new CloudflareError(name, `no answer: ${cause.message}`, cause);
-    });
+    const { status, text } = await fetch(this.#base + path, init)
+      .then(async (response) => ({ status: response.status, text: await response.text() }))
+      .catch((cause: Error) => {
+        throw new CloudflareError(name, `no answer: ${cause.message}`, cause);
+      });
     const answer = answerSchema.safeParse(parseJson(text)).data;
     const errors = answer?.errors ?? [];
     const isRefused = status >= 400 || answer?.success === false || errors.length > 0;
@@ -115,7 +109,7 @@ export class CloudflareApi {
   }
 }
 
-async function wranglerLogin(): Promise<Readonly<Record<string, string>>> {
+async function wranglerLogin(): Promise<Login> {
   const { stdout } = await runWrangler(["auth", "token", "--json"]).catch((cause: Error) => {
     const reason = /not logged in/i.test(cause.message) ? "" : ` (${cause.message})`;
     throw new NotLoggedInError(

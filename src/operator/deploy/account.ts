@@ -119,10 +119,9 @@ export async function findLiveVersion(
   const [latest] = found.deployments;
   const id = latest?.versions.find(({ percentage }) => percentage === 100)?.version_id;
   if (id === undefined) {
-    const shares = latest?.versions.map((each) => `${each.version_id} ${each.percentage} %`) ?? [];
     throw new Error(
-      `no version of ${worker} has all traffic (${shares.join(", ") || "none is deployed"}). ` +
-        `Choose one first: npx wrangler versions deploy VERSION@100% --env ${env}`,
+      `no version of ${worker} has all traffic. Choose one first: ` +
+        `npx wrangler versions deploy VERSION@100% --env ${env}`,
     );
   }
   const version = await api.call(`${script}/versions/${id}`, versionSchema);

@@ -137,6 +137,7 @@ function planSteps(
   const rollback = `npx wrangler rollback ${live?.id} --env ${env}`;
   let version = "";
   const stays = () => "What was created or migrated stays, and what was deployed still serves.";
+  const serves = () => "The new version serves.";
   const goBack = async () => {
     if (live === undefined) return "The Worker is deployed. A new address can take minutes.";
     try {
@@ -149,27 +150,22 @@ function planSteps(
   const step = (title: string, ifItFails: Step["ifItFails"], run: Step["run"]): Step => {
     return { title, run, ifItFails };
   };
+  const place = location ? [`--location=${location}`] : [`--jurisdiction=${jurisdiction}`];
   const create = missing.map((name) => {
     const title = `Create the database ${settings.databases[name]}`;
-    const place = Object.entries({ location, jurisdiction }).flatMap(([kind, value]) =>
-      value === undefined ? [] : [`--${kind}=${value}`],
-    );
     const run = () => runWrangler(["d1", "create", settings.databases[name], ...place]);
     return step(account ? title : `${title}, if it is missing`, stays, run);
   });
   const migrate = DATABASE_NAMES.map((name) =>
     step(`Apply migrations to the ${name} database`, stays, () => applyMigrations({ env, name })),
   );
-  const first = [
-    step("Deploy the Worker", stays, async () => {
-      version = await upload("deploy", settings, label);
-    }),
-  ];
+  const uploadWith = (command: Parameters<typeof upload>[0]) => async () => {
+    version = await upload(command, settings, label);
+  };
+  const first = [step("Deploy the Worker", stays, uploadWith("deploy"))];
   // Until the new version has passed a trial, the previous one serves with the migrated databases.
   const next = [
-    step("Upload the new version", stays, async () => {
-      version = await upload("versions upload", settings, label);
-    }),
+    step("Upload the new version", stays, uploadWith("versions upload")),
     step("Make the new version available without traffic", goBack, () =>
       divideTraffic(env, { [live!.id]: 100, [version]: 0 }, `trial of ${message}`),
     ),
@@ -184,15 +180,11 @@ function planSteps(
       await tryNow(version, true);
       await divideTraffic(env, { [version]: 100 }, `${message}${PASSED_TRIAL}`);
     }),
-    step(
-      "Apply workers.dev, routes and cron triggers",
-      () => "The new version serves.",
-      async () => {
-        await runWrangler(["triggers", "deploy", "--env", env]);
-        print(`Deployed ${env}: ${(await findAddresses(api, settings)).join(", ")}`);
-        if (live !== undefined) print(`The way back to the version before: ${rollback}`);
-      },
-    ),
+    step("Apply workers.dev, routes and cron triggers", serves, async () => {
+      await runWrangler(["triggers", "deploy", "--env", env]);
+      print(`Deployed ${env}: ${(await findAddresses(api, settings)).join(", ")}`);
+      if (live !== undefined) print(`The way back to the version before: ${rollback}`);
+    }),
   ];
   const isFirst = account !== undefined && live === undefined;
   return [...create, ...migrate, ...(isFirst ? first : next), ...last];

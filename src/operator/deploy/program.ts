@@ -20,10 +20,9 @@ Examples:
   $ npm run deploy -- --env staging
 
 The command checks everything before it changes anything, and asks before it creates databases or a
-Worker, or takes an address. It migrates the databases, uploads a version without traffic, tries the version, and then
-sends all traffic to it. If a trial fails, all traffic goes back to the version before. After any
-failure, run the same command again. Production takes only the commit that staging serves. Log in
-with \`npx wrangler login\`, or set CLOUDFLARE_API_TOKEN and CLOUDFLARE_ACCOUNT_ID.`;
+Worker, or takes an address. If a trial of the new version fails, all traffic goes back to the version
+before. After any failure, run the same command again. Production takes only the commit that staging
+serves. Log in with \`npx wrangler login\`, or set CLOUDFLARE_API_TOKEN and CLOUDFLARE_ACCOUNT_ID.`;
 
 /** Defines the command line of `npm run deploy`. */
 export function deployProgram(surroundings = SURROUNDINGS): Command {

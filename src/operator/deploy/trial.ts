@@ -35,16 +35,15 @@ export async function tryVersion(
 ): Promise<string> {
   const overrides = { "Cloudflare-Workers-Version-Overrides": `${worker}="${version}"` };
   // Ordinary requests must reach a version that has traffic, so they omit the header.
-  const healthHeaders = { "X-Version": version, ...(!hasTraffic && overrides) };
+  const headers = { "X-Version": version, ...(!hasTraffic && overrides) };
   const isProduction = env === "production";
   const expectHealthy = async () => {
-    const init = { headers: healthHeaders, signal: AbortSignal.timeout(REQUEST_TIMEOUT_MS) };
+    const init = { headers, signal: AbortSignal.timeout(REQUEST_TIMEOUT_MS) };
     const response = await fetch(`${address}/healthz`, init).catch((cause: Error) => {
       throw new Error(`${address} does not answer: ${cause.message}`, { cause });
     });
     const body = await response.text();
-    if (response.status !== 200)
-      throw new Error(`${address}/healthz answers ${response.status}: ${body}`);
+    if (!response.ok) throw new Error(`${address}/healthz answers ${response.status}: ${body}`);
     // Cloudflare may send the request to another version.
     if (response.headers.get("X-Version") === version) return;
     throw new Error(`${address} does not answer from version ${version}`);

@@ -18,10 +18,7 @@ export async function upload(
 ): Promise<string> {
   await using folder = await mkdtempDisposable(join(tmpdir(), "store-orders-deploy-"));
   const report = join(folder.path, "report.ndjson");
-  const labels = [
-    ...(tag === undefined ? [] : [`--tag=${tag}`]),
-    ...(message === undefined ? [] : [`--message=${message}`]),
-  ];
+  const labels = tag === undefined ? [] : [`--tag=${tag}`, `--message=${message}`];
   // The build of the reference page reads LIST_READS, to say whether lists can be stale.
   const variables = { LIST_READS: String(LIST_READS), WRANGLER_OUTPUT_FILE_PATH: report };
   await runWrangler([...command.split(" "), "--env", env, ...labels], variables);

@@ -65,10 +65,7 @@ export async function startDevServer({ port, store, log }: DevServerOptions): Pr
   const server = new DevEnv();
   const { promise: isServing, resolve, reject } = Promise.withResolvers<void>();
   server.once("reloadComplete", resolve).once("error", reject).once("buildFailed", reject);
-  const timeout = setTimeout(
-    () => reject(new Error(`no answer in ${START_TIMEOUT_MS / 1_000} seconds`)),
-    START_TIMEOUT_MS,
-  );
+  const timeout = setTimeout(() => reject(new Error("no answer in a minute")), START_TIMEOUT_MS);
   // The log lines before the service is ready. They can say why the service does not start.
   let startLines: LogLine[] | null = [];
   const startWorker = async (): Promise<void> => {
@@ -115,9 +112,8 @@ export async function runCron(port: number): Promise<void> {
 function printLine({ level, message }: LogLine, log: boolean): void {
   if (level === "warn" || level === "error") process.stderr.write(`${message}\n`);
   else if (log && message.startsWith('{"event":')) {
-    const { event, ...fields } = JSON.parse(message) as { readonly event: string };
-    const line = { event, time: new Date().toISOString(), ...fields };
-    process.stdout.write(`${JSON.stringify(line)}\n`);
+    const time = new Date().toISOString();
+    process.stdout.write(`{"time":"${time}",${message.slice(1)}\n`);
   }
 }
 
@@ -125,8 +121,6 @@ function printLine({ level, message }: LogLine, log: boolean): void {
 function describeFailure(failure: unknown, lines: readonly LogLine[]): string {
   const { message, cause } = failure as { readonly message?: string; readonly cause?: Error };
   const texts = [...lines.map((line) => line.message), message ?? cause?.message ?? ""];
-  const busy = texts.find((text) => text.includes("SQLITE_BUSY"));
-  const [first = ""] =
-    busy === undefined ? texts : ["SQLITE_BUSY, another process has locked the store"];
-  return first.replace(/^service \S+: (?:Uncaught Error: )?/, "").replace(/\n[^]*/, "");
+  const telling = texts.find((text) => text.includes("SQLITE_BUSY")) ?? texts[0] ?? "";
+  return telling.replace(/^service \S+: (?:Uncaught Error: )?/, "").replace(/\n[^]*/, "");
 }

@@ -128,10 +128,6 @@ ${demoKey === undefined ? create : "Try it:"}\n${curl}\n\n`;
 function endWithNpm(): void {
   if (process.env["npm_lifecycle_event"] === undefined) return;
   const parent = process.ppid;
-  const endOrphan = (): void => {
-    if (process.ppid === parent) return;
-    clearInterval(timer);
-    process.kill(process.pid, "SIGTERM");
-  };
-  const timer = setInterval(endOrphan, PARENT_POLL_MS).unref();
+  const endOrphan = () => process.ppid === parent || process.kill(process.pid, "SIGTERM");
+  setInterval(endOrphan, PARENT_POLL_MS).unref();
 }

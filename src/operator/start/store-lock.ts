@@ -2,8 +2,6 @@ import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 
-/** How long to wait for an earlier service to release the lock, as in `requireFreePort`. */
-const PATIENCE_MS = 1_000;
 const SQLITE_BUSY = 5;
 /** The file with the process id and port of the service that holds the lock. */
 const HOLDER = "service.json";
@@ -22,7 +20,8 @@ interface Holder {
  */
 export function lockStore(store: string, port: number): void {
   mkdirSync(store, { recursive: true });
-  const lock = new DatabaseSync(join(store, "service.lock"), { timeout: PATIENCE_MS });
+  // Waits up to a second, as in `requireFreePort`: an earlier service may be ending.
+  const lock = new DatabaseSync(join(store, "service.lock"), { timeout: 1_000 });
   try {
     lock.exec("BEGIN EXCLUSIVE");
   } catch (error) {
