@@ -246,10 +246,34 @@ describe("whatever happens at any step", () => {
     [/The Worker is deployed\./, () => current() !== undefined],
   ];
 
-  it.each([
+  const COMMANDS = [
     ["a deployment", STAGING, false],
     ["a first roll-out", CREATE, true],
-  ] as const)(
+  ] as const;
+
+  it.each(COMMANDS)(
+    "%s on a full disk is finished by the same command",
+    async (_, args, isFirst) => {
+      let isFull = true;
+      for (let room = 0; isFull; room += 1) {
+        cloudflare.clear();
+        const { before } = isFirst ? {} : cloudflare.deployService("staging", { without: 1 });
+        let commands = 0;
+        runWrangler.mockImplementation(async (...command) => {
+          isFull = commands++ >= room;
+          if (isFull) throw new Error("ENOSPC: no space left on device, write");
+          return runFakeWrangler(...command);
+        });
+        const { status, stderr } = await deploy(...args);
+        expect([status, stderr.includes("failed: ENOSPC")]).toEqual([Number(isFull), isFull]);
+        runWrangler.mockImplementation(runFakeWrangler);
+        expect(await deploy(...args)).toMatchObject({ status: 0, stderr: "" });
+        expect(isFinished(before)).toBe(true);
+      }
+    },
+  );
+
+  it.each(COMMANDS)(
     "%s ends finished or gone back, or says what stands and how to go on",
     async (_, args, isFirst) => {
       let before: string | undefined;

@@ -161,14 +161,13 @@ export class FakeCloudflare {
     const { method, url, headers } = request;
     try {
       const path = url.slice(url.indexOf(BASE) + BASE.length);
-      if (headers.get("Authorization") !== `Bearer ${TOKEN}` && !path.startsWith("/upload/")) {
+      if (headers.get("Authorization") !== `Bearer ${TOKEN}`) {
         throw new ApiError(401, 10000, "Authentication error");
       }
       const isForm = headers.get("Content-Type")?.startsWith("multipart/form-data");
       const form = isForm ? ((await request.formData()).get("metadata") as string) : undefined;
       const body = Buffer.from(form ?? (await request.arrayBuffer()));
       const result = await this.call(method, path, body);
-      if (result instanceof Response) return result;
       return Response.json({ success: true, errors: [], messages: [], result });
     } catch (error) {
       if (error instanceof LostConnection) throw error;

@@ -1,9 +1,9 @@
-import { createHash, randomUUID } from "node:crypto";
+import { randomUUID } from "node:crypto";
 import { DatabaseSync } from "node:sqlite";
 import { DATABASE_NAMES } from "../../../src/operator/database/database.ts";
 import type { RemoteEnvironment } from "../../../src/operator/arguments.ts";
 import { readMigrations } from "../../../src/operator/database/migrations.ts";
-import { type ApiCall, ApiError, bodyOf, type Routes } from "./route.ts";
+import { ApiError, bodyOf, type Routes } from "./route.ts";
 
 /** D1's limit on one value or row. */
 const MAX_ROW_BYTES = 2_000_000;
@@ -97,8 +97,6 @@ class FakeD1 {
 /** The databases of a fake account, and the endpoints for them. */
 export class FakeD1Api {
   readonly databases: FakeD1[] = [];
-  #file = "";
-  #failure: string | undefined;
 
   readonly routes: Routes = {
     "GET /d1/database": ({ query }) =>
@@ -120,11 +118,10 @@ export class FakeD1Api {
       else if (!/^\s*select\b/i.test(sql)) call.change(`write to ${name}`);
       return this.find(id).execute(...queries);
     },
-    "POST /d1/database/:/import": (call, id) => this.#import(call, this.find(id)),
-    "PUT /upload/:": ({ body }) => {
-      this.#file = body.toString();
-      const etag = createHash("md5").update(body).digest("hex");
-      return new Response("", { headers: { ETag: etag } });
+    // The fake wrangler sends the whole file at once.
+    "POST /d1/database/:/import": ({ body, change }, id) => {
+      change(`import into ${this.find(id).name}`);
+      this.find(id).execute({ sql: body.toString() });
     },
     "GET /d1/database/:/time_travel/bookmark": ({ query }, id) => {
       const time = query.get("timestamp");
@@ -157,32 +154,6 @@ export class FakeD1Api {
     for (const name of DATABASE_NAMES) {
       this.create(`store-orders-${environment}-${name}`).migrate(missing);
     }
-  }
-
-  #import(call: ApiCall, { name }: FakeD1): object {
-    const { action } = bodyOf<Record<string, string>>(call);
-    const common = { success: true, type: "import", messages: [] };
-    if (action === "init") {
-      return {
-        ...common,
-        filename: "file.sql",
-        upload_url: `${call.origin}/client/v4/upload/file.sql`,
-      };
-    }
-    if (action === "poll") {
-      const error = this.#failure;
-      return error === undefined
-        ? { ...common, status: "complete" }
-        : { ...common, success: false, status: "error", error };
-    }
-    call.change(`import into ${name}`);
-    this.#failure = undefined;
-    try {
-      this.find(name).execute({ sql: this.#file });
-    } catch (error) {
-      this.#failure = (error as Error).message;
-    }
-    return { ...common, status: "active", at_bookmark: "0-0" };
   }
 }
 

@@ -65,12 +65,8 @@ export async function runFakeWrangler(
     await call("POST", `${script}/subdomain`, { enabled: true });
   } else {
     const name = DATABASE_NAMES.find((known) => BINDINGS[known] === rest[0]);
-    const path = `/d1/database/${await databaseId(name)}/import`;
-    await call("POST", path, { action: "init" });
-    await call("PUT", "/upload/file.sql", await readFile(file ?? ""));
-    await call("POST", path, { action: "ingest" });
-    const imported = (await call("POST", path, { action: "poll" })) as Record<string, string>;
-    if (!imported["success"]) throw new Error(imported["error"]);
+    const sql = await readFile(file ?? "");
+    await call("POST", `/d1/database/${await databaseId(name)}/import`, sql);
   }
   return print([]);
 }
