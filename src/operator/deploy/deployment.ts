@@ -91,13 +91,13 @@ export async function deploy(
     print(`  ${await tryVersion(trial, address, version, hasTraffic)}`);
   };
   const steps = planSteps({ ...options, settings, api, label, tryNow }, account);
-  if (dryRun) {
+  if (dryRun || account === undefined) {
     for (const { title } of steps) print(`Would: ${title}`);
     print("Dry run: nothing was changed.");
     if (failed.length > 0) throw new Error(`a deployment would stop here: ${failed.join("; ")}`);
     return;
   }
-  const creations = describeCreations(settings, account!, options);
+  const creations = describeCreations(settings, account, options);
   if (creations.length > 0 && !yes) {
     await requireConfirmation(env, `This creates ${creations.join(", ")}.`);
   }
@@ -134,15 +134,16 @@ function planSteps(
 ): Step[] {
   const { live, missing } = account ?? { missing: DATABASE_NAMES, live: undefined };
   const message = label.message ?? env;
-  const rollback = `npx wrangler rollback ${live?.id} --env ${env}`;
+  const previous = live?.id ?? "";
+  const rollback = `npx wrangler rollback ${previous} --env ${env}`;
   let version = "";
   const stays = () => "What was created or migrated stays, and what was deployed still serves.";
   const serves = () => "The new version serves.";
   const goBack = async () => {
     if (live === undefined) return "The Worker is deployed. A new address can take minutes.";
     try {
-      await divideTraffic(env, { [live.id]: 100 }, `back from ${message}`);
-      return `All traffic is back at the version before, ${live.id}. Migrations stay.`;
+      await divideTraffic(env, { [previous]: 100 }, `back from ${message}`);
+      return `All traffic is back at the version before, ${previous}. Migrations stay.`;
     } catch (error) {
       return `The rollback failed too: ${(error as Error).message}\nTo roll back: ${rollback}`;
     }
@@ -167,7 +168,7 @@ function planSteps(
   const next = [
     step("Upload the new version", stays, uploadWith("versions upload")),
     step("Make the new version available without traffic", goBack, () =>
-      divideTraffic(env, { [live!.id]: 100, [version]: 0 }, `trial of ${message}`),
+      divideTraffic(env, { [previous]: 100, [version]: 0 }, `trial of ${message}`),
     ),
     step("Try the new version", goBack, () => tryNow(version, false)),
     step("Send all traffic to the new version", goBack, () =>

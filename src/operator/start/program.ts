@@ -83,7 +83,7 @@ export async function requireFreePort(port: number): Promise<void> {
   const listen = async (): Promise<void> => {
     const server = createServer().listen(port, "127.0.0.1");
     await once(server, "listening");
-    await new Promise((resolve) => server.close(resolve));
+    await once(server.close(), "close");
   };
   await pRetry(listen, { retries: 10, minTimeout: 100, factor: 1 }).catch((cause: Error) => {
     const advice = "end the program that uses it, or serve on another port (--port N)";

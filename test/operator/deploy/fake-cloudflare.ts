@@ -118,13 +118,11 @@ export class FakeCloudflare {
 
   /** Makes an API call with the answer's `result`. @throws {ApiError} as Cloudflare refuses it. */
   async call(method: string, path: string, body: Buffer | object = {}): Promise<unknown> {
-    const url = new URL(this.environment["CLOUDFLARE_API_BASE_URL"] + path);
-    const { origin, pathname, searchParams: query } = url;
+    const [pathname = "", query] = path.replace(ACCOUNT, "").split("?");
     const call: ApiCall = {
-      origin,
       method,
-      path: decodeURIComponent(pathname.replace(BASE, "").replace(ACCOUNT, "")),
-      query,
+      path: decodeURIComponent(pathname),
+      query: new URLSearchParams(query),
       body: Buffer.isBuffer(body) ? body : Buffer.from(JSON.stringify(body)),
       change: (text) => void this.changes.push(text),
     };
@@ -172,9 +170,9 @@ export class FakeCloudflare {
     } catch (error) {
       if (error instanceof LostConnection) throw error;
       if (error instanceof Lie) return Response.json({ success: true, errors: [], result: {} });
-      const { code, message, status = 500 } = error as ApiError;
+      const { code, message, status } = error as ApiError;
       const body = { success: false, errors: [{ code, message }], messages: [], result: null };
-      return Response.json(body, { status });
+      return Response.json(body, { status: error instanceof ApiError ? status : 500 });
     }
   }
 }

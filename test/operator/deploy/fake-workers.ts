@@ -100,7 +100,6 @@ export class FakeWorkers {
       this.find(name).versions.deploy(id);
       return { id, deployment_id: id.replaceAll("-", ""), startup_time_ms: 5 };
     },
-    "GET /workers/scripts/:/versions": (_, name) => ({ items: this.find(name).versions.list }),
     "GET /workers/scripts/:/versions/:": (_, name, id) => this.find(name).versions.describe(id),
     "POST /workers/scripts/:/versions": (call, name) => {
       call.change(`upload ${name}`);

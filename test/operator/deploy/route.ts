@@ -11,7 +11,6 @@ export class ApiError extends Error {
 }
 
 export interface ApiCall {
-  readonly origin: string;
   readonly method: string;
   /** The path of the API call, without `/client/v4` and `/accounts/ID`. */
   readonly path: string;
@@ -24,7 +23,7 @@ export interface ApiCall {
 
 /**
  * The handlers of API calls, by method and path, such as `GET /workers/scripts/:/settings`. They
- * receive the part of the path at each `:`, and return a `result` or a whole `Response`.
+ * receive the part of the path at each `:`, and return a `result`.
  */
 export type Routes = Readonly<Record<string, (call: ApiCall, ...parts: string[]) => unknown>>;
 
