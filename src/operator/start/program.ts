@@ -108,10 +108,7 @@ async function serve(options: DevServerOptions, demoKeys: readonly DemoKey[]): P
   }
 }
 
-function formatFirstSteps(
-  { port, store }: DevServerOptions,
-  [demoKey]: readonly DemoKey[],
-): string {
+function formatFirstSteps({ port, store }: DevServerOptions, [demoKey]: readonly DemoKey[]) {
   // Not localhost, which can be another address than the only one that the service listens on.
   const url = `http://127.0.0.1:${port}/v1/store/orders`;
   const curl = `  curl -i -H "Authorization: Bearer ${demoKey?.secret ?? "<API_KEY>"}" ${url}`;

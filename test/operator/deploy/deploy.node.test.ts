@@ -408,11 +408,11 @@ describe("a trial", () => {
   });
 });
 
-it("the reference page is built with the environment's LIST_READS", async () => {
-  configure(/REQUEST_LOG = "all"/g, '$&\nLIST_READS = "nearest"');
+it.each(["nearest", "primary"])("the build is told of LIST_READS = %s", async (reads) => {
+  if (reads !== "primary") configure(/REQUEST_LOG = "all"/g, `$&\nLIST_READS = "${reads}"`);
   cloudflare.deployService("staging");
   expect(await deploy(...STAGING)).toMatchObject({ status: 0 });
-  const env = expect.objectContaining({ LIST_READS: "nearest" });
+  const env = expect.objectContaining({ LIST_READS: reads });
   expect(runWrangler).toHaveBeenCalledWith(expect.arrayContaining(["upload"]), env);
 });
 
