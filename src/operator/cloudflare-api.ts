@@ -10,6 +10,10 @@ const answerSchema = z.looseObject({
   errors: z.array(z.object({ code: z.number().nullish(), message: z.string() })).nullish(),
 });
 const accountsSchema = z.array(z.object({ id: z.string() }));
+const loginSchema = z.union([
+  z.object({ token: z.string() }),
+  z.object({ key: z.string(), email: z.string() }),
+]);
 
 /** Thrown if there is neither a login of wrangler nor a token. */
 export class NotLoggedInError extends Error {}
@@ -18,20 +22,10 @@ export class NotLoggedInError extends Error {}
 export class CloudflareError extends Error {
   /** Cloudflare's messages, error codes and HTTP status, or why there is no usable response. */
   readonly reason: string;
-  /** The error codes in Cloudflare's response; empty if Cloudflare did not respond. */
-  readonly codes: readonly number[];
-  /** True for a 4xx except 408 and 429: the call changed nothing, and a retry would fail too. */
-  readonly isRefusal: boolean;
 
-  constructor(
-    call: string,
-    reason: string,
-    { status = 0, codes = [], cause }: { status?: number; codes?: number[]; cause?: unknown } = {},
-  ) {
+  constructor(call: string, reason: string, cause?: unknown) {
     super(`Cloudflare, ${call}: ${reason}`, { cause });
     this.reason = reason;
-    this.codes = codes;
-    this.isRefusal = status >= 400 && status < 500 && status !== 408 && status !== 429;
   }
 }
 
@@ -65,10 +59,8 @@ export class CloudflareApi {
     const login = token ? { Authorization: `Bearer ${token}` } : await wranglerLogin();
     if (id) return new CloudflareApi(`/accounts/${id}`, base, login);
     const accounts = await new CloudflareApi("", base, login).call("/accounts", accountsSchema);
-    const [only] = accounts;
-    if (only !== undefined && accounts.length === 1) {
-      return new CloudflareApi(`/accounts/${only.id}`, base, login);
-    }
+    const [only, other] = accounts;
+    if (only && !other) return new CloudflareApi(`/accounts/${only.id}`, base, login);
     throw new Error(
       `the login has ${accounts.length} accounts: set CLOUDFLARE_ACCOUNT_ID to one of them`,
     );
@@ -77,40 +69,34 @@ export class CloudflareApi {
   /**
    * Calls the API and returns the `result` of its response.
    *
-   * @param path starts with the value of `account` or with `/zones`.
+   * @param path starts with the value of `account`.
    * @throws {CloudflareError} if Cloudflare refuses the call, does not respond, or returns a result
    *   that does not match the schema.
    */
   async call<T>(
     path: string,
     schema: z.ZodType<T>,
-    {
-      method = "GET",
-      body,
-    }: { readonly method?: "GET" | "POST" | "PATCH"; readonly body?: object } = {},
+    { method = "GET", body }: { method?: "GET" | "POST"; body?: object } = {},
   ): Promise<T> {
-    const ownPath = path.replace(/^\/accounts\/\w+/, "").replace(/\?.*/, "");
-    const name = `${method} ${ownPath}`;
-    let response: Response;
-    let text: string;
-    try {
-      response = await fetch(this.#base + path, {
-        method,
-        headers: { ...this.#login, "Content-Type": "application/json" },
-        ...(body !== undefined && { body: JSON.stringify(body) }),
-        signal: AbortSignal.timeout(TIMEOUT_MS),
+    const name = `${method} ${path.replace(/^\/accounts\/\w+/, "").replace(/\?.*/, "")}`;
+    const init: RequestInit = {
+      method,
+      headers: { ...this.#login, "Content-Type": "application/json" },
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+      signal: AbortSignal.timeout(TIMEOUT_MS),
+    };
+    const { status, text } = await fetch(this.#base + path, init)
+      .then(async (response) => ({ status: response.status, text: await response.text() }))
+      .catch((cause: Error) => {
+        throw new CloudflareError(name, `no answer: ${cause.message}`, cause);
       });
-      text = await response.text();
-    } catch (cause) {
-      throw new CloudflareError(name, `no answer: ${(cause as Error).message}`, { cause });
-    }
-    const { status, ok } = response;
     const answer = answerSchema.safeParse(parseJson(text)).data;
     const errors = answer?.errors ?? [];
-    if (ok && answer !== undefined && answer.success !== false && errors.length === 0) {
-      const parsed = schema.safeParse(answer["result"]);
-      if (parsed.success) return parsed.data;
-      throw new CloudflareError(ownPath, `malformed answer: ${z.prettifyError(parsed.error)}`);
+    const isRefused = status >= 400 || answer?.success === false || errors.length > 0;
+    if (!isRefused) {
+      const result = schema.safeParse(answer?.["result"]);
+      if (result.success) return result.data;
+      throw new CloudflareError(name, `malformed answer: ${z.prettifyError(result.error)}`);
     }
     const reasons = errors.map(({ message, code }) =>
       code == null ? message : `${message} [code: ${code}]`,
@@ -119,9 +105,7 @@ export class CloudflareApi {
     const advice = [401, 403].includes(status)
       ? ": check the login (`npx wrangler login`) or the token's permissions (docs/operating.md, Tokens)"
       : "";
-    const reason = `${ok && reasons.length === 0 ? "malformed answer: " : ""}${said} (HTTP ${status})${advice}`;
-    const codes = errors.flatMap(({ code }) => code ?? []);
-    throw new CloudflareError(name, reason, { status, codes });
+    throw new CloudflareError(name, `${said} (HTTP ${status})${advice}`);
   }
 }
 
@@ -133,9 +117,7 @@ async function wranglerLogin(): Promise<Login> {
       { cause },
     );
   });
-  const login = z
-    .union([z.object({ token: z.string() }), z.object({ key: z.string(), email: z.string() })])
-    .parse(JSON.parse(stdout));
+  const login = loginSchema.parse(JSON.parse(stdout));
   return "token" in login
     ? { Authorization: `Bearer ${login.token}` }
     : { "X-Auth-Key": login.key, "X-Auth-Email": login.email };

@@ -1,5 +1,4 @@
 import { join } from "node:path";
-import { z } from "zod";
 import { BINDINGS, type DatabaseName } from "./database/database.ts";
 import type { RemoteEnvironment } from "./arguments.ts";
 import { PROJECT_ROOT } from "./wrangler.ts";
@@ -13,36 +12,18 @@ export interface Settings {
   readonly vars: Readonly<Record<string, unknown>>;
   /** The hostnames of routes with `custom_domain`, which wrangler takes over even if in use. */
   readonly customDomains: readonly string[];
-  /** The tag of the last migration of Durable Object classes. */
-  readonly migrationTag: string | undefined;
-  /** How soon running Durable Objects switch to a new version, in the API's format. */
-  readonly codeUpdateStrategy: unknown;
-  /** The Worker's settings that apply to all of its versions, in the API's format. */
-  readonly unversioned: Readonly<Record<string, unknown>>;
-  readonly isOnWorkersDev: boolean;
-  readonly crons: readonly string[];
 }
 
-const configSchema = z.object({
-  name: z.string(),
-  vars: z.record(z.string(), z.unknown()),
-  routes: z
-    .array(
-      z.union([
-        z.string(),
-        z.object({ pattern: z.string(), custom_domain: z.optional(z.boolean()) }),
-      ]),
-    )
-    .default([]),
-  d1_databases: z.array(z.object({ binding: z.string(), database_name: z.optional(z.string()) })),
-  durable_objects: z.object({ code_update_strategy: z.unknown() }),
-  migrations: z.array(z.object({ tag: z.string() })),
-  triggers: z.object({ crons: z.array(z.string()).default([]) }),
-  workers_dev: z.optional(z.boolean()),
-  observability: z.unknown(),
-  logpush: z.unknown(),
-  tail_consumers: z.unknown(),
-});
+/** The part of wrangler's configuration that the commands read. wrangler has checked its types. */
+interface Config {
+  readonly name: string;
+  readonly vars: Readonly<Record<string, unknown>>;
+  readonly routes?: readonly (
+    | string
+    | { readonly pattern: string; readonly custom_domain?: boolean }
+  )[];
+  readonly d1_databases: readonly { readonly binding: string; readonly database_name?: string }[];
+}
 
 /** Reads `wrangler.toml` with wrangler's parser. @throws an Error that names the wrong setting. */
 export async function readSettings(
@@ -51,27 +32,20 @@ export async function readSettings(
 ): Promise<Settings> {
   // Imported on demand, because wrangler is slow to load.
   const { unstable_readConfig: readConfig } = await import("wrangler");
-  const config = configSchema.parse(
-    readConfig({ config: join(folder, "wrangler.toml"), env }, { hideWarnings: true }),
-  );
+  const args = { config: join(folder, "wrangler.toml"), env };
+  const config: Config = readConfig(args, { hideWarnings: true });
   const database = (name: DatabaseName) => {
     const found = config.d1_databases.find(({ binding }) => binding === BINDINGS[name]);
     if (found?.database_name !== undefined) return found.database_name;
     throw new Error(`[env.${env}] has no database_name for the binding ${BINDINGS[name]}`);
   };
-  const { routes, observability, logpush, tail_consumers } = config;
   return {
     env,
     worker: config.name,
     databases: { orders: database("orders"), keys: database("keys") },
     vars: config.vars,
-    customDomains: routes.flatMap((route) =>
+    customDomains: (config.routes ?? []).flatMap((route) =>
       typeof route !== "string" && route.custom_domain ? [route.pattern] : [],
     ),
-    migrationTag: config.migrations.at(-1)?.tag,
-    codeUpdateStrategy: config.durable_objects.code_update_strategy,
-    unversioned: { observability, logpush, tail_consumers },
-    isOnWorkersDev: config.workers_dev ?? routes.length === 0,
-    crons: config.triggers.crons,
   };
 }

@@ -33,22 +33,22 @@ export function wranglerCommand(args: readonly string[]): { command: string; arg
 }
 
 /**
- * Runs wrangler in the project's root, without a terminal, and waits until it ends.
+ * Runs wrangler in the project's root and waits until it ends. Wrangler has no terminal and does not
+ * receive its Ctrl+C, so it finishes its work.
  *
- * @param options `env`: additional environment variables; `isShielded`: hides Ctrl+C from wrangler,
- *   so that wrangler finishes its work.
+ * @param env additional environment variables.
  * @throws an Error with wrangler's last error message if the exit status is not 0.
  */
 export async function runWrangler(
   args: readonly string[],
-  options: { readonly env?: NodeJS.ProcessEnv; readonly isShielded?: boolean } = {},
+  env: NodeJS.ProcessEnv = {},
 ): Promise<WranglerOutput> {
   const wrangler = wranglerCommand(args);
   const child = spawn(wrangler.command, wrangler.args, {
     cwd: PROJECT_ROOT,
-    env: { NODE_COMPILE_CACHE: COMPILE_CACHE, ...process.env, ...QUIET_WRANGLER, ...options.env },
+    env: { NODE_COMPILE_CACHE: COMPILE_CACHE, ...process.env, ...QUIET_WRANGLER, ...env },
     stdio: ["ignore", "pipe", "pipe"],
-    detached: options.isShielded === true,
+    detached: true,
   });
   const [[status, signal], stdout, stderr] = await Promise.all([
     once(child, "close") as Promise<[number | null, NodeJS.Signals | null]>,
@@ -56,27 +56,18 @@ export async function runWrangler(
     text(child.stderr),
   ]);
   if (status === 0) return { stdout, stderr };
-  throw new Error(errorMessage({ stdout, stderr }, status ?? signal));
+  throw new Error(
+    errorMessage({ stdout, stderr }) ?? `wrangler ended with ${status ?? signal}: ${stderr}`,
+  );
 }
 
-function errorMessage(output: WranglerOutput, status: unknown): string {
-  return (reportedError(output) ?? `wrangler ended with ${String(status)}: ${output.stderr}`)
-    .replace(/\n\s+/g, "\n")
-    .replace(/^A request to the Cloudflare API \(.*\) failed\.\n/, "")
-    .replace(/\nIf you think this is a bug, please open an issue at: .*/, "")
-    .replace(/\nTo continue without logging in, rerun this command .*/, "")
-    .trim();
-}
-
-/** Finds wrangler's last error: with `--json` a JSON object on stdout, else `[ERROR]` on stderr. */
-function reportedError({ stdout, stderr }: WranglerOutput): string | undefined {
+/** Returns wrangler's last error: with `--json` a JSON object on stdout, else `[ERROR]` on stderr. */
+function errorMessage({ stdout, stderr }: WranglerOutput): string | undefined {
   const json = /^\{\s*"error":[^]*^\}/m.exec(stdout)?.[0];
   if (json !== undefined) {
     const { error } = JSON.parse(json) as { error: { text?: string; notes?: { text: string }[] } };
     return [error.text ?? "", ...(error.notes ?? []).map((note) => note.text)].join("\n");
   }
-  const blocks = stripVTControlCharacters(stderr).matchAll(
-    /^✘ \[ERROR\] (?<message>.*(?:\n(?!\S).*)*)/gm,
-  );
-  return [...blocks].at(-1)?.groups?.["message"];
+  const blocks = stripVTControlCharacters(stderr).matchAll(/^✘ \[ERROR\] (.*(?:\n(?!\S).*)*)/gm);
+  return [...blocks].at(-1)?.[1]?.replaceAll(/\n\s+/g, "\n").trim();
 }

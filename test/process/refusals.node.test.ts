@@ -1,19 +1,22 @@
 import { once } from "node:events";
-import { mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { spawnSync } from "node:child_process";
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it, vi } from "vitest";
 import { startProgram } from "../../src/operator/start/program.ts";
-import { runInProcess } from "../operator/in-process.ts";
+import { prepareStore } from "../../src/operator/start/sample-store.ts";
+import { isStore } from "../../src/operator/database/local-store.ts";
+import { failure, runInProcess } from "../operator/in-process.ts";
 import { makeEmptyStore, StoreFolder } from "../operator/store-folder.ts";
-import { copyProject, Service } from "./service.ts";
+import { copyProject, freePort, Service } from "./service.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "store-orders-start-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 describe("npm start", () => {
-  it("refuses a port in use with exit status 1, before it creates a store", async () => {
+  it("refuses a port in use with exit status 1, before it creates databases and keys", async () => {
     const server = createServer().listen(0, "127.0.0.1");
     await once(server, "listening");
     const { port } = server.address() as { port: number };
@@ -21,12 +24,30 @@ describe("npm start", () => {
     const args = ["--port", String(port), "--persist-to", store, "--empty"];
     const outcome = await runInProcess(startProgram(), args);
     server.close();
-    expect(outcome).toEqual({
-      status: 1,
-      stdout: "",
-      stderr: `error: port ${port} is taken by another program: end it, or serve on another port (--port N)\n`,
-    });
-    expect(readdirSync(folder)).toEqual([]);
+    expect(outcome).toEqual(
+      failure(`port ${port} cannot be used (listen EADDRINUSE: address already in use`),
+    );
+    expect(isStore(store)).toBe(false);
+  });
+
+  it("names the store if its disk is full, and makes it once there is room", async () => {
+    const disk = join(folder, "disk");
+    mkdirSync(disk);
+    const mount = (...args: string[]) => spawnSync("mount", ["-t", "tmpfs", ...args, disk]).status;
+    // Without the right to mount, a folder of /proc: no file system with less free space is common.
+    const isMounted = mount("-o", "size=60k", "tmpfs") === 0;
+    const store = isMounted ? join(disk, "store") : "/proc/self/task";
+    try {
+      const port = await freePort();
+      const args = ["--port", String(port), "--persist-to", store];
+      const full = `The disk of ${store} is full: make room, and run the same command again\n`;
+      expect(await runInProcess(startProgram(), args)).toEqual(failure(full));
+      if (!isMounted) return;
+      mount("-o", "remount,size=60m", "tmpfs");
+      expect(await prepareStore(store, false)).toHaveLength(4);
+    } finally {
+      if (isMounted) spawnSync("umount", ["--lazy", disk]);
+    }
   });
 
   // This test and the next one run concurrently, because each of them mostly waits for wrangler.

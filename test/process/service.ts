@@ -143,7 +143,7 @@ function spawnOptions(cwd: string): SpawnOptions {
 }
 
 /** Returns a free port below the range from which the system assigns ports for port 0. */
-function freePort(): Promise<number> {
+export function freePort(): Promise<number> {
   return pRetry(async () => {
     const port = randomInt(10_000, 32_768);
     await requireFreePort(port);

@@ -1,10 +1,6 @@
-import { writeFile } from "node:fs/promises";
-import { expect, onTestFinished, test, vi } from "vitest";
+import { expect, test } from "vitest";
 import { openApiDocument } from "../../src/openapi/document.ts";
 import { buildPage, documentedClient } from "../../src/operator/build/site.ts";
-import { uploadVersion } from "../../src/operator/deploy/versions.ts";
-import type { Settings } from "../../src/operator/settings.ts";
-import * as wrangler from "../../src/operator/wrangler.ts";
 import { textOf } from "./page-text.ts";
 
 const text = openApiDocument();
@@ -86,21 +82,6 @@ test("says that lists can be out of date only with near reads", async () => {
   expect(page).not.toContain("a second or two old");
   expect(await buildPage(text, true)).toContain("A list may be a second or two old");
 });
-
-test.each(["nearest", "primary"])(
-  "a deployment with LIST_READS = %s tells the build",
-  async (reads) => {
-    const run = vi.spyOn(wrangler, "runWrangler").mockImplementation(async (_, { env } = {}) => {
-      const report = JSON.stringify({ type: "version-upload", version_id: "v" });
-      await writeFile(env?.["WRANGLER_OUTPUT_FILE_PATH"] ?? "", report);
-      return { stdout: "", stderr: "" };
-    });
-    onTestFinished(() => run.mockRestore());
-    const settings = { env: "production", vars: { LIST_READS: reads } } as unknown as Settings;
-    await uploadVersion(settings, {});
-    expect(run.mock.lastCall?.[1]?.env).toMatchObject({ LIST_READS: reads });
-  },
-);
 
 test("has unique ids, links that lead somewhere, no Markdown and no reference to another text", () => {
   const ids = anchorsIn(page);

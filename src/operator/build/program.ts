@@ -13,16 +13,13 @@ const DIST = join(import.meta.dirname, "../../../dist");
 
 const SOURCE = join(import.meta.dirname, "../../worker/orders/shorthand/expand-orders.wat");
 
-const HELP = `
-wrangler runs this command before it serves or deploys, and the tests run it before the first test.`;
-
 /** Defines the command line of `npm run build`. */
 export function buildProgram(): Command {
   return createProgram(
     "npm run build --",
     "Build the reference page, openapi.json and the WebAssembly.",
   )
-    .addHelpText("after", HELP)
+    .addHelpText("after", "\nwrangler and the tests run this command when they need it.")
     .option("--contact <address>", "the operator's email address or URL, for callers", parseContact)
     .action(({ contact }: { readonly contact?: Contact }) => buildAll(contact));
 }

@@ -74,9 +74,7 @@ async function bundle(options: BuildOptions): Promise<Uint8Array> {
  */
 export function publicOrigin(url = process.env["PUBLIC_URL"] ?? ""): string {
   if (url === "") return "";
-  const parsed = URL.parse(url);
-  const isOrigin = parsed !== null && /^https?:$/.test(parsed.protocol) && url === parsed.origin;
-  if (isOrigin) return url;
+  if (/^https?:/.test(url) && URL.parse(url)?.origin === url) return url;
   throw new Error(
     `PUBLIC_URL is ${JSON.stringify(url)}. Give scheme and host only, such as https://orders.example.`,
   );

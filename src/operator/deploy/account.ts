@@ -1,128 +1,138 @@
 import { z } from "zod";
-import type { CloudflareApi } from "../cloudflare-api.ts";
-import { connect, findDatabase, isMissingTable, sendQuery } from "../database/d1-api.ts";
+import { type CloudflareApi, CloudflareError } from "../cloudflare-api.ts";
+import { findDatabase } from "../database/d1-api.ts";
 import { BINDINGS, DATABASE_NAMES, type DatabaseName } from "../database/database.ts";
-import type { RemoteEnvironment } from "../arguments.ts";
 import type { Settings } from "../settings.ts";
-import { print, type RollOut } from "./steps.ts";
-import { findLiveVersion, type LiveVersion, type VersionLabel } from "./versions.ts";
+
+/** The version of a Worker that receives all traffic. */
+export interface LiveVersion {
+  readonly id: string;
+  /** `undefined` if the version was deployed without a commit. */
+  readonly commit: string | undefined;
+  /** True if the version has passed its trial with all traffic. */
+  readonly hasPassedTrial: boolean;
+  /** The ids of the databases that the version uses, by the names of their bindings. */
+  readonly databases: ReadonlyMap<string, string | undefined>;
+}
 
 /** What the account has of a service. */
 export interface Account {
-  /** The version that serves; `undefined` if there is no Worker yet. */
-  readonly live?: LiveVersion;
-  /** The addresses of the Worker, if there is one. */
-  readonly addresses?: readonly string[];
+  /** `undefined` if there is no Worker yet. */
+  readonly live?: LiveVersion | undefined;
   /** The databases that do not exist yet. */
   readonly missing: readonly DatabaseName[];
+  /** The custom domains in `wrangler.toml` that do not lead to the Worker yet. */
+  readonly newDomains: readonly string[];
 }
 
-const domainsSchema = z.array(z.object({ hostname: z.string(), service: z.string() }));
-const recordsSchema = z.array(z.object({ type: z.string(), content: z.optional(z.string()) }));
-const zonesSchema = z.array(z.object({ id: z.string(), name: z.string() }));
-const subdomainSchema = z.object({ subdomain: z.string() });
-/** The state of a Worker's address on workers.dev. */
-export const enabledSchema = z.object({ enabled: z.boolean() });
-const serviceSchema = z.object({
-  default_environment: z.object({ script: z.object({ migration_tag: z.optional(z.string()) }) }),
-});
+/** Where missing databases are created: near a region, or in a jurisdiction that they never leave. */
+export type Place = { readonly [kind in "location" | "jurisdiction"]?: string };
 
 /**
- * Finds out what the account has of the service. A Worker must be able to run this commit.
- *
- * @throws an Error if a database holds data but no Worker uses it, or is outside the jurisdiction, or
- *   if it is not said where missing databases are to be created.
+ * The end of a deployment's message, which records that the version has passed its trial with all
+ * traffic. A later deployment without this ending, such as a rollback, clears the record.
  */
-export async function lookAtAccount(rollOut: RollOut): Promise<Account> {
-  const { env, settings, api, label, location, jurisdiction } = rollOut;
-  const { worker, databases } = settings;
+export const PASSED_TRIAL = ", which has passed its trial";
+
+/** Cloudflare's error codes for a Worker that does not exist. */
+const NO_SUCH_WORKER = /\[code: (?:10007|10090)\]/;
+
+const annotations = (name: "tag" | "message") =>
+  z.object({ [`workers/${name}`]: z.string().optional() }).optional();
+const deploymentsSchema = z.object({
+  deployments: z.array(
+    z.object({
+      annotations: annotations("message"),
+      versions: z.array(z.object({ version_id: z.string(), percentage: z.number() })),
+    }),
+  ),
+});
+const versionSchema = z.object({
+  annotations: annotations("tag"),
+  resources: z.object({
+    bindings: z.array(
+      z.object({ name: z.string(), id: z.string().optional(), database_id: z.string().optional() }),
+    ),
+  }),
+});
+const domainsSchema = z.array(z.object({ hostname: z.string(), service: z.string() }));
+
+/**
+ * Finds out what the account has of the service.
+ *
+ * @throws an Error if `wrangler.toml` names other databases than the Worker uses, if a database is
+ *   outside the jurisdiction, or if it is not said where missing databases are to be created.
+ */
+export async function lookAtAccount(
+  api: CloudflareApi,
+  settings: Settings,
+  { location, jurisdiction }: Place,
+): Promise<Account> {
   const live = await findLiveVersion(api, settings);
-  if (live !== undefined) {
-    await checkLiveWorker(api, settings, live, label);
-    return { live, addresses: await findAddresses(api, settings), missing: [] };
-  }
   const missing: DatabaseName[] = [];
   for (const name of DATABASE_NAMES) {
-    const found = await findDatabase(api, databases[name]);
-    if (found === undefined) {
-      missing.push(name);
-      continue;
-    }
-    if (!(await isEmpty(env, name))) {
+    const database = settings.databases[name];
+    const found = await findDatabase(api, database);
+    const used = live?.databases.get(BINDINGS[name]);
+    if (live !== undefined && used !== found?.uuid) {
       throw new Error(
-        `there is no Worker ${worker}, but the database ${databases[name]} holds data. Check the ` +
-          "names in wrangler.toml: a first roll-out begins with empty databases",
+        `the Worker ${settings.worker} uses the database ${used ?? "(none)"} as ${BINDINGS[name]}, ` +
+          `but ${database} is ${found?.uuid ?? "missing"}. Check its database_name in wrangler.toml`,
       );
     }
-    if (jurisdiction !== undefined && found.jurisdiction !== jurisdiction) {
+    if (found === undefined) missing.push(name);
+    else if (jurisdiction !== undefined && found.jurisdiction !== jurisdiction) {
       throw new Error(
-        `the database ${databases[name]} exists already, outside the jurisdiction ` +
-          `${jurisdiction}. No database can move. It is empty: npx wrangler d1 delete ${databases[name]}`,
+        `the database ${database} exists already, outside the jurisdiction ${jurisdiction}, and no ` +
+          `database can move. If it is empty: npx wrangler d1 delete ${database}`,
       );
     }
-    print(`The database ${databases[name]} exists already, and stays where it is.`);
   }
-  // The place has no default, because it cannot be changed later.
   if (missing.length > 0 && (location ?? jurisdiction) === undefined) {
-    const names = missing.map((name) => databases[name]).join(" and ");
+    const names = missing.map((name) => settings.databases[name]).join(" and ");
     throw new Error(
       `there is no ${names}: add --location REGION or --jurisdiction NAME to say where to create ` +
         "databases, or check the names in wrangler.toml",
     );
   }
-  return { missing };
+  const domains = await listDomains(api, settings);
+  const newDomains = settings.customDomains.filter((hostname) => !domains.includes(hostname));
+  return { live, missing, newDomains };
 }
 
 /**
- * @throws an Error if `wrangler.toml` does not name the databases that the deployed Worker uses, or
- *   if the deployment needs a migration of Durable Object classes.
+ * Finds the version of a Worker that receives all traffic.
+ *
+ * @returns `undefined` if the Worker does not exist.
+ * @throws an Error if several versions share the traffic.
  */
-async function checkLiveWorker(
+export async function findLiveVersion(
   api: CloudflareApi,
-  { env, worker, databases, migrationTag }: Settings,
-  live: LiveVersion,
-  { tag }: VersionLabel,
-): Promise<void> {
-  for (const name of DATABASE_NAMES) {
-    const used = live.databases.get(BINDINGS[name]);
-    const named = (await findDatabase(api, databases[name]))?.uuid;
-    if (named === undefined) {
-      throw new Error(
-        `the Worker ${worker} exists, but there is no database ${databases[name]}. Check its ` +
-          "database_name in wrangler.toml: a new database would be an empty one",
-      );
-    }
-    if (named !== used) {
-      throw new Error(
-        `the Worker ${worker} uses the database ${used ?? "(none)"} as ${BINDINGS[name]}, but ` +
-          `${databases[name]} is ${named}. Check its database_name in wrangler.toml`,
-      );
-    }
-  }
-  const service = await api.call(`${api.account}/workers/services/${worker}`, serviceSchema);
-  const appliedTag = service.default_environment.script.migration_tag;
-  if (appliedTag !== migrationTag) {
+  { env, worker }: Settings,
+): Promise<LiveVersion | undefined> {
+  const script = `${api.account}/workers/scripts/${worker}`;
+  const found = await api.call(`${script}/deployments`, deploymentsSchema).catch((error) => {
+    if (error instanceof CloudflareError && NO_SUCH_WORKER.test(error.reason)) return undefined;
+    throw error;
+  });
+  if (found === undefined) return undefined;
+  const [latest] = found.deployments;
+  const id = latest?.versions.find(({ percentage }) => percentage === 100)?.version_id;
+  if (id === undefined) {
     throw new Error(
-      `wrangler.toml has the migration ${migrationTag} of Durable Objects, and ${worker} has ` +
-        `${appliedTag ?? "none"}. Such a migration cannot be tried first or taken back. Deploy a ` +
-        `commit with nothing but this change: npx wrangler deploy --env ${env} --tag ${tag ?? "COMMIT"}`,
+      `no version of ${worker} has all traffic. Choose one first: ` +
+        `npx wrangler versions deploy VERSION@100% --env ${env}`,
     );
   }
-}
-
-async function isEmpty(env: RemoteEnvironment, name: DatabaseName): Promise<boolean> {
-  const tables = name === "orders" ? ["orders", "cancelled_orders"] : ["api_keys", "key_changes"];
-  const database = await connect({ env, name });
-  try {
-    for (const table of tables) {
-      const rows = await sendQuery(database, "reads", { sql: `SELECT 1 FROM ${table} LIMIT 1` });
-      if (rows.length > 0) return false;
-    }
-    return true;
-  } catch (error) {
-    if (isMissingTable(error)) return true;
-    throw error;
-  }
+  const version = await api.call(`${script}/versions/${id}`, versionSchema);
+  return {
+    id,
+    commit: version.annotations?.["workers/tag"],
+    hasPassedTrial: latest?.annotations?.["workers/message"]?.endsWith(PASSED_TRIAL) === true,
+    databases: new Map(
+      version.resources.bindings.map((each) => [each.name, each.id ?? each.database_id]),
+    ),
+  };
 }
 
 /**
@@ -132,19 +142,17 @@ async function isEmpty(env: RemoteEnvironment, name: DatabaseName): Promise<bool
  */
 export async function findAddresses(
   api: CloudflareApi,
-  { env, worker }: Pick<Settings, "env" | "worker">,
+  settings: Settings,
 ): Promise<readonly [string, ...string[]]> {
+  const { env, worker } = settings;
   const workers = `${api.account}/workers`;
-  const domains = await listDomains(api, `service=${worker}`);
-  const { enabled } = await api.call(`${workers}/scripts/${worker}/subdomain`, enabledSchema);
-  const addresses = domains
-    .filter(({ service }) => service === worker)
-    .map(({ hostname }) => `https://${hostname}`);
-  if (enabled) {
-    const { subdomain } = await api.call(`${workers}/subdomain`, subdomainSchema);
-    addresses.push(`https://${worker}.${subdomain}.workers.dev`);
+  const hostnames = await listDomains(api, settings);
+  const enabled = z.object({ enabled: z.boolean() });
+  if ((await api.call(`${workers}/scripts/${worker}/subdomain`, enabled)).enabled) {
+    const found = await api.call(`${workers}/subdomain`, z.object({ subdomain: z.string() }));
+    hostnames.push(`${worker}.${found.subdomain}.workers.dev`);
   }
-  const [first, ...others] = addresses;
+  const [first, ...others] = hostnames.map((hostname) => `https://${hostname}`);
   if (first !== undefined) return [first, ...others];
   throw new Error(
     `${worker} has no address, so a version cannot be tried. Set workers_dev in wrangler.toml, and ` +
@@ -152,40 +160,8 @@ export async function findAddresses(
   );
 }
 
-/** Lists domains. Cloudflare may ignore the query, so callers filter the domains again. */
-function listDomains(api: CloudflareApi, query: string) {
-  return api.call(`${api.account}/workers/domains?${query}`, domainsSchema);
-}
-
-/** @throws an Error if another Worker or a DNS record uses a hostname, or no zone contains it. */
-export async function checkHostname(api: CloudflareApi, hostname: string, worker: string) {
-  const domains = await listDomains(api, `hostname=${hostname}`);
-  const service = domains.find((domain) => domain.hostname === hostname)?.service;
-  if (service === worker) return;
-  if (service !== undefined) {
-    throw new Error(`${hostname} is the address of the Worker ${service}. Choose another name`);
-  }
-  const zone = await findZone(api, hostname);
-  const path = `/zones/${zone}/dns_records?name=${encodeURIComponent(hostname)}`;
-  const records = await api.call(path, recordsSchema);
-  const taken = records.filter(({ type }) => ["A", "AAAA", "CNAME"].includes(type));
-  if (taken.length === 0) return;
-  const listed = taken.map(({ type, content = "" }) => `${type} ${content}`.trim()).join(", ");
-  throw new Error(
-    `${hostname} is in use (${listed}). Choose another name, or delete these records`,
-  );
-}
-
-async function findZone(api: CloudflareApi, hostname: string): Promise<string> {
-  const labels = hostname.split(".");
-  for (let first = 0; first < labels.length - 1; first += 1) {
-    const name = labels.slice(first).join(".");
-    const zones = await api.call(`/zones?name=${encodeURIComponent(name)}`, zonesSchema);
-    const zone = zones.find((candidate) => candidate.name === name);
-    if (zone !== undefined) return zone.id;
-  }
-  throw new Error(
-    `no zone of this login has ${hostname}. Add the zone to Cloudflare, or give the token the ` +
-      "permissions Zone: Read and DNS: Read",
-  );
+/** Lists the custom domains of a Worker. Filters them again: Cloudflare may ignore the query. */
+async function listDomains(api: CloudflareApi, { worker }: Settings): Promise<string[]> {
+  const domains = await api.call(`${api.account}/workers/domains?service=${worker}`, domainsSchema);
+  return domains.filter(({ service }) => service === worker).map(({ hostname }) => hostname);
 }

@@ -3,13 +3,15 @@ import { envOption } from "../arguments.ts";
 import { createProgram } from "../command-line.ts";
 import { yesOption } from "../confirmation.ts";
 import { withInterruption } from "../interruption.ts";
-import type { DeployOptions } from "./steps.ts";
+import { PROJECT_ROOT } from "../wrangler.ts";
+import type { DeployOptions, Surroundings } from "./deployment.ts";
 
 /** The location hints that D1 offers for the primary database. */
 const LOCATIONS = ["weur", "eeur", "apac", "oc", "wnam", "enam"];
 const JURISDICTIONS = ["eu", "fedramp", "us"];
-/** How long to wait until a new version or address responds. */
-const PATIENCE_MS = 60_000;
+
+/** Where a deployment runs. Tests replace this. */
+const SURROUNDINGS: Surroundings = { folder: PROJECT_ROOT, patienceMs: 60_000 };
 
 const EXAMPLES = `
 Examples:
@@ -18,13 +20,12 @@ Examples:
   $ npm run deploy -- --env staging
 
 The command checks everything before it changes anything, and asks before it creates databases or a
-Worker. It migrates the databases, uploads a version without traffic, tries the version, and then
-sends all traffic to it. If a trial fails, all traffic goes back to the version before. After any
-failure, run the same command again. Production takes only the commit that staging serves. Log in
-with \`npx wrangler login\`, or set CLOUDFLARE_API_TOKEN and CLOUDFLARE_ACCOUNT_ID.`;
+Worker, or takes an address. If a trial of the new version fails, all traffic goes back to the version
+before. After any failure, run the same command again. Production takes only the commit that staging
+serves. Log in with \`npx wrangler login\`, or set CLOUDFLARE_API_TOKEN and CLOUDFLARE_ACCOUNT_ID.`;
 
 /** Defines the command line of `npm run deploy`. */
-export function deployProgram(patienceMs = PATIENCE_MS): Command {
+export function deployProgram(surroundings = SURROUNDINGS): Command {
   return createProgram("npm run deploy --", "Deploy the service to an environment, in steps.")
     .addOption(envOption("where to deploy to").makeOptionMandatory())
     .addOption(
@@ -46,7 +47,7 @@ export function deployProgram(patienceMs = PATIENCE_MS): Command {
       // Imported on demand, because these modules are slow to load.
       const { deploy } = await import("./deployment.ts");
       await withInterruption("the deployment was complete", (signal) =>
-        deploy(options, signal, patienceMs),
+        deploy(options, signal, surroundings),
       );
     });
 }

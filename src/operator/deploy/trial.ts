@@ -1,31 +1,53 @@
 import pRetry from "p-retry";
+import type { RemoteEnvironment } from "../arguments.ts";
 import { openRemoteDatabase } from "../database/remote.ts";
 import { countResults, OtherVersionError } from "../verify/service-promise.ts";
-import { print, type RollOut } from "./steps.ts";
 
 const PAUSE_MS = 2_000;
 const REQUEST_TIMEOUT_MS = 10_000;
 /** The number of requests that must reach a version: Cloudflare's servers adopt it one by one. */
 const CONFIRMATIONS = 5;
 
+/** The data that all trials of a deployment share. */
+export interface TrialOptions {
+  readonly env: RemoteEnvironment;
+  readonly worker: string;
+  /** How long to wait until a new version or address responds. */
+  readonly patienceMs: number;
+  /** The promises about bad credentials that earlier trials of this deployment have tried. */
+  readonly triedCredentials: Set<string>;
+  readonly signal: AbortSignal;
+}
+
 /**
  * Verifies the promises of one version of the deployed service. On production, skips promises whose
  * verification would use up a rate limit or place orders.
  *
  * @param hasTraffic true if ordinary requests reach this version, without an override header.
+ * @returns the numbers of promises kept, broken and not tried.
  * @throws an Error that names the broken promises, or says that the version does not respond.
  */
 export async function tryVersion(
-  { env, settings: { worker }, patienceMs, triedCredentials, signal }: RollOut,
+  { env, worker, patienceMs, triedCredentials, signal }: TrialOptions,
   address: string,
   version: string,
   hasTraffic: boolean,
-): Promise<void> {
+): Promise<string> {
   const overrides = { "Cloudflare-Workers-Version-Overrides": `${worker}="${version}"` };
-  // If the version has traffic, omit this header, to test that ordinary requests reach the version.
-  const healthHeaders = { "X-Version": version, ...(!hasTraffic && overrides) };
-  const expectHealthy = () => expectHealthyVersion(address, version, healthHeaders);
+  // Ordinary requests must reach a version that has traffic, so they omit the header.
+  const headers = { "X-Version": version, ...(!hasTraffic && overrides) };
   const isProduction = env === "production";
+  const expectHealthy = async () => {
+    const init = { headers, signal: AbortSignal.timeout(REQUEST_TIMEOUT_MS) };
+    const response = await fetch(`${address}/healthz`, init).catch((cause: Error) => {
+      throw new Error(`${address} does not answer: ${cause.message}`, { cause });
+    });
+    const body = await response.text();
+    if (!response.ok) throw new Error(`${address}/healthz answers ${response.status}: ${body}`);
+    // Cloudflare may send the request to another version.
+    if (response.headers.get("X-Version") === version) return;
+    throw new Error(`${address} does not answer from version ${version}`);
+  };
   const { verifyStore } = await import("../verify/verify.ts");
   let isReady = false;
   const attempt = async () => {
@@ -53,30 +75,9 @@ export async function tryVersion(
     shouldRetry: ({ error }) =>
       !isReady || [error, error.cause].some((cause) => cause instanceof OtherVersionError),
   });
-  print(`  ${countResults(promises)}`);
-  if (isKept) return;
+  if (isKept) return countResults(promises);
   const broken = promises
     .filter(({ result }) => result === "broken")
     .map(({ promise, reason, requestId }) => `${promise}: ${reason} (request ${requestId})`);
   throw new Error(`${address} breaks its promises:\n${broken.join("\n")}`);
-}
-
-/** Throws unless this version returns 200: Cloudflare may send the request to another version. */
-async function expectHealthyVersion(
-  address: string,
-  version: string,
-  headers: Readonly<Record<string, string>>,
-): Promise<void> {
-  const url = `${address}/healthz`;
-  const signal = AbortSignal.timeout(REQUEST_TIMEOUT_MS);
-  const response = await fetch(url, { headers, signal }).catch((error: Error) => {
-    throw new Error(`${address} does not answer: ${error.message}`, { cause: error });
-  });
-  const body = await response.text();
-  if (response.status !== 200) {
-    throw new Error(`${url} answers ${response.status}: ${body.slice(0, 200)}`);
-  }
-  if (response.headers.get("X-Version") !== version) {
-    throw new Error(`${address} does not answer from version ${version}`);
-  }
 }

@@ -3,8 +3,6 @@ import { subscribe } from "node:diagnostics_channel";
 import { createRequire } from "node:module";
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
-import { styleText } from "node:util";
-import type { RequestRecord } from "../../worker/telemetry/request-record.ts";
 import { PROJECT_ROOT, SITE_FOLDER } from "../wrangler.ts";
 
 /** Becomes workerd. Kills workerd when this process ends, even if it is killed. */
@@ -67,10 +65,7 @@ export async function startDevServer({ port, store, log }: DevServerOptions): Pr
   const server = new DevEnv();
   const { promise: isServing, resolve, reject } = Promise.withResolvers<void>();
   server.once("reloadComplete", resolve).once("error", reject).once("buildFailed", reject);
-  const timeout = setTimeout(
-    () => reject(new Error(`no answer in ${START_TIMEOUT_MS / 1_000} seconds`)),
-    START_TIMEOUT_MS,
-  );
+  const timeout = setTimeout(() => reject(new Error("no answer in a minute")), START_TIMEOUT_MS);
   // The log lines before the service is ready. They can say why the service does not start.
   let startLines: LogLine[] | null = [];
   const startWorker = async (): Promise<void> => {
@@ -113,10 +108,12 @@ export async function runCron(port: number): Promise<void> {
   if (!ok) throw new Error(`answered ${status}`);
 }
 
+/** Prints warnings and errors; with `log`, also the lines of the service, with the time. */
 function printLine({ level, message }: LogLine, log: boolean): void {
   if (level === "warn" || level === "error") process.stderr.write(`${message}\n`);
-  else if (log && isServiceLine(message)) {
-    process.stdout.write(`${formatServiceLine(message, new Date(), process.stdout)}\n`);
+  else if (log && message.startsWith('{"event":')) {
+    const time = new Date().toISOString();
+    process.stdout.write(`{"time":"${time}",${message.slice(1)}\n`);
   }
 }
 
@@ -124,41 +121,6 @@ function printLine({ level, message }: LogLine, log: boolean): void {
 function describeFailure(failure: unknown, lines: readonly LogLine[]): string {
   const { message, cause } = failure as { readonly message?: string; readonly cause?: Error };
   const texts = [...lines.map((line) => line.message), message ?? cause?.message ?? ""];
-  if (texts.some((text) => text.includes("SQLITE_BUSY"))) {
-    return "SQLITE_BUSY, another process has locked the store";
-  }
-  const [first = ""] = texts;
-  return first.replace(/^service \S+: (?:Uncaught Error: )?/, "").replace(/\n[^]*/, "");
-}
-
-/** Returns whether a line comes from the service rather than from wrangler. */
-export function isServiceLine(line: string): boolean {
-  return line.startsWith('{"event":');
-}
-
-/** Formats a log line of the service: readable on a terminal, else JSON with the time `at`. */
-export function formatServiceLine(line: string, at: Date, stream: NodeJS.WriteStream): string {
-  const { event, ...fields } = JSON.parse(line) as { event: string };
-  if (!stream.isTTY) return JSON.stringify({ event, time: at.toISOString(), ...fields });
-  const time = at.toISOString().slice(11, 19);
-  if (event !== "request") return `${time}  ${event}  ${formatFields(fields)}`.trimEnd();
-  const { method, route, status, durationMs, keyId, code, remaining, limit, window } =
-    fields as RequestRecord;
-  const parts = [
-    time,
-    status < 400 ? String(status) : styleText("red", String(status), { stream }),
-    `${method.padEnd(6)} ${route}`,
-    `${durationMs} ms`,
-    keyId ?? "no key",
-    ...(window === null ? [] : [`${remaining} of ${limit} left, ${window}`]),
-    ...(code === null ? [] : [code]),
-  ];
-  return parts.join("  ");
-}
-
-function formatFields(fields: object): string {
-  const shown = Object.entries(fields).filter(([, value]) => value !== null);
-  return shown
-    .map(([name, value]) => `${name}=${typeof value === "string" ? value : JSON.stringify(value)}`)
-    .join(" ");
+  const telling = texts.find((text) => text.includes("SQLITE_BUSY")) ?? texts[0] ?? "";
+  return telling.replace(/^service \S+: (?:Uncaught Error: )?/, "").replace(/\n[^]*/, "");
 }

@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { existsSync } from "node:fs";
+import { statfs } from "node:fs/promises";
 import { createServer } from "node:net";
 import { resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
@@ -18,25 +18,22 @@ const LARGEST_PORT = 65_535;
 /** The time between two runs of housekeeping, the same as in the deployed environments. */
 const HOUSEKEEPING_EVERY_MS = 3_600_000;
 const PARENT_POLL_MS = 250;
+/** With less free space, a failed start is probably due to the full disk. */
+const FULL_DISK_BYTES = 1_000_000;
 
 const HELP = `
-The first run on a store creates its tables, a few sample orders and one demo key for each plan. The
-store keeps orders, keys, request counts and bans after the service ends. Only one service can run on
-a store at a time. Other commands, such as npm run keys, work while the service runs.
+The first run on a store creates its tables, a few sample orders and one demo key for each plan. Only
+one service can run on a store at a time. Other commands, such as npm run keys, work meanwhile.
 
 Examples:
   $ npm start
-  $ npm start -- --port 9000 --persist-to /tmp/shop
-  $ npm start -- --empty                            no sample orders, no demo keys
-  $ npm start -- --log                              a line for each request; JSON in a pipe
+  $ npm start -- --port 9000 --persist-to /tmp/shop --log
 
 To change the configuration, write lines of the form NAME=value to .dev.vars.`;
 
-interface StartOptions {
-  readonly port: number;
+interface StartOptions extends Omit<DevServerOptions, "store"> {
   readonly persistTo: string;
   readonly empty: boolean;
-  readonly log: boolean;
 }
 
 /** Defines the command line of `npm start`. */
@@ -44,25 +41,29 @@ export function startProgram(): Command {
   return createProgram("npm start --", "Run the service on this machine, with its own store.")
     .option("--port <n>", "port on 127.0.0.1", wholeNumberParser(LARGEST_PORT), DEFAULT_PORT)
     .addOption(persistToOption("folder of the store").default(DEFAULT_STORE, ".wrangler/state"))
-    .option(
-      "--empty",
-      "no sample orders and no demo keys on the first run; never deletes any",
-      false,
-    )
-    .option("--log", "print a line for each request", false)
+    .option("--empty", "no sample orders and demo keys on the first run; deletes nothing", false)
+    .option("--log", "print a line of JSON for each request", false)
     .addHelpText("after", HELP)
     .action(start);
 }
 
-async function start({ port, persistTo, empty, log }: StartOptions): Promise<void> {
+async function start({ persistTo, ...options }: StartOptions): Promise<void> {
   endWithNpm();
   const store = resolve(persistTo);
-  const hasStore = existsSync(store);
-  // For a new store, checks the port first, because the lock creates the folder. For an existing
-  // store, locks first: if a service uses the store and the port, the lock's error is clearer.
-  if (!hasStore) await requireFreePort(port);
-  lockStore(store, port);
-  if (hasStore) await requireFreePort(port);
+  try {
+    lockStore(store, options.port);
+    await requireFreePort(options.port);
+    const demoKeys = await prepare(store, options.empty);
+    await serve({ ...options, store }, demoKeys);
+  } catch (error) {
+    const { bavail, bsize } = await statfs(store).catch(() => ({ bavail: Infinity, bsize: 1 }));
+    if (bavail * bsize >= FULL_DISK_BYTES) throw error;
+    const advice = `The disk of ${store} is full: make room, and run the same command again`;
+    throw new Error(`${(error as Error).message}. ${advice}`, { cause: error });
+  }
+}
+
+async function prepare(store: string, empty: boolean): Promise<readonly DemoKey[]> {
   const content = empty ? "" : ", sample orders and demo keys";
   const doing = isStore(store)
     ? "Starting the service, which"
@@ -71,68 +72,52 @@ async function start({ port, persistTo, empty, log }: StartOptions): Promise<voi
   // Imported on demand, because it is slow to load.
   const { prepareStore } = await import("./sample-store.ts");
   // Prints the secrets before the service starts, because after a failed start they would be lost.
-  const demoKeys = await prepareStore(store, empty, (created) => {
+  return prepareStore(store, empty, (created) => {
     const lines = created.map(({ plan, secret }) => `  ${plan.padEnd(12)}${secret}`);
     process.stdout.write(`Demo keys, shown this once:\n${lines.join("\n")}\n\n`);
   });
-  await serve({ port, store, log }, demoKeys);
 }
 
-/**
- * Waits up to a second until a port is free, because an earlier service may still be ending.
- *
- * @throws an Error for the operator if the port stays in use.
- */
+/** Waits up to a second, as an earlier service may be ending. @throws an Error if a port is in use. */
 export async function requireFreePort(port: number): Promise<void> {
   const listen = async (): Promise<void> => {
     const server = createServer().listen(port, "127.0.0.1");
     await once(server, "listening");
-    server.close();
-    await once(server, "close");
+    await once(server.close(), "close");
   };
-  const patience = { retries: Infinity, minTimeout: 100, factor: 1, maxRetryTime: 1_000 };
-  await pRetry(listen, patience).catch((error: NodeJS.ErrnoException) => {
-    throw new Error(
-      error.code === "EADDRINUSE"
-        ? `port ${port} is taken by another program: end it, or serve on another port (--port N)`
-        : `port ${port} cannot be used: ${error.message}`,
-      { cause: error },
-    );
+  await pRetry(listen, { retries: 10, minTimeout: 100, factor: 1 }).catch((cause: Error) => {
+    const advice = "end the program that uses it, or serve on another port (--port N)";
+    throw new Error(`port ${port} cannot be used (${cause.message}): ${advice}`, { cause });
   });
 }
 
 async function serve(options: DevServerOptions, demoKeys: readonly DemoKey[]): Promise<never> {
   // Miniflare kills workerd when this process exits.
-  const stop = (): never => process.exit(0);
-  process.once("SIGINT", stop).once("SIGTERM", stop).once("SIGHUP", stop);
-  const { port, store } = options;
+  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.once(signal, () => process.exit(0));
   let isServing = false;
   exitWithWorkerd(() => isServing);
   // Retries, because workerd cannot start while another command is opening the store.
   await retryWhileBusy(() => startDevServer(options));
   isServing = true;
-  process.stdout.write(formatFirstSteps(port, store, demoKeys));
+  process.stdout.write(formatFirstSteps(options, demoKeys));
   for (;;) {
-    await runCron(port).catch(({ message }: Error) =>
+    await runCron(options.port).catch(({ message }: Error) =>
       process.stderr.write(`Housekeeping failed and is tried again in an hour: ${message}.\n`),
     );
     await delay(HOUSEKEEPING_EVERY_MS);
   }
 }
 
-function formatFirstSteps(port: number, store: string, [demoKey]: readonly DemoKey[]): string {
+function formatFirstSteps({ port, store }: DevServerOptions, [demoKey]: readonly DemoKey[]) {
   // Not localhost, which can be another address than the only one that the service listens on.
-  const url = `http://127.0.0.1:${port}`;
-  const request = (secret: string) =>
-    `  curl -i -H "Authorization: Bearer ${secret}" ${url}/v1/store/orders`;
+  const url = `http://127.0.0.1:${port}/v1/store/orders`;
+  const curl = `  curl -i -H "Authorization: Bearer ${demoKey?.secret ?? "<API_KEY>"}" ${url}`;
   const option = store === resolve(DEFAULT_STORE) ? "" : ` --persist-to ${quote(store)}`;
-  const begin =
-    demoKey === undefined
-      ? `Make a key, then use it:
-  npm run keys -- create --plan free --name "My client"${option}
-${request("<API_KEY>")}`
-      : `Try it:\n${request(demoKey.secret)}`;
-  return `Serving on http://localhost:${port} (only on 127.0.0.1), until Ctrl+C.\n\n${begin}\n\n`;
+  const create = `Make a key, then use it:
+  npm run keys -- create --plan free --name "My client"${option}`;
+  return `Serving on http://localhost:${port} (only on 127.0.0.1), until Ctrl+C.
+
+${demoKey === undefined ? create : "Try it:"}\n${curl}\n\n`;
 }
 
 // npm sends signals only to the shell in which it runs this process. Some shells then end and leave
@@ -140,10 +125,6 @@ ${request("<API_KEY>")}`
 function endWithNpm(): void {
   if (process.env["npm_lifecycle_event"] === undefined) return;
   const parent = process.ppid;
-  const endOrphan = (): void => {
-    if (process.ppid === parent) return;
-    clearInterval(timer);
-    process.kill(process.pid, "SIGTERM");
-  };
-  const timer = setInterval(endOrphan, PARENT_POLL_MS).unref();
+  const endOrphan = () => process.ppid === parent || process.kill(process.pid, "SIGTERM");
+  setInterval(endOrphan, PARENT_POLL_MS).unref();
 }

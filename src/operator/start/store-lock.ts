@@ -1,9 +1,7 @@
-import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 
-/** How long to wait for an earlier service to release the lock, as in `requireFreePort`. */
-const PATIENCE_MS = 1_000;
 const SQLITE_BUSY = 5;
 /** The file with the process id and port of the service that holds the lock. */
 const HOLDER = "service.json";
@@ -22,24 +20,21 @@ interface Holder {
  */
 export function lockStore(store: string, port: number): void {
   mkdirSync(store, { recursive: true });
-  const lock = new DatabaseSync(join(store, "service.lock"), { timeout: PATIENCE_MS });
+  // Waits up to a second, as in `requireFreePort`: an earlier service may be ending.
+  const lock = new DatabaseSync(join(store, "service.lock"), { timeout: 1_000 });
   try {
     lock.exec("BEGIN EXCLUSIVE");
   } catch (error) {
     if (Object(error).errcode !== SQLITE_BUSY) throw error;
-    const holder = readHolder(store);
-    const service = holder === null ? "another service" : `process ${holder.pid}`;
-    const onPort = holder === null ? "" : ` on port ${holder.port}`;
+    const { pid, port: other } = readHolder(store) ?? { pid: "(unknown)", port: "(unknown)" };
     throw new Error(
-      `${service} already serves the store ${store}${onPort}: end it first, or serve another ` +
-        "store on another port (--persist-to DIR --port N)",
+      `process ${pid} already serves the store ${store} on port ${other}: end it first, or serve ` +
+        "another store on another port (--persist-to DIR --port N)",
       { cause: error },
     );
   }
   const file = join(store, HOLDER);
-  const draft = `${file}.${process.pid}`;
-  writeFileSync(draft, JSON.stringify({ pid: process.pid, port } satisfies Holder));
-  renameSync(draft, file);
+  writeFileSync(file, JSON.stringify({ pid: process.pid, port } satisfies Holder));
   process.once("exit", () => {
     rmSync(file, { force: true });
     // This reference keeps the lock from being garbage-collected and released.

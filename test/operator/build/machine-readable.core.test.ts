@@ -1,12 +1,11 @@
 import { describe, expect, test } from "vitest";
 import { machineReadableFiles } from "../../../src/operator/build/machine-readable.ts";
 import { publicOrigin } from "../../../src/operator/build/site.ts";
-import { ERROR_STATUS } from "../../../src/rules/error-codes.ts";
 import { openApiDocument } from "../../../src/openapi/document.ts";
 
 const ORIGIN = "https://orders.example";
 
-test.each(["", ORIGIN])("the files for programs at %j hold the whole reference", (origin) => {
+test.each(["", ORIGIN])("the files for programs at %j lead to the whole reference", (origin) => {
   const files = Object.fromEntries(machineReadableFiles(origin));
   expect(files["openapi.json"]).toBe(openApiDocument(origin));
   const { servers, paths, info } = JSON.parse(files["openapi.json"] ?? "");
@@ -28,22 +27,8 @@ test.each(["", ORIGIN])("the files for programs at %j hold the whole reference",
   }
   for (const [path, { parameters: _, ...methods }] of Object.entries<any>(paths)) {
     for (const [method, { description }] of Object.entries<any>(methods)) {
-      expect(text).toContain(`### ${method.toUpperCase()} ${url}${path}\n\n${description}\n`);
+      expect(text).toContain(`## ${method.toUpperCase()} ${url}${path}\n\n${description}\n`);
     }
-  }
-  for (const [code, status] of Object.entries(ERROR_STATUS)) {
-    expect(text).toMatch(new RegExp(`^- ${status} \\(.*\`${code}\``, "m"));
-  }
-  const { components } = JSON.parse(files["openapi.json"] ?? "");
-  const fields = Object.values<any>(components.schemas).flatMap(({ properties = {} }) =>
-    Object.entries<any>(properties),
-  );
-  for (const [name, { description }] of [...Object.entries<any>(components.headers), ...fields]) {
-    expect(text).toMatch(new RegExp(`^- .${name}. .*|^- .${name}.: `, "m"));
-    expect(text).toContain(`: ${description}`);
-  }
-  for (const word of ["`If-None-Match`", "`If-Match`", "- 304: ", "`X-Request-Id` (header"]) {
-    expect(text).toContain(word);
   }
   expect(text).not.toMatch(/undefined|\[object/);
   expect(text).toContain(info.description.slice(info.description.indexOf("## ")));

@@ -8,10 +8,9 @@ import { FakeD1Api } from "./fake-d1.ts";
 import { FakeVersions, FakeWorkers } from "./fake-workers.ts";
 import { type ApiCall, ApiError, type Routes } from "./route.ts";
 
-export const ACCOUNT = "0123456789abcdef0123456789abcdef";
+const ACCOUNT = "/accounts/0123456789abcdef0123456789abcdef";
 const TOKEN = "fake-token";
 const BASE = "/client/v4";
-
 const WORKER_HOST = /\.(?:workers\.dev|shop\.example)$/;
 
 /** Thrown by `interfere` to close the connection without a response. */
@@ -20,7 +19,9 @@ export class LostConnection extends Error {
 }
 
 /** If `interfere` throws this, the answer reports success with an empty result. */
-export class Lie extends Error {}
+export class Lie extends Error {
+  override readonly message = "an empty answer";
+}
 
 /** Makes commands in a test file or `describe` use a fake account that has these environments. */
 export function useFakeCloudflare(...environments: readonly RemoteEnvironment[]): FakeCloudflare {
@@ -47,31 +48,38 @@ export class FakeCloudflare {
    * returns a function, this function is called after the API call, before the response.
    */
   interfere: (call: ApiCall) => void | (() => void) = () => {};
-  /** The address of the server, once it is started. */
-  origin = "";
   /** The accounts that the API token can access. */
-  accounts = [{ id: ACCOUNT, name: "Pets" }];
+  accounts = [{ id: ACCOUNT.slice(-32), name: "Pets" }];
+  /** The environment variables with which commands and wrangler use this account. */
+  environment: Record<string, string> = {};
   readonly #routes: Routes = {
     "GET /accounts": () => this.accounts,
     ...this.d1.routes,
     ...this.workers.routes,
   };
   readonly #realFetch = globalThis.fetch;
-  readonly #server = createServer(
-    // Keeps idle connections open, because one could be closed just as a command sends a request.
-    { keepAliveTimeout: 0 },
-    (message, response) => void this.#serve(message, response),
-  );
+  // Keeps idle connections open, because one could be closed just as a command sends a request.
+  readonly #server = createServer({ keepAliveTimeout: 0 }, (...args) => void this.#serve(...args));
+
+  /** The account that the fake wrangler uses. */
+  static current: FakeCloudflare;
 
   /** Starts the fake account, and makes the commands use it. */
   async start(): Promise<void> {
+    FakeCloudflare.current = this;
     await new Promise<void>((resolve) => this.#server.listen(0, "127.0.0.1", resolve));
-    this.origin = `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+    const ownOrigin = `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+    this.environment = {
+      CLOUDFLARE_API_BASE_URL: ownOrigin + BASE,
+      CLOUDFLARE_API_TOKEN: TOKEN,
+      CLOUDFLARE_ACCOUNT_ID: ACCOUNT.slice(-32),
+    };
     for (const [name, value] of Object.entries(this.environment)) vi.stubEnv(name, value);
     globalThis.fetch = async (input, init) => {
       const { origin, hostname } = new URL(input instanceof Request ? input.url : input);
-      const isOwn = origin === this.origin || WORKER_HOST.test(hostname);
-      return isOwn ? this.#answer(new Request(input, init)) : this.#realFetch(input, init);
+      if (origin === ownOrigin) return this.#answer(new Request(input, init));
+      if (!WORKER_HOST.test(hostname)) return this.#realFetch(input, init);
+      return this.workers.serve(hostname, new Headers(init?.headers));
     };
   }
 
@@ -89,46 +97,56 @@ export class FakeCloudflare {
     for (const map of [scripts, crons, domains]) map.clear();
   }
 
-  /**
-   * Creates a deployed service. `without` is the number of newest migrations its databases lack.
-   *
-   * @returns the versions of the Worker, and the id of the deployed one.
-   */
+  /** Creates a deployed service. `without` is the number of newest migrations its databases lack. */
   deployService(
     env: RemoteEnvironment,
     options: { without?: number; commit?: string | undefined; message?: string } = {},
   ): { versions: FakeVersions; before: string } {
-    const name = `store-orders-${env}`;
-    if (!this.d1.databases.some((database) => database.name.startsWith(name))) {
+    const worker = `store-orders-${env}`;
+    if (!this.d1.databases.some(({ name }) => name.startsWith(worker))) {
       this.d1.createStore(env, options.without);
     }
-    const bindings = DATABASE_NAMES.map((database) => {
-      const { uuid } = this.d1.find(`${name}-${database}`);
-      return { name: BINDINGS[database], type: "d1", id: uuid };
+    const bindings = DATABASE_NAMES.map((name) => {
+      return { name: BINDINGS[name], type: "d1", id: this.d1.find(`${worker}-${name}`).uuid };
     });
     const versions = new FakeVersions();
     const before = versions.upload("v1.2.0", options.commit, bindings);
     versions.deploy(before, options.message);
-    this.workers.scripts.set(name, { bindings, migrationTag: "v1", versions });
+    this.workers.scripts.set(worker, { bindings, versions });
     return { versions, before };
   }
 
-  /** The environment variables with which wrangler uses this server. */
-  get environment(): Record<string, string> {
-    return {
-      CLOUDFLARE_API_BASE_URL: this.origin + BASE,
-      CLOUDFLARE_API_TOKEN: TOKEN,
-      CLOUDFLARE_ACCOUNT_ID: ACCOUNT,
+  /** Makes an API call with the answer's `result`. @throws {ApiError} as Cloudflare refuses it. */
+  async call(method: string, path: string, body: Buffer | object = {}): Promise<unknown> {
+    const [pathname = "", query] = path.replace(ACCOUNT, "").split("?");
+    const call: ApiCall = {
+      method,
+      path: decodeURIComponent(pathname),
+      query: new URLSearchParams(query),
+      body: Buffer.isBuffer(body) ? body : Buffer.from(JSON.stringify(body)),
+      change: (text) => void this.changes.push(text),
     };
+    const after = this.interfere(call);
+    for (const [route, answer] of Object.entries(this.#routes)) {
+      const pattern = new RegExp(`^${route.replaceAll(":", "([^/]+)")}$`);
+      const match = pattern.exec(`${method} ${call.path}`);
+      if (match === null) continue;
+      const result = answer(call, ...match.slice(1));
+      after?.();
+      return result;
+    }
+    throw new ApiError(404, 7003, `no route for ${method} ${call.path}`);
   }
 
+  /** Answers the real wrangler. */
   async #serve(message: IncomingMessage, response: ServerResponse): Promise<void> {
-    const { method = "", headers, url = "" } = message;
     const body = await buffer(message);
-    const init = { method, headers: headers as Record<string, string> };
-    const request = new Request(this.origin + url, { ...init, ...(body.length > 0 && { body }) });
+    const headers = message.headers as Record<string, string>;
+    const init = { method: message.method!, headers, ...(body.length > 0 && { body }) };
     try {
-      const answer = await this.#answer(request);
+      const answer = await this.#answer(
+        new Request(`http://${headers["host"]}${message.url}`, init),
+      );
       response.writeHead(answer.status, Object.fromEntries(answer.headers));
       response.end(Buffer.from(await answer.arrayBuffer()));
     } catch {
@@ -138,50 +156,23 @@ export class FakeCloudflare {
 
   /** @throws {LostConnection} if the connection closes without a response. */
   async #answer(request: Request): Promise<Response> {
-    const { origin, hostname, pathname, searchParams } = new URL(request.url);
-    if (WORKER_HOST.test(hostname)) {
-      const served = this.workers.serve(hostname, pathname, request.headers);
-      const { status, body, version = "" } = served;
-      const isAsked = request.headers.get("X-Version") === version;
-      return new Response(body, { status, headers: isAsked ? { "X-Version": version } : {} });
-    }
-    const call: ApiCall = {
-      origin,
-      method: request.method,
-      path: decodeURIComponent(pathname.replace(BASE, "").replace(`/accounts/${ACCOUNT}`, "")),
-      query: searchParams,
-      form: () => request.formData(),
-      body: Buffer.from(await request.clone().arrayBuffer()),
-      change: (text) => void this.changes.push(text),
-    };
+    const { method, url, headers } = request;
     try {
-      const result = await this.#result(call, request.headers.get("Authorization"));
-      if (result instanceof Response) return result;
-      return Response.json({ success: true, errors: [], result });
+      const path = url.slice(url.indexOf(BASE) + BASE.length);
+      if (headers.get("Authorization") !== `Bearer ${TOKEN}`) {
+        throw new ApiError(401, 10000, "Authentication error");
+      }
+      const isForm = headers.get("Content-Type")?.startsWith("multipart/form-data");
+      const form = isForm ? ((await request.formData()).get("metadata") as string) : undefined;
+      const body = Buffer.from(form ?? (await request.arrayBuffer()));
+      const result = await this.call(method, path, body);
+      return Response.json({ success: true, errors: [], messages: [], result });
     } catch (error) {
       if (error instanceof LostConnection) throw error;
       if (error instanceof Lie) return Response.json({ success: true, errors: [], result: {} });
       const { code, message, status } = error as ApiError;
       const body = { success: false, errors: [{ code, message }], messages: [], result: null };
-      // Any other error is a mistake of a test or of this fake.
       return Response.json(body, { status: error instanceof ApiError ? status : 500 });
     }
-  }
-
-  async #result(call: ApiCall, authorization: string | null): Promise<unknown> {
-    const isSigned = call.path.startsWith("/upload/");
-    if (!isSigned && authorization !== `Bearer ${TOKEN}`) {
-      throw new ApiError(401, 10000, "Authentication error");
-    }
-    const interfereAfter = this.interfere(call);
-    for (const [route, answer] of Object.entries(this.#routes)) {
-      const pattern = new RegExp(`^${route.replaceAll(":", "([^/]+)")}$`);
-      const match = pattern.exec(`${call.method} ${call.path}`);
-      if (match === null) continue;
-      const result = await answer(call, ...match.slice(1));
-      interfereAfter?.();
-      return result;
-    }
-    throw new ApiError(404, 7003, `no route for ${call.method} ${call.path}`);
   }
 }

@@ -1,19 +1,15 @@
-import { createHash, randomUUID } from "node:crypto";
+import { randomUUID } from "node:crypto";
 import { DatabaseSync } from "node:sqlite";
 import { DATABASE_NAMES } from "../../../src/operator/database/database.ts";
 import type { RemoteEnvironment } from "../../../src/operator/arguments.ts";
 import { readMigrations } from "../../../src/operator/database/migrations.ts";
-import { type ApiCall, ApiError, bodyOf, type Routes } from "./route.ts";
+import { ApiError, bodyOf, type Routes } from "./route.ts";
 
 /** D1's limit on one value or row. */
 const MAX_ROW_BYTES = 2_000_000;
 
-/** A cache of migrated databases, by the names of their migrations: migrating takes long. */
+/** A cache of migrated databases, by their migrations: migrating takes long. */
 const migrated = new Map<string, Uint8Array>();
-
-interface QueryResult {
-  readonly results: { readonly columns: string[]; readonly rows: unknown[][] };
-}
 
 interface Query {
   readonly sql: string;
@@ -23,17 +19,10 @@ interface Query {
 /** A fake D1 database. As in D1, each query is one transaction and returns integers as doubles. */
 class FakeD1 {
   readonly uuid = randomUUID();
-  readonly name: string;
-  readonly jurisdiction: string | null;
-  replication: "auto" | "disabled" = "disabled";
+  name = "";
+  jurisdiction: string | null = null;
   sqlite = new DatabaseSync(":memory:");
-  /** The saved states, the oldest first. */
   readonly #states: { atMs: number; bookmark: string; content: Uint8Array }[] = [];
-
-  constructor(name: string, jurisdiction: string | null = null) {
-    this.name = name;
-    this.jurisdiction = jurisdiction;
-  }
 
   get migrations() {
     return readMigrations(this.name.endsWith("-keys") ? "keys" : "orders");
@@ -45,67 +34,50 @@ class FakeD1 {
     const label = applied.map(({ name }) => name).join();
     const content = migrated.get(label);
     if (content !== undefined) return this.sqlite.deserialize(content);
-    this.execute("CREATE TABLE d1_migrations (id INTEGER PRIMARY KEY, name TEXT, applied_at TEXT)");
+    this.sqlite.exec("CREATE TABLE d1_migrations (id INTEGER PRIMARY KEY, name, applied_at)");
     for (const { name, sql } of applied) {
-      this.execute(sql);
-      this.execute(`INSERT INTO d1_migrations (name, applied_at) VALUES ('${name}', 'now')`);
+      this.sqlite.exec(`${sql};\nINSERT INTO d1_migrations (name) VALUES ('${name}')`);
     }
     migrated.set(label, this.sqlite.serialize());
   }
 
   /** Runs queries in one transaction. Only a query of a single statement can have parameters. */
-  execute(...queries: readonly (Query | string)[]): QueryResult[] {
+  execute(...queries: readonly Query[]): object[] {
     this.sqlite.exec("BEGIN");
     try {
-      const results = queries.flatMap((query) =>
-        typeof query === "string"
-          ? [...this.#runEach(query)]
-          : [...this.#runEach(query.sql, query.params)],
-      );
+      const results = queries.flatMap(({ sql, params }) => [...this.#runEach(sql, params)]);
       this.sqlite.exec("COMMIT");
       return results;
     } catch (error) {
       this.sqlite.exec("ROLLBACK");
-      throw error;
+      throw new ApiError(400, 7500, `${(error as Error).message}: SQLITE_ERROR`);
     }
   }
 
   /** Saves the current state and returns its bookmark. Real D1 has a bookmark of every state. */
   bookmark(): string {
-    const part = (this.#states.length + 1).toString(16).padStart(8, "0");
-    const bookmark = `${part}-00000000-00004e2f-0a83ea2fceebc654de0640c422be4653`;
+    const bookmark = `${String(this.#states.length).padStart(8, "0")}-00000000-00004e2f-0a83ea2f`;
     const atMs = Math.max(Date.now(), (this.#states.at(-1)?.atMs ?? 0) + 1);
     this.#states.push({ atMs, bookmark, content: this.sqlite.serialize() });
     return bookmark;
   }
 
-  bookmarkAt(time: string): string {
-    const state = this.#states.findLast(({ atMs }) => atMs <= Date.parse(time));
-    if (state === undefined) throw new ApiError(400, 7500, `no bookmark for ${time}`);
-    return state.bookmark;
+  /** Finds the last state until a time, or the state of a bookmark. */
+  state(timeOrBookmark: string) {
+    const ms = Date.parse(timeOrBookmark);
+    return this.#states.findLast((state) => state.bookmark === timeOrBookmark || state.atMs <= ms)!;
   }
 
   restore(bookmark: string): void {
-    const { content } = this.#find(bookmark);
     // A new database, because statements that outlive `deserialize` can crash Node.
     this.sqlite.close();
     this.sqlite = new DatabaseSync(":memory:");
-    this.sqlite.deserialize(content);
+    this.sqlite.deserialize(this.state(bookmark).content);
   }
 
-  #find(bookmark: string) {
-    const state = this.#states.find((known) => known.bookmark === bookmark);
-    if (state === undefined) throw new ApiError(400, 7500, `bookmark ${bookmark} is not valid`);
-    return state;
-  }
-
-  *#runEach(sql: string, params: readonly string[] = []): Generator<QueryResult> {
-    if (params.some((param) => typeof param !== "string")) {
-      throw new Error("expected an array of strings");
-    }
-    if (params.join("").length > MAX_ROW_BYTES) {
-      throw new Error("string or blob too big: SQLITE_TOOBIG");
-    }
+  *#runEach(sql: string, params: readonly string[] = []): Generator<object> {
+    if (params.some((param) => typeof param !== "string")) throw new Error("expected strings");
+    if (params.join("").length > MAX_ROW_BYTES) throw new Error("too big: SQLITE_TOOBIG");
     let rest = sql;
     while (/[^\s;]/.test(rest.replace(/--.*/g, ""))) {
       const statement = this.sqlite.prepare(rest);
@@ -113,44 +85,53 @@ class FakeD1 {
       const columns = statement.columns().map(({ name }) => name);
       statement.setReturnArrays(true);
       const rows = statement.all(...params) as unknown as unknown[][];
-      yield { results: { columns, rows: rows.map(asDoubles) } };
+      const toDouble = (value: unknown) => (typeof value === "bigint" ? Number(value) : value);
+      const results = { columns, rows: rows.map((row) => row.map(toDouble)) };
+      yield { meta: { duration: 0.2, served_by_region: "WEUR" }, results, success: true };
       // `prepare` compiled only the first statement in `rest`; `sourceSQL` is its text.
       rest = rest.slice(statement.sourceSQL.length);
     }
   }
 }
 
-function asDoubles(row: readonly unknown[]): unknown[] {
-  return row.map((value) => (typeof value === "bigint" ? Number(value) : value));
-}
-
+/** The databases of a fake account, and the endpoints for them. */
 export class FakeD1Api {
   readonly databases: FakeD1[] = [];
-  readonly #files = new Map<string, string>();
-  #imported: object = {};
 
   readonly routes: Routes = {
-    "GET /d1/database": ({ query }) => this.#list(query),
-    "POST /d1/database": (call) => this.#create(call),
+    "GET /d1/database": ({ query }) =>
+      this.databases.filter(({ name }) => name.includes(query.get("name") ?? "")).map(describe),
+    "POST /d1/database": (call) => {
+      const body = bodyOf<Record<string, string>>(call);
+      const { name = "", primary_location_hint: location, jurisdiction } = body;
+      call.change(`create database ${name} in ${location ?? jurisdiction}`);
+      return describe(this.create(name, jurisdiction));
+    },
     "GET /d1/database/:": (_, id) => describe(this.find(id)),
-    "POST /d1/database/:/raw": (call, id) => this.#execute(call, this.find(id)),
-    "POST /d1/database/:/import": (call, id) => this.#import(call, this.find(id)),
+    "POST /d1/database/:/raw": (call, id) => {
+      const body = bodyOf<Query & { batch?: readonly Query[] }>(call);
+      const queries = body.batch ?? [body];
+      const sql = queries.map((query) => query.sql).join(";\n");
+      const { name } = this.find(id);
+      const migration = /INSERT INTO d1_migrations \(name\) VALUES \('([^']*)'\)/.exec(sql)?.[1];
+      if (migration !== undefined) call.change(`migrate ${name}: ${migration}`);
+      else if (!/^\s*select\b/i.test(sql)) call.change(`write to ${name}`);
+      return this.find(id).execute(...queries);
+    },
+    // The fake wrangler sends the whole file at once.
+    "POST /d1/database/:/import": ({ body, change }, id) => {
+      change(`import into ${this.find(id).name}`);
+      this.find(id).execute({ sql: body.toString() });
+    },
     "GET /d1/database/:/time_travel/bookmark": ({ query }, id) => {
       const time = query.get("timestamp");
-      return { bookmark: time ? this.find(id).bookmarkAt(time) : this.find(id).bookmark() };
+      return { bookmark: time ? this.find(id).state(time).bookmark : this.find(id).bookmark() };
     },
-    "POST /d1/database/:/time_travel/restore": ({ query, change }, id) => {
-      const database = this.find(id);
-      change(`restore ${database.name}`);
+    "POST /d1/database/:/time_travel/restore": ({ query }, id) => {
       const bookmark = query.get("bookmark") ?? "";
-      const previous = database.bookmark();
-      database.restore(bookmark);
+      const previous = this.find(id).bookmark();
+      this.find(id).restore(bookmark);
       return { bookmark, previous_bookmark: previous, message: `restored to ${bookmark}` };
-    },
-    "PUT /upload/:": ({ body }, file) => {
-      this.#files.set(file, body.toString());
-      const etag = createHash("md5").update(body).digest("hex");
-      return new Response("", { headers: { ETag: etag } });
     },
   };
 
@@ -160,13 +141,12 @@ export class FakeD1Api {
     throw new ApiError(404, 7404, `The database ${nameOrId} could not be found`);
   }
 
-  create(name: string, jurisdiction?: string): FakeD1 {
+  create(name: string, jurisdiction: string | null = null): FakeD1 {
     if (this.databases.some((database) => database.name === name)) {
       throw new ApiError(400, 7502, "A database with that name already exists");
     }
-    const database = new FakeD1(name, jurisdiction);
-    this.databases.push(database);
-    return database;
+    this.databases.push(Object.assign(new FakeD1(), { name, jurisdiction }));
+    return this.find(name);
   }
 
   /** Creates an environment's databases. `missing` is the number of newest migrations they lack. */
@@ -175,53 +155,8 @@ export class FakeD1Api {
       this.create(`store-orders-${environment}-${name}`).migrate(missing);
     }
   }
-
-  #list(query: URLSearchParams): object[] {
-    const name = query.get("name") ?? "";
-    return this.databases.filter((database) => database.name.includes(name)).map(describe);
-  }
-
-  #create(call: ApiCall): object {
-    const body = bodyOf<Record<string, string>>(call);
-    const { name = "", primary_location_hint: location, jurisdiction } = body;
-    call.change(`create database ${name} in ${location ?? jurisdiction}`);
-    return describe(this.create(name, jurisdiction));
-  }
-
-  #execute(call: ApiCall, database: FakeD1): object[] {
-    const body = bodyOf<Query & { batch?: readonly Query[] }>(call);
-    const queries = body.batch ?? [body];
-    const sql = queries.map((query) => query.sql).join(";\n");
-    const migration = /INSERT INTO d1_migrations \(name\) VALUES \('([^']*)'\)/.exec(sql)?.[1];
-    if (migration !== undefined) call.change(`migrate ${database.name}: ${migration}`);
-    else if (!/^\s*select\b/i.test(sql)) call.change(`write to ${database.name}`);
-    try {
-      return database.execute(...queries);
-    } catch (error) {
-      throw new ApiError(400, 7500, `${(error as Error).message}: SQLITE_ERROR`);
-    }
-  }
-
-  #import(call: ApiCall, database: FakeD1): object {
-    const { action, etag, filename = "" } = bodyOf<Record<string, string>>(call);
-    const common = { success: true, type: "import", messages: [] };
-    if (action === "poll") return this.#imported;
-    if (action === "init") {
-      const file = `${database.uuid}.${etag}.sql`;
-      return { ...common, filename: file, upload_url: `${call.origin}/upload/${file}` };
-    }
-    call.change(`import into ${database.name}`);
-    try {
-      database.execute(this.#files.get(filename) ?? "");
-      this.#imported = { ...common, status: "complete" };
-    } catch (error) {
-      const { message } = error as Error;
-      this.#imported = { ...common, success: false, status: "error", error: message };
-    }
-    return { ...common, status: "active", at_bookmark: "0-0" };
-  }
 }
 
-function describe({ uuid, name, jurisdiction, replication }: FakeD1): object {
-  return { uuid, name, jurisdiction, read_replication: { mode: replication } };
+function describe({ uuid, name, jurisdiction }: FakeD1): object {
+  return { uuid, name, jurisdiction, version: "production", num_tables: 5, file_size: 12_288 };
 }

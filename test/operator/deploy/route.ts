@@ -11,20 +11,19 @@ export class ApiError extends Error {
 }
 
 export interface ApiCall {
-  readonly origin: string;
   readonly method: string;
   /** The path of the API call, without `/client/v4` and `/accounts/ID`. */
   readonly path: string;
   readonly query: URLSearchParams;
+  /** The body; of a form, the part with the metadata. */
   readonly body: Buffer;
-  readonly form: () => Promise<FormData>;
   /** Records a change in `FakeCloudflare.changes`. */
   readonly change: (text: string) => void;
 }
 
 /**
  * The handlers of API calls, by method and path, such as `GET /workers/scripts/:/settings`. They
- * receive the part of the path at each `:`, and return a `result` or a whole `Response`.
+ * receive the part of the path at each `:`, and return a `result`.
  */
 export type Routes = Readonly<Record<string, (call: ApiCall, ...parts: string[]) => unknown>>;
 

@@ -25,6 +25,8 @@ let keys: DatabaseSync;
 let aheadMs = 0;
 /** The number of answers to HEAD that seem to come from another version. */
 let late = 0;
+/** The number of answers to /healthz that say that a part does not respond. */
+let unhealthy = 0;
 const statuses: number[] = [];
 
 // The account's databases are those of a real service, which answers for the deployed versions.
@@ -48,6 +50,7 @@ beforeAll(async () => {
 
 async function answer(path: string, init: RequestInit = {}): Promise<Response> {
   if (path === "/") return new Response("<!doctype html>", HTML);
+  if (path === "/healthz" && unhealthy > 0) return new Response("", { status: (unhealthy--, 503) });
   if (path === "/openapi.json") return new Response(openApiDocument());
   const headers = new Headers(init.headers);
   const version = headers.get("X-Version") ?? "";
@@ -67,16 +70,17 @@ async function answer(path: string, init: RequestInit = {}): Promise<Response> {
 }
 
 it(
-  "a trial that begins again and again is not refused for its bad credentials",
+  "a trial begins again while the version is not healthy or another one answers, and is not refused for its bad credentials",
   { timeout: 120_000 },
   async () => {
     const { versions, before } = cloudflare.deployService("production");
     shortenPauses();
     late = 6;
+    unhealthy = 3;
     const args = ["--env", "production", "--skip-checks"];
     const { status, stdout, stderr } = await runInProcess(deployProgram(), args);
     expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
-    expect(late).toBe(0);
+    expect([late, unhealthy]).toEqual([0, 0]);
     expect(versions.current).not.toBe(before);
     // One by each promise about bad credentials, and one by the revoked key of each whole trial.
     expect(statuses.filter((each) => each === 401)).toHaveLength(11 + 2);
