@@ -36,12 +36,9 @@ export function planOption(): Option {
   return new Option("--plan <plan>", "plan of the key").choices(PLANS);
 }
 
-/** Returns the options `--per-minute` and `--per-day`, the limits of an Enterprise key. */
-export function limitOptions(): Option[] {
-  const parse = wholeNumberParser(MAX_LIMIT);
-  return ["--per-minute <n>", "--per-day <n>"].map((flags) =>
-    new Option(flags, "own limit, Enterprise only").argParser(parse),
-  );
+/** Returns the option `--per-minute` or `--per-day`, a limit of an Enterprise key. */
+export function limitOption(flags: string): Option {
+  return new Option(flags, "own limit, Enterprise only").argParser(wholeNumberParser(MAX_LIMIT));
 }
 
 /** Returns a parser for whole numbers from 1 to `max`. */

@@ -2,12 +2,13 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import { Command, CommanderError, Help } from "commander";
 import packageJson from "../../package.json" with { type: "json" };
 import { SECRET_PREFIX } from "../rules/keys/secret.ts";
-import { terminalWidth, wrapText } from "./terminal-text.ts";
 
 const FAILURE_STATUS = 1;
 const WRONG_USAGE_STATUS = 2;
 /** The exit status if the reader of the output closed the pipe, as shells report SIGPIPE. */
 const CLOSED_PIPE_STATUS = 141;
+/** The width of help texts, in columns, if stdout is not a terminal. */
+const DEFAULT_WIDTH = 80;
 
 /** Matches secrets of keys, even if they are mistyped or cut off. */
 const SECRETS = new RegExp(`${SECRET_PREFIX}\\w+`, "gi");
@@ -18,7 +19,6 @@ const SECRET_IN_ARGUMENT = new RegExp(`${SECRET_PREFIX}[a-z2-7]{20}`, "i");
 const NPM_LETTERS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   "--plan": { parseable: "true", long: "true", all: "true" },
   "--days": { all: "true", yes: "true" },
-  "--sql": { long: "true", loglevel: "warn" },
 };
 
 /** The arguments of the command that runs, for messages that repeat them. */
@@ -51,21 +51,25 @@ export class EndWithStatus extends Error {
 
 /** Creates a command line whose error messages mention `--help` and never contain a secret. */
 export function createProgram(name: string, description: string): Command {
+  const help = new Help();
+  // Joins the lines of a paragraph, and wraps them to the width of the terminal.
+  const wrap = (text: string) => {
+    const joined = text.replaceAll(/(?<=^\S.*)\n(?=\S)/gm, " ");
+    return help.boxWrap(joined, process.stdout.columns || DEFAULT_WIDTH);
+  };
   return new Command(name)
     .description(description)
     .version(packageJson.version, "-V, --version", "show the version of the service")
     .exitOverride()
     .configureHelp({
-      minWidthToWrap: 20,
+      subcommandTerm: (command) => help.subcommandTerm(command).replace(" [options]", ""),
       optionDescription: (option) =>
-        `${new Help().optionDescription(option)}${option.mandatory ? " (required)" : ""}`,
+        `${help.optionDescription(option)}${option.mandatory ? " (required)" : ""}`,
     })
     .configureOutput({
-      writeOut: (text) => process.stdout.write(wrapText(text)),
-      writeErr: (text) => process.stderr.write(wrapText(text)),
+      writeOut: (text) => process.stdout.write(wrap(text)),
+      writeErr: (text) => process.stderr.write(wrap(text)),
       outputError: (message) => process.stderr.write(withoutSecrets(message)),
-      getOutHelpWidth: terminalWidth,
-      getErrHelpWidth: terminalWidth,
     })
     .showHelpAfterError("Add --help to see how it is used.")
     .helpOption("-h, --help", "show this help");

@@ -1,4 +1,4 @@
-import { generateSecret } from "../../src/operator/key-store/secret.ts";
+import { generateSecret } from "../../src/operator/keys/key-changes.ts";
 import type { Answer } from "./answer.ts";
 import type { Subject } from "./referee.ts";
 import type { Ask, World } from "./world.ts";

@@ -2,8 +2,8 @@ import { hostname, userInfo } from "node:os";
 import { sql } from "drizzle-orm";
 import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import type { StoreDatabase } from "../../../src/operator/database/database.ts";
-import { changeKey } from "../../../src/operator/key-store/change-key.ts";
-import { findApiKey, type KeyDetails } from "../../../src/operator/key-store/key-details.ts";
+import { changeKey } from "../../../src/operator/keys/change-key.ts";
+import { findApiKey, type KeyDetails } from "../../../src/operator/keys/stored-keys.ts";
 import { KeysCommand } from "./keys-command.ts";
 
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import { addKeys } from "../../../src/operator/key-store/change-key.ts";
-import { createVerificationKey } from "../../../src/operator/key-store/administration.ts";
+import { addKeys } from "../../../src/operator/keys/change-key.ts";
+import { createVerificationKey } from "../../../src/operator/keys/key-changes.ts";
 import { KeysCommand } from "./keys-command.ts";
 
 const DAY_MS = 86_400_000;

@@ -1,6 +1,6 @@
-import { afterEach, beforeAll, describe, expect, it, vi } from "vitest";
+import { afterEach, describe, expect, it, vi } from "vitest";
 import { hashSecret, isSecret } from "../../../src/rules/keys/secret.ts";
-import * as keyDetails from "../../../src/operator/key-store/key-details.ts";
+import * as keyDetails from "../../../src/operator/keys/stored-keys.ts";
 import { formatTime } from "../../../src/operator/terminal-text.ts";
 import { KeysCommand } from "./keys-command.ts";
 
@@ -11,7 +11,6 @@ const inHours = (hours: number) => new Date(NOW.getTime() + hours * HOUR_MS);
 const { findApiKey, toKeyJson } = keyDetails;
 const keys = new KeysCommand();
 
-beforeAll(() => void vi.stubEnv("COLUMNS", "200"));
 afterEach(() => void vi.useRealTimers());
 
 function stopClock(): void {
@@ -63,14 +62,8 @@ describe("keys rotate", () => {
     expect(rotated).toContain("not shown again");
     const shown = await keys.text("show", key.id);
     expect(shown).not.toContain(secret);
-    for (const output of [rotated, shown]) {
-      expect(output.match(/(?<=also valid until ).*(?=\.\n)/g)).toEqual(
-        graces.map((hours) => formatTime(inHours(hours))),
-      );
-    }
-    const list = await keys.text("list", "--name", "People");
-    expect(list).toContain("former key until (UTC)");
-    expect(list).toContain(formatTime(inHours(90 * 24)).replace(" UTC", ""));
+    const ends = graces.map((hours) => formatTime(inHours(hours))).join(", ");
+    for (const output of [rotated, shown]) expect(output).toContain(`former keys until  ${ends}\n`);
   });
 
   it("prints the secret that it stored, if others change the key meanwhile, twice", async () => {
@@ -96,11 +89,11 @@ describe("keys rotate", () => {
     const rotated = await keys.text("rotate", key.id, "--grace", "0");
     expect(rotated).toContain("ends within 30 seconds");
     for (const output of [rotated, await keys.text("show", key.id)]) {
-      expect(output).not.toMatch(/former key (is|until)/i);
+      expect(output).not.toContain("former keys");
     }
     const { record: revoked } = await keys.add();
     await keys.text("rotate", revoked.id);
-    expect(await keys.text("revoke", revoked.id)).not.toContain("former key");
+    expect(await keys.text("revoke", revoked.id)).not.toContain("former keys");
   });
 
   it.each([

@@ -3,7 +3,7 @@ import type { Browser, BrowserContextOptions, Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import * as databases from "../../../src/operator/database/database.ts";
 import { apiKeys, keyUsage } from "../../../src/schema/keys.ts";
-import type { ReportedDay } from "../../../src/operator/usage/usage-report.ts";
+import type { ReportedDay } from "../../../src/operator/keys/usage-report.ts";
 import { PLAN_LIMITS, type Plan } from "../../../src/rules/limits/plans.ts";
 import { findChromium, launchChromium } from "../../site/chromium.ts";
 import { violations } from "../../site/violations.ts";
@@ -112,13 +112,7 @@ describe.skipIf(chromium === undefined)("keys usage --html in a browser", () => 
     expect(await rows(page, "Near a limit")).toStrictEqual([shop]);
     expect(await rows(page, "All keys")).toStrictEqual([zoo, shop, idle]);
     const tiles = await page.locator("dd").allTextContents();
-    expect(tiles).toStrictEqual([
-      "157,500requests",
-      "7,0004 % of all, 0 strikes",
-      "30that began",
-      "1keys known to have reached 80 %",
-    ]);
-    expect(await page.locator("header").textContent()).toContain("1 key reported nothing");
+    expect(tiles).toStrictEqual(["157,500", "7,000", "30", "1"]);
     expect(await page.title()).toBe("API usage, 2026-11-08 to 2026-11-21");
     expect(await page.locator("b, script").count()).toBe(0);
   });
@@ -126,7 +120,7 @@ describe.skipIf(chromium === undefined)("keys usage --html in a browser", () => 
   test("lists the days, the newest first, with bars in proportion", async () => {
     const page = await open();
     const [today, yesterday] = await rows(page, "By day");
-    expect(today).toStrictEqual(["2026-11-21", "21,000", "500", "0", "4"]);
+    expect(today).toStrictEqual(["2026-11-21", "21,000", "500", "4", "100 %", "25 %"]);
     expect(yesterday?.[0]).toBe("2026-11-20");
     const admitted = await bars(page, "By day", 2);
     expect(admitted).toHaveLength(14);
@@ -138,7 +132,6 @@ describe.skipIf(chromium === undefined)("keys usage --html in a browser", () => 
     const days = await rows(page, "By day");
     expect(days[0]?.slice(-2)).toStrictEqual(["100 %", "25 %"]);
     expect(await page.title()).toBe(`API usage of ${HOSTILE_NAME}, 2026-11-08 to 2026-11-21`);
-    expect((await page.locator("dd").allTextContents()).at(-1)).toBe("100 %of its fuller window");
   });
 
   test.each([[[]], [["key_shop"]]] as const)("is accessible and fits a phone: %j", async (args) => {

@@ -7,7 +7,7 @@ import {
   OPERATIONS,
   sumOperations,
 } from "./operations.ts";
-import { generateSecret } from "../../../src/operator/key-store/secret.ts";
+import { generateSecret } from "../../../src/operator/keys/key-changes.ts";
 import { createApiKey, createEnterpriseKey } from "../../support/api-key-fixture.ts";
 import { advanceClock, DAY_MS, HOUR_MS, MINUTE_MS, stopClock } from "../../support/clock.ts";
 import { cutIntoSegments, placeManyOrders } from "../../support/order-fixture.ts";

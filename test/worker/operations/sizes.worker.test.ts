@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { expect, test } from "vitest";
-import { createApiKey } from "../../../src/operator/key-store/administration.ts";
-import { creation } from "../../../src/operator/key-store/key-changes.ts";
+import { createApiKey } from "../../../src/operator/keys/key-changes.ts";
+import { creation } from "../../../src/operator/keys/key-changes.ts";
 import { d1Store } from "../../support/d1-store.ts";
 import { MEASURED } from "./operations.ts";
 

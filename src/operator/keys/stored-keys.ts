@@ -1,7 +1,7 @@
-import { and, eq, getTableColumns, gt, inArray, isNull, max, or, type SQL, sql } from "drizzle-orm";
-import { apiKeys, formerKeyHashes, keyBans, keyUsage } from "../../schema/keys.ts";
-import type { Plan } from "../../rules/limits/plans.ts";
+import { and, eq, getTableColumns, inArray, isNull, max, or, type SQL, sql } from "drizzle-orm";
 import { KEY_STATES, keyState, limitsOf } from "../../rules/keys/api-key.ts";
+import type { Plan } from "../../rules/limits/plans.ts";
+import { apiKeys, formerKeyHashes, keyBans, keyUsage } from "../../schema/keys.ts";
 import { databaseTime, type Orm, type StoreDatabase } from "../database/database.ts";
 
 /** A key as the operator sees it: with its rotations and its ban. */
@@ -14,17 +14,6 @@ export interface KeyDetails extends Readonly<typeof apiKeys.$inferSelect> {
 
 export const KEY_STATES_AND_BAN = [...KEY_STATES, "banned"] as const;
 type KeyStateOrBan = (typeof KEY_STATES_AND_BAN)[number];
-
-/** Returns the state of a key. An expired or revoked key is never `banned`. */
-export function keyStateOrBan(key: KeyDetails, now: Date): KeyStateOrBan {
-  const state = keyState(key, now.getTime());
-  return state === "active" && banEnd(key, now) !== null ? "banned" : state;
-}
-
-/** Returns the end of the ban in force; `null` if there is none. */
-export function banEnd({ bannedUntil }: KeyDetails, now: Date): Date | null {
-  return bannedUntil !== null && bannedUntil > now ? bannedUntil : null;
-}
 
 /** Selects the keys that match every field that is set. */
 export interface KeyFilter {
@@ -90,27 +79,34 @@ function fold(text: string): string {
   return text.normalize("NFC").toLowerCase();
 }
 
+function endsIn(database: Orm, ending: string): SQL | undefined {
+  return ofSecret(
+    database,
+    ({ lastFour }) => sql`substr(${lastFour}, ${-ending.length}) = ${ending}`,
+  );
+}
+
 /** Finds the key with a present or former secret of this hash. */
 export async function findApiKeyByHash(
   database: Orm,
   hash: string,
 ): Promise<KeyDetails | undefined> {
-  const former = database
-    .select({ keyId: formerKeyHashes.keyId })
-    .from(formerKeyHashes)
-    .where(eq(formerKeyHashes.hash, hash));
-  const [key] = await selectKeys(database, or(eq(apiKeys.hash, hash), inArray(apiKeys.id, former)));
-  return key;
+  return (
+    await selectKeys(
+      database,
+      ofSecret(database, (table) => eq(table.hash, hash)),
+    )
+  )[0];
 }
 
-function endsIn(database: Orm, ending: string): SQL | undefined {
-  const endsSo = ({ lastFour }: typeof apiKeys | typeof formerKeyHashes) =>
-    sql`substr(${lastFour}, ${-ending.length}) = ${ending}`;
-  const former = database
-    .select({ keyId: formerKeyHashes.keyId })
-    .from(formerKeyHashes)
-    .where(endsSo(formerKeyHashes));
-  return or(endsSo(apiKeys), inArray(apiKeys.id, former));
+/** Returns the SQL condition for keys with a present or former secret that matches. */
+function ofSecret(
+  database: Orm,
+  matches: (table: typeof apiKeys | typeof formerKeyHashes) => SQL,
+): SQL | undefined {
+  const { keyId } = formerKeyHashes;
+  const former = database.select({ keyId }).from(formerKeyHashes).where(matches(formerKeyHashes));
+  return or(matches(apiKeys), inArray(apiKeys.id, former));
 }
 
 export async function findApiKey(database: Orm, id: string): Promise<KeyDetails | undefined> {
@@ -145,19 +141,24 @@ function toTimes(json: string): Date[] {
   return times.sort((one, other) => one - other).map((ms) => new Date(ms));
 }
 
-/** Returns the SQL condition for a ban that has not ended at the time `at` and was not lifted. */
-export function isInForce(at: Date): SQL | undefined {
-  return and(gt(keyBans.endsAt, at), isNull(keyBans.liftedAt));
+/** Returns the state of a key. An expired or revoked key is never `banned`. */
+export function keyStateOrBan(key: KeyDetails, now: Date): KeyStateOrBan {
+  const state = keyState(key, now.getTime());
+  return state === "active" && banEnd(key, now) !== null ? "banned" : state;
+}
+
+/** Returns the end of the ban in force; `null` if there is none. */
+export function banEnd({ bannedUntil }: KeyDetails, now: Date): Date | null {
+  return bannedUntil !== null && bannedUntil > now ? bannedUntil : null;
 }
 
 /** Returns a key's settings as JSON, with the limits that apply: the key's own or its plan's. */
 export function toSettingsJson(key: KeyDetails) {
-  const { plan, name, createdAt, expiresAt, revokedAt, locationHint, formerKeyEnds } = key;
+  const { plan, name, expiresAt, revokedAt, locationHint, formerKeyEnds } = key;
   return {
-    plan,
     name,
+    plan,
     ...limitsOf(key),
-    createdAt: createdAt.toISOString(),
     expiresAt: toIso(expiresAt),
     locationHint,
     revokedAt: toIso(revokedAt),
@@ -171,6 +172,7 @@ export function toKeyJson(key: KeyDetails, now: Date) {
   return {
     id: key.id,
     ...toSettingsJson(key),
+    createdAt: key.createdAt.toISOString(),
     lastFour: key.lastFour,
     state: keyStateOrBan(key, now),
     bannedUntil: toIso(banEnd(key, now)),

@@ -2,9 +2,8 @@ import { hostname, userInfo } from "node:os";
 import { isDeepStrictEqual } from "node:util";
 import pRetry from "p-retry";
 import type { SQLWrapper } from "drizzle-orm";
-import { createApiKey, type CreatedKey, type NewKeySettings } from "./administration.ts";
 import { change, creation, isOvertaken, type Operation } from "./key-changes.ts";
-import { findApiKey, type KeyDetails } from "./key-details.ts";
+import { findApiKey, type KeyDetails } from "./stored-keys.ts";
 import { SECRET_PREFIX } from "../../rules/keys/secret.ts";
 import { isName } from "../arguments.ts";
 import { onSameStore, UsageError } from "../command-line.ts";
@@ -12,17 +11,6 @@ import { databaseTime, type Orm, type StoreDatabase } from "../database/database
 
 /** The number of retries if another operator changes the same key at the same time. */
 const RETRIES = 10;
-
-/** Creates a key at the database's time, stores it and records it in the audit trail. */
-export async function addKey(
-  database: StoreDatabase,
-  settings: (now: Date) => NewKeySettings,
-): Promise<CreatedKey> {
-  const now = await databaseTime(database.orm);
-  const created = createApiKey(settings(now), now);
-  await addKeys(database, [created.record]);
-  return created;
-}
 
 /** Stores new keys and records them in the audit trail. */
 export async function addKeys(database: StoreDatabase, keys: readonly KeyDetails[]): Promise<void> {

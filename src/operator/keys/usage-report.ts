@@ -1,0 +1,210 @@
+import { and, count as countRows, eq, gte, inArray, sql } from "drizzle-orm";
+import { dayOf, dayText } from "../../rules/days.ts";
+import { limitsOf } from "../../rules/keys/api-key.ts";
+import type { Limits } from "../../rules/limits/plans.ts";
+import { keyBans, keyUsage } from "../../schema/keys.ts";
+import { REPORT_EVERY_MS } from "../../worker/usage/day-usage.ts";
+import type { Orm } from "../database/database.ts";
+import { formatTime, MISSING } from "../terminal-text.ts";
+import { requireApiKey } from "./change-key.ts";
+import { banEnd, type KeyDetails, listApiKeys } from "./stored-keys.ts";
+
+/** The share of a limit from which a key counts as near the limit. */
+export const NEAR_LIMIT = 0.8;
+/** The number of rows that one query reads: about 1.5 MB from a remote database. */
+const PAGE_ROWS = 10_000;
+
+export type ReportedDay = Readonly<typeof keyUsage.$inferSelect>;
+/** A key's usage on one day in UTC, as its limiter last reported it; `null`: not reported yet. */
+type UsageDay = { [Name in Exclude<keyof ReportedDay, "keyId">]: ReportedDay[Name] | null } & {
+  readonly day: string;
+};
+
+const UNREPORTED = {
+  admitted: null,
+  refused: null,
+  strikes: null,
+  bans: null,
+  peakMinute: null,
+  peakDay: null,
+  perMinute: null,
+  perDay: null,
+  reportedAt: null,
+};
+
+/** Usage added up over keys or days. `null`: nothing was reported yet. */
+export interface Figures extends Readonly<
+  Record<"admitted" | "refused" | "strikes" | "bans", number | null>
+> {
+  /** The largest share of a limit that a window used, from 0 to 1. */
+  readonly minutePeak: number | null;
+  readonly dayPeak: number | null;
+  /** The time of the last report. */
+  readonly reportedAt: Date | null;
+}
+
+export interface KeyReport extends Pick<KeyDetails, "id" | "name" | "plan">, Figures {
+  readonly limits: Limits;
+  readonly bannedUntil: Date | null;
+  /** The days with a report or a ban, in ascending order. */
+  readonly days: readonly UsageDay[];
+}
+
+/** The usage of keys over a range of days in UTC, up to an hour old. Bans are recorded at once. */
+export interface UsageReport {
+  /** All days of the range in ascending order, in the form `2026-11-21`. */
+  readonly days: readonly string[];
+  /** Sorted by admitted, then by refused requests, the largest numbers first. */
+  readonly keys: readonly KeyReport[];
+  readonly madeAt: Date;
+}
+
+/** Returns the last `count` days in UTC, in ascending order, today included. */
+export function lastDays(count: number, now: Date): string[] {
+  const today = dayOf(now.getTime());
+  return Array.from({ length: count }, (_, index) => dayText(today - count + 1 + index));
+}
+
+/** Returns the time at which all keys will have reported their usage up to `now`. */
+export function completeBy(now: Date): Date {
+  return new Date(now.getTime() + REPORT_EVERY_MS);
+}
+
+/** Reads the usage of all keys, or of one, on the last `count` days. @throws if `id` is unknown. */
+export async function readReport(
+  database: Orm,
+  id: string | undefined,
+  count: number,
+  now: Date,
+): Promise<UsageReport> {
+  const days = lastDays(count, now);
+  const keys =
+    id === undefined ? await listApiKeys(database, {}, now) : [await requireApiKey(database, id)];
+  const usage = Map.groupBy(await readUsage(database, id, days), ({ keyId }) => keyId);
+  const bans = Map.groupBy(await readBans(database, id, days), ({ keyId }) => keyId);
+  const reports = keys.map((key) => {
+    const ofKey = withBans(usage.get(key.id) ?? [], bans.get(key.id) ?? []);
+    const { name, plan } = key;
+    const bannedUntil = banEnd(key, now);
+    return {
+      id: key.id,
+      name,
+      plan,
+      limits: limitsOf(key),
+      ...sumUp(ofKey),
+      bannedUntil,
+      days: ofKey,
+    };
+  });
+  const busiestFirst = (one: Figures, other: Figures) =>
+    (other.admitted ?? 0) - (one.admitted ?? 0) || (other.refused ?? 0) - (one.refused ?? 0);
+  return { days, keys: reports.toSorted(busiestFirst), madeAt: now };
+}
+
+/** Reads the usage of all keys, or of the key with this id, on these days, ordered by day. */
+export async function readUsage(
+  database: Orm,
+  id: string | undefined,
+  days: readonly string[],
+): Promise<ReportedDay[]> {
+  const { day, keyId } = keyUsage;
+  // For one key, names each day, so that D1 finds the key's rows by their primary keys.
+  // The days are one parameter, because D1 allows at most 100 parameters.
+  const range = sql`(SELECT value FROM json_each(${JSON.stringify(days)}))`;
+  const ofKey = id === undefined ? undefined : and(inArray(day, range), eq(keyId, id));
+  const rows: ReportedDay[] = [];
+  for (let after = { day: days[0] ?? "", keyId: "" }; ;) {
+    const isLater = sql`(${day}, ${keyId}) > (${after.day}, ${after.keyId})`;
+    const page = await database
+      .select()
+      .from(keyUsage)
+      .where(and(gte(day, after.day), isLater, ofKey))
+      .orderBy(day, keyId)
+      .limit(PAGE_ROWS);
+    rows.push(...page);
+    const last = page.at(-1);
+    if (last === undefined || page.length < PAGE_ROWS) return rows;
+    after = last;
+  }
+}
+
+function readBans(database: Orm, id: string | undefined, [firstDay = ""]: readonly string[]) {
+  const { keyId, beganAt } = keyBans;
+  const day = sql<string>`date(${beganAt} / 1000, 'unixepoch')`.as("day");
+  return database
+    .select({ keyId, day, bans: countRows() })
+    .from(keyBans)
+    .where(and(gte(beganAt, new Date(firstDay)), id === undefined ? undefined : eq(keyId, id)))
+    .groupBy(keyId, sql`day`);
+}
+
+// Takes the larger count. `key_bans` is newer than reports, but a restoration may remove bans.
+function withBans(
+  reported: readonly ReportedDay[],
+  counted: Awaited<ReturnType<typeof readBans>>,
+): UsageDay[] {
+  const days = new Map<string, UsageDay>();
+  for (const { keyId: _, ...usage } of reported) days.set(usage.day, usage);
+  for (const { day, bans } of counted) {
+    const known = days.get(day) ?? { ...UNREPORTED, day };
+    days.set(day, { ...known, bans: Math.max(bans, known.bans ?? 0) });
+  }
+  return [...days.values()].toSorted((one, other) => (one.day < other.day ? -1 : 1));
+}
+
+/** Adds up usage, and takes the largest peaks. */
+export function sumUp(days: readonly UsageDay[]): Figures {
+  const sum = (name: "admitted" | "refused" | "strikes" | "bans") =>
+    reduceKnown(
+      days.map((day) => day[name]),
+      (one, other) => one + other,
+    );
+  const largest = (values: readonly (number | null)[]) => reduceKnown(values, Math.max);
+  const last = largest(days.map(({ reportedAt }) => reportedAt?.getTime() ?? null));
+  return {
+    admitted: sum("admitted"),
+    refused: sum("refused"),
+    strikes: sum("strikes"),
+    bans: sum("bans"),
+    minutePeak: largest(days.map(({ peakMinute, perMinute }) => share(peakMinute, perMinute))),
+    dayPeak: largest(days.map(({ peakDay, perDay }) => share(peakDay, perDay))),
+    reportedAt: last === null ? null : new Date(last),
+  };
+}
+
+function reduceKnown(
+  values: readonly (number | null)[],
+  combine: (one: number, other: number) => number,
+): number | null {
+  return values.reduce((result, value) => {
+    return result === null || value === null ? (result ?? value) : combine(result, value);
+  }, null);
+}
+
+function share(peak: number | null, limit: number | null): number | null {
+  return peak === null || limit === null ? null : Math.min(1, peak / limit);
+}
+
+/** Adds up the usage of keys on each day, the newest day first. */
+export function figuresByDay({ days, keys }: UsageReport): (Figures & { readonly day: string })[] {
+  const byDay = Map.groupBy(
+    keys.flatMap((key) => key.days),
+    ({ day }) => day,
+  );
+  return days.map((day) => ({ day, ...sumUp(byDay.get(day) ?? []) })).toReversed();
+}
+
+/** Returns whether the fuller of a key's two windows is known to have come near its limit. */
+export function isNear({ minutePeak, dayPeak }: Figures): boolean {
+  return Math.max(minutePeak ?? 0, dayPeak ?? 0) >= NEAR_LIMIT;
+}
+
+/** Says how recent and how exact the figures of a report are. */
+export function describeReport({ keys, madeAt }: UsageReport): string {
+  const { reportedAt } = sumUp(keys.flatMap(({ days }) => days));
+  const asOf =
+    reportedAt === null
+      ? "Nothing was reported."
+      : `As reported until ${formatTime(reportedAt)}; refused requests are a lower bound.`;
+  return `${asOf} ${MISSING} means not reported yet: a key in use reports by ${formatTime(completeBy(madeAt))}.`;
+}
