@@ -1,4 +1,5 @@
 import { concatBytes, randomBytes } from "@noble/hashes/utils.js";
+import { isDeepStrictEqual } from "node:util";
 import { base32nopad } from "@scure/base";
 import { and, eq, gt, isNull, lte, sql, type SQLWrapper } from "drizzle-orm";
 import type { LocationHint } from "../../rules/keys/location-hints.ts";
@@ -12,7 +13,7 @@ import {
   keyChanges,
 } from "../../schema/keys.ts";
 import type { Orm } from "../database/database.ts";
-import { type KeyDetails, toSettingsJson, verificationSettings } from "./stored-keys.ts";
+import { type KeyDetails, settingsOf, verificationSettings } from "./stored-keys.ts";
 
 export interface NewKeySettings {
   readonly name: string;
@@ -164,12 +165,12 @@ function formerHashes(
   ];
 }
 
-/** Returns the recorded settings where two states of a key differ; for a new key, all that are set. */
+/** Returns the settings where two states of a key differ; for a new key, all that are set. */
 function differences(before: KeyDetails | undefined, after: KeyDetails): KeyChangeDetails {
-  const former: Partial<ReturnType<typeof toSettingsJson>> = before ? toSettingsJson(before) : {};
-  const current = toSettingsJson(after);
-  const changes = (Object.keys(current) as (keyof typeof current)[]).map((field) => {
-    return [field, { from: former[field] ?? null, to: current[field] }] as const;
-  });
-  return Object.fromEntries(changes.filter(([, { from, to }]) => from !== to));
+  const former: Record<string, unknown> = before ? settingsOf(before) : {};
+  const changes = Object.entries(settingsOf(after))
+    .map(([field, to]) => [field, { from: former[field] ?? null, to }] as const)
+    .filter(([, { from, to }]) => !isDeepStrictEqual(from, to));
+  // As JSON, times are texts.
+  return Object.fromEntries(changes) as KeyChangeDetails;
 }

@@ -16,7 +16,7 @@ import {
   listApiKeys,
   toKeyJson,
 } from "./stored-keys.ts";
-import { formatShare, writeUsagePage } from "./usage-page.ts";
+import { COLUMNS, formatShare, writeUsagePage } from "./usage-page.ts";
 import {
   completeBy,
   describeReport,
@@ -166,19 +166,18 @@ export async function usage(id: string | undefined, options: UsageOptions): Prom
 }
 
 function formatUsage(report: UsageReport, hasManyKeys: boolean): string {
-  const cells = ({ admitted, refused, bans, minutePeak, dayPeak }: Figures) => ({
-    admitted,
-    refused,
-    bans,
-    "fullest minute": formatShare(minutePeak),
-    "fullest day": formatShare(dayPeak),
-  });
-  if (!hasManyKeys)
-    return formatTable(figuresByDay(report).map((one) => ({ day: one.day, ...cells(one) })));
-  const rows = report.keys.map(({ id, name, bannedUntil, ...figures }) => {
-    const ban = bannedUntil === null ? "" : `, banned until ${formatTime(bannedUntil)}`;
-    return { id, ...cells(figures), name: name + ban };
-  });
+  const cells = (figures: Figures) =>
+    Object.fromEntries(
+      COLUMNS.map(({ heading, name, isShare }) => {
+        return [heading, isShare ? formatShare(figures[name]) : figures[name]];
+      }),
+    );
+  const rows = hasManyKeys
+    ? report.keys.map((key) => {
+        const ban = key.bannedUntil && `, banned until ${formatTime(key.bannedUntil)}`;
+        return { id: key.id, ...cells(key), name: key.name + (ban ?? "") };
+      })
+    : figuresByDay(report).map((figures) => ({ day: figures.day, ...cells(figures) }));
   return formatTable(rows);
 }
 

@@ -25,6 +25,9 @@ export interface KeyFilter {
   readonly ending?: string | undefined;
 }
 
+/** A table with a `hash` and `lastFour` of secrets. */
+type SecretTable = typeof apiKeys | typeof formerKeyHashes;
+
 const VERIFICATION = "Verification";
 /** The lifetime of the key of `npm run verify`, which takes up to two minutes. */
 const VERIFICATION_MS = 10 * 60_000;
@@ -66,7 +69,9 @@ export async function listApiKeys(
 ): Promise<KeyDetails[]> {
   // Filters in JavaScript, because `keyStateOrBan` defines the states, and because SQLite ignores
   // the case of ASCII letters only.
-  const keys = await selectKeys(database, ending && endsIn(database, ending));
+  const endsSo = ({ lastFour }: SecretTable) =>
+    sql`substr(${lastFour}, ${-(ending?.length ?? 0)}) = ${ending}`;
+  const keys = await selectKeys(database, ending && ofSecret(database, endsSo));
   return keys.filter(
     (key) =>
       (plan === undefined || key.plan === plan) &&
@@ -77,13 +82,6 @@ export async function listApiKeys(
 
 function fold(text: string): string {
   return text.normalize("NFC").toLowerCase();
-}
-
-function endsIn(database: Orm, ending: string): SQL | undefined {
-  return ofSecret(
-    database,
-    ({ lastFour }) => sql`substr(${lastFour}, ${-ending.length}) = ${ending}`,
-  );
 }
 
 /** Finds the key with a present or former secret of this hash. */
@@ -100,10 +98,7 @@ export async function findApiKeyByHash(
 }
 
 /** Returns the SQL condition for keys with a present or former secret that matches. */
-function ofSecret(
-  database: Orm,
-  matches: (table: typeof apiKeys | typeof formerKeyHashes) => SQL,
-): SQL | undefined {
+function ofSecret(database: Orm, matches: (table: SecretTable) => SQL): SQL | undefined {
   const { keyId } = formerKeyHashes;
   const former = database.select({ keyId }).from(formerKeyHashes).where(matches(formerKeyHashes));
   return or(matches(apiKeys), inArray(apiKeys.id, former));
@@ -152,33 +147,17 @@ export function banEnd({ bannedUntil }: KeyDetails, now: Date): Date | null {
   return bannedUntil !== null && bannedUntil > now ? bannedUntil : null;
 }
 
-/** Returns a key's settings as JSON, with the limits that apply: the key's own or its plan's. */
-export function toSettingsJson(key: KeyDetails) {
-  const { plan, name, expiresAt, revokedAt, locationHint, formerKeyEnds } = key;
-  return {
-    name,
-    plan,
-    ...limitsOf(key),
-    expiresAt: toIso(expiresAt),
-    locationHint,
-    revokedAt: toIso(revokedAt),
-    /** The time at which the last replaced secret becomes or became invalid; `null` if none. */
-    formerKeyEndsAt: toIso(formerKeyEnds.at(-1)),
-  };
+/** Returns the settings of a key, with the limits that apply: the key's own or its plan's. */
+export function settingsOf(key: KeyDetails) {
+  const { name, plan, expiresAt, locationHint, revokedAt, formerKeyEnds } = key;
+  /** The time at which the last replaced secret becomes or became invalid; `null` if none. */
+  const formerKeyEndsAt = formerKeyEnds.at(-1) ?? null;
+  return { name, plan, ...limitsOf(key), expiresAt, locationHint, revokedAt, formerKeyEndsAt };
 }
 
 /** Returns a key as the commands print it with `--json`, without the hash of its secret. */
 export function toKeyJson(key: KeyDetails, now: Date) {
-  return {
-    id: key.id,
-    ...toSettingsJson(key),
-    createdAt: key.createdAt.toISOString(),
-    lastFour: key.lastFour,
-    state: keyStateOrBan(key, now),
-    bannedUntil: toIso(banEnd(key, now)),
-  };
-}
-
-function toIso(time: Date | null | undefined): string | null {
-  return time?.toISOString() ?? null;
+  const { id, createdAt, lastFour } = key;
+  const state = keyStateOrBan(key, now);
+  return { id, ...settingsOf(key), createdAt, lastFour, state, bannedUntil: banEnd(key, now) };
 }

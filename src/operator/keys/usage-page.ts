@@ -18,10 +18,10 @@ type Row = readonly [heading: Html | string, Figures];
 
 /** Forbids scripts, because names of keys are untrusted text. */
 const POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'";
-const MAX_KEYS = 100;
 
 const COUNTS = ["admitted", "refused", "bans"] as const;
-const COLUMNS = [
+/** The columns of usage, also in the terminal. */
+export const COLUMNS = [
   ...COUNTS.map((name) => ({ heading: name, name, isShare: false })),
   { heading: "fullest minute", name: "minutePeak", isShare: true },
   { heading: "fullest day", name: "dayPeak", isShare: true },
@@ -30,38 +30,32 @@ const COLUMNS = [
 /** On a phone, a row becomes a block, where each cell shows its heading. */
 const STYLE = `
 :root {
-  color-scheme: light dark;
-  --ground: light-dark(#f6f7f9, #12151b); --panel: light-dark(#fff, #1a1f28);
-  --line: light-dark(#d6dbe4, #313948); --text: light-dark(#1b2230, #e6eaf2);
-  --muted: light-dark(#566074, #9fabc0); --bar: light-dark(#2a76d2, #4d94ff);
-  --alarm: light-dark(#b3261e, #ff8f86);
+  color-scheme: light dark; --line: light-dark(#d6dbe4, #313948); --bar: light-dark(#2a76d2, #4d94ff);
+  --muted: light-dark(#566074, #9fabc0); --alarm: light-dark(#b3261e, #ff8f86);
 }
 * { box-sizing: border-box; margin: 0; }
-body {
-  margin: 0 auto; max-width: 64rem; padding: clamp(1rem, 3vw, 2.5rem);
-  background: var(--ground); color: var(--text); font: 1rem/1.5 system-ui, sans-serif;
-}
+body { margin: 0 auto; max-width: 64rem; padding: clamp(1rem, 3vw, 2.5rem); background: light-dark(#fff, #12151b); color: light-dark(#1b2230, #e6eaf2); font: 1rem/1.5 system-ui, sans-serif; }
 h1, th { overflow-wrap: anywhere; }
 h2 { margin-top: 1.5rem; font-size: 1.15rem; }
-small, dt, header p:last-child { color: var(--muted); font-size: 0.875rem; }
+small, dt, td::before, header p:last-child { color: var(--muted); font-size: 0.875rem; font-weight: 400; }
 strong, .alarm { color: var(--alarm); }
 dl { display: flex; flex-wrap: wrap; gap: 0.8rem; margin-top: 1rem; }
-dl div { flex: 1 1 9rem; padding: 0.6rem 1rem; background: var(--panel); border: 1px solid var(--line); border-radius: 10px; }
+dl div { flex: 1 1 9rem; padding: 0.6rem 1rem; border: 1px solid var(--line); border-radius: 10px; }
 dd { font-size: 1.5rem; font-weight: 600; }
-table { width: 100%; margin-top: 0.6rem; border-collapse: collapse; background: var(--panel); }
-th, td { padding: 0.4rem 0.7rem; border: solid var(--line); border-width: 1px 0; text-align: end; vertical-align: top; font-variant-numeric: tabular-nums; }
+table { width: 100%; margin-top: 0.6rem; border-collapse: collapse; font-variant-numeric: tabular-nums; }
+th, td { padding: 0.4rem 0.7rem; border: solid var(--line); border-width: 1px 0; text-align: end; vertical-align: top; }
 th:first-child { text-align: start; }
 tbody th { font-weight: 400; }
-tbody small, td i { display: block; }
-td i { height: 0.35rem; margin-left: auto; background: var(--bar); }
+tbody small, i { display: block; }
+i { height: 0.35rem; margin-left: auto; background: var(--bar); }
 .alarm i { background: var(--alarm); }
 @media (max-width: 40rem) {
   thead { position: absolute; clip-path: inset(50%); }
   tr { display: grid; grid-template-columns: 1fr 1fr; border-bottom: 1px solid var(--line); }
   th, td { border: 0; padding: 0.2rem 0.7rem; text-align: start; }
   tbody th { grid-column: 1 / -1; font-weight: 600; }
-  td::before { content: attr(data-heading) " "; color: var(--muted); font-size: 0.875rem; }
-  td i { margin-left: 0; }
+  td::before { content: attr(data-heading) " "; }
+  i { margin-left: 0; }
 }
 `;
 
@@ -94,45 +88,36 @@ function page(report: UsageReport, key: KeyReport | undefined): Html {
       <body>
         <header>
           <h1>${title}</h1>
-          ${key !== undefined && describeKey(key)}
+          ${key !== undefined && html`<p>${describeKey(key)}</p>`}
           <p>${range}, days in UTC</p>
           <p>${describeReport(report)}</p>
         </header>
         <main>
-          ${tiles(report, key)} ${key === undefined && keyTables(report)}
+          ${tiles(report)} ${key === undefined && keyTables(report)}
           <h2>By day, the newest first</h2>
-          ${table("By day", days)}
+          ${table("By day", "day", days)}
         </main>
       </body>
     </html>`;
 }
 
 function describeKey({ id, plan, limits, bannedUntil }: KeyReport): Html {
-  return html`<p>
-    <code>${id}</code>, ${plan} plan: ${formatNumber(limits.perMinute)} requests a minute,
-    ${formatNumber(limits.perDay)} a day. ${banned(bannedUntil)}
-  </p>`;
+  const { perMinute, perDay } = limits;
+  const quota = `${formatNumber(perMinute)} requests a minute, ${formatNumber(perDay)} a day`;
+  const ban = bannedUntil && html`<strong>Banned until ${formatTime(bannedUntil)}.</strong>`;
+  return html`<small>${id}, ${plan}: ${quota}</small>${ban}`;
 }
 
-function banned(until: Date | null): Html | "" {
-  return until === null ? "" : html`<strong>Banned until ${formatTime(until)}.</strong>`;
-}
-
-function tiles({ keys }: UsageReport, key: KeyReport | undefined): Html {
+function tiles({ keys }: UsageReport): Html {
   const all = sumUp(keys.flatMap(({ days }) => days));
-  const shown = COUNTS.map((name): [string, string] => [name, show(all[name])]);
-  if (key === undefined) {
-    const near = all.reportedAt === null ? null : keys.filter(isNear).length;
-    shown.push([`keys known to be near a limit (${100 * NEAR_LIMIT} %)`, show(near)]);
-  }
+  const near = all.reportedAt === null ? null : keys.filter(isNear).length;
+  const tile = (name: string, value: number | null) =>
+    html`<div>
+      <dt>${name}</dt>
+      <dd>${show(value)}</dd>
+    </div>`;
   return html`<dl>
-    ${shown.map(
-      ([name, value]) =>
-        html`<div>
-          <dt>${name}</dt>
-          <dd>${value}</dd>
-        </div>`,
-    )}
+    ${COUNTS.map((name) => tile(name, all[name]))} ${tile("keys known to be near a limit", near)}
   </dl>`;
 }
 
@@ -143,18 +128,13 @@ function keyTables({ keys }: UsageReport): Html {
     ["All keys, the busiest first", keys],
   ] as const;
   return html`${lists.map(([title, listed]) => {
-    const rows = listed.slice(0, MAX_KEYS).map((key): Row => {
-      const { id, name, plan, bannedUntil } = key;
-      return [html`${name}<small>${id}, ${plan}</small>${banned(bannedUntil)}`, key];
-    });
-    const rest = listed.length - rows.length;
+    const rows = listed.map((key): Row => [html`${key.name}${describeKey(key)}`, key]);
     return html`<h2>${title}</h2>
-      ${rows.length === 0 ? html`<p>No key is known to be.</p>` : table(title, rows)}
-      ${rest > 0 && html`<p>${formatNumber(rest)} more are left out.</p>`}`;
+      ${rows.length === 0 ? html`<p>No key is known to be.</p>` : table(title, "key", rows)}`;
   })}`;
 }
 
-function table(caption: string, rows: readonly Row[]): Html {
+function table(caption: string, first: string, rows: readonly Row[]): Html {
   const most = Math.max(1, ...rows.map(([, { admitted }]) => admitted ?? 0));
   const cell = (figures: Figures, { heading, name, isShare }: (typeof COLUMNS)[number]) => {
     const value = figures[name];
@@ -166,21 +146,21 @@ function table(caption: string, rows: readonly Row[]): Html {
       ${hasBar && html`<i style="width: ${100 * length}%"></i>`}
     </td>`;
   };
+  const row = ([heading, figures]: Row) =>
+    html`<tr>
+      <th scope="row">${heading}</th>
+      ${COLUMNS.map((column) => cell(figures, column))}
+    </tr>`;
   return html`<table aria-label="${caption}">
     <thead>
       <tr>
-        <th scope="col">${caption === "By day" ? "day" : "key"}</th>
-        ${COLUMNS.map(({ heading }) => html`<th scope="col">${heading}</th>`)}
+        ${[first, ...COLUMNS.map(({ heading }) => heading)].map(
+          (heading) => html`<th scope="col">${heading}</th>`,
+        )}
       </tr>
     </thead>
     <tbody>
-      ${rows.map(
-        ([heading, figures]) =>
-          html`<tr>
-            <th scope="row">${heading}</th>
-            ${COLUMNS.map((column) => cell(figures, column))}
-          </tr>`,
-      )}
+      ${rows.map(row)}
     </tbody>
   </table>`;
 }

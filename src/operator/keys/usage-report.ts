@@ -13,35 +13,21 @@ import { banEnd, type KeyDetails, listApiKeys } from "./stored-keys.ts";
 export const NEAR_LIMIT = 0.8;
 /** The number of rows that one query reads: about 1.5 MB from a remote database. */
 const PAGE_ROWS = 10_000;
-
-export type ReportedDay = Readonly<typeof keyUsage.$inferSelect>;
-/** A key's usage on one day in UTC, as its limiter last reported it; `null`: not reported yet. */
-type UsageDay = { [Name in Exclude<keyof ReportedDay, "keyId">]: ReportedDay[Name] | null } & {
-  readonly day: string;
-};
-
 const UNREPORTED = {
-  admitted: null,
-  refused: null,
-  strikes: null,
-  bans: null,
-  peakMinute: null,
-  peakDay: null,
-  perMinute: null,
-  perDay: null,
-  reportedAt: null,
+  ...{ admitted: null, refused: null, strikes: null, bans: null, reportedAt: null },
+  ...{ peakMinute: null, peakDay: null, perMinute: null, perDay: null },
 };
 
-/** Usage added up over keys or days. `null`: nothing was reported yet. */
-export interface Figures extends Readonly<
-  Record<"admitted" | "refused" | "strikes" | "bans", number | null>
-> {
-  /** The largest share of a limit that a window used, from 0 to 1. */
-  readonly minutePeak: number | null;
-  readonly dayPeak: number | null;
-  /** The time of the last report. */
-  readonly reportedAt: Date | null;
-}
+type Reported = Readonly<typeof keyUsage.$inferSelect>;
+/** A key's usage on one day in UTC, as its limiter last reported it; `null`: not reported yet. */
+export type UsageDay = Readonly<
+  Pick<Reported, "day"> & {
+    [Name in Exclude<keyof Reported, "keyId" | "day">]: Reported[Name] | null;
+  }
+>;
+
+/** Usage added up over days of one or more keys. `null`: nothing was reported yet. */
+export type Figures = Readonly<ReturnType<typeof sumUp>>;
 
 export interface KeyReport extends Pick<KeyDetails, "id" | "name" | "plan">, Figures {
   readonly limits: Limits;
@@ -83,18 +69,10 @@ export async function readReport(
   const usage = Map.groupBy(await readUsage(database, id, days), ({ keyId }) => keyId);
   const bans = Map.groupBy(await readBans(database, id, days), ({ keyId }) => keyId);
   const reports = keys.map((key) => {
-    const ofKey = withBans(usage.get(key.id) ?? [], bans.get(key.id) ?? []);
-    const { name, plan } = key;
-    const bannedUntil = banEnd(key, now);
-    return {
-      id: key.id,
-      name,
-      plan,
-      limits: limitsOf(key),
-      ...sumUp(ofKey),
-      bannedUntil,
-      days: ofKey,
-    };
+    const { id: keyId, name, plan } = key;
+    const ofKey = withBans(usage.get(keyId) ?? [], bans.get(keyId) ?? []);
+    const common = { id: keyId, name, plan, limits: limitsOf(key), bannedUntil: banEnd(key, now) };
+    return { ...common, ...sumUp(ofKey), days: ofKey };
   });
   const busiestFirst = (one: Figures, other: Figures) =>
     (other.admitted ?? 0) - (one.admitted ?? 0) || (other.refused ?? 0) - (one.refused ?? 0);
@@ -106,13 +84,13 @@ export async function readUsage(
   database: Orm,
   id: string | undefined,
   days: readonly string[],
-): Promise<ReportedDay[]> {
+): Promise<Reported[]> {
   const { day, keyId } = keyUsage;
   // For one key, names each day, so that D1 finds the key's rows by their primary keys.
   // The days are one parameter, because D1 allows at most 100 parameters.
   const range = sql`(SELECT value FROM json_each(${JSON.stringify(days)}))`;
   const ofKey = id === undefined ? undefined : and(inArray(day, range), eq(keyId, id));
-  const rows: ReportedDay[] = [];
+  const rows: Reported[] = [];
   for (let after = { day: days[0] ?? "", keyId: "" }; ;) {
     const isLater = sql`(${day}, ${keyId}) > (${after.day}, ${after.keyId})`;
     const page = await database
@@ -140,7 +118,7 @@ function readBans(database: Orm, id: string | undefined, [firstDay = ""]: readon
 
 // Takes the larger count. `key_bans` is newer than reports, but a restoration may remove bans.
 function withBans(
-  reported: readonly ReportedDay[],
+  reported: readonly Reported[],
   counted: Awaited<ReturnType<typeof readBans>>,
 ): UsageDay[] {
   const days = new Map<string, UsageDay>();
@@ -152,14 +130,17 @@ function withBans(
   return [...days.values()].toSorted((one, other) => (one.day < other.day ? -1 : 1));
 }
 
-/** Adds up usage, and takes the largest peaks. */
-export function sumUp(days: readonly UsageDay[]): Figures {
-  const sum = (name: "admitted" | "refused" | "strikes" | "bans") =>
-    reduceKnown(
-      days.map((day) => day[name]),
-      (one, other) => one + other,
-    );
-  const largest = (values: readonly (number | null)[]) => reduceKnown(values, Math.max);
+/** Adds up the usage of days, and takes the largest share of a limit, from 0 to 1. */
+export function sumUp(days: readonly UsageDay[]) {
+  const known = (values: readonly (number | null)[]) => values.filter((value) => value !== null);
+  const sum = (name: "admitted" | "refused" | "strikes" | "bans") => {
+    const counts = known(days.map((day) => day[name]));
+    return counts.length === 0 ? null : counts.reduce((total, count) => total + count);
+  };
+  const largest = (values: readonly (number | null)[]) =>
+    known(values).reduce<number | null>((most, value) => Math.max(most ?? 0, value), null);
+  const share = (peak: number | null, limit: number | null) =>
+    peak === null || limit === null ? null : Math.min(1, peak / limit);
   const last = largest(days.map(({ reportedAt }) => reportedAt?.getTime() ?? null));
   return {
     admitted: sum("admitted"),
@@ -172,26 +153,13 @@ export function sumUp(days: readonly UsageDay[]): Figures {
   };
 }
 
-function reduceKnown(
-  values: readonly (number | null)[],
-  combine: (one: number, other: number) => number,
-): number | null {
-  return values.reduce((result, value) => {
-    return result === null || value === null ? (result ?? value) : combine(result, value);
-  }, null);
-}
-
-function share(peak: number | null, limit: number | null): number | null {
-  return peak === null || limit === null ? null : Math.min(1, peak / limit);
-}
-
 /** Adds up the usage of keys on each day, the newest day first. */
 export function figuresByDay({ days, keys }: UsageReport): (Figures & { readonly day: string })[] {
-  const byDay = Map.groupBy(
+  const used = Map.groupBy(
     keys.flatMap((key) => key.days),
     ({ day }) => day,
   );
-  return days.map((day) => ({ day, ...sumUp(byDay.get(day) ?? []) })).toReversed();
+  return days.map((day) => ({ day, ...sumUp(used.get(day) ?? []) })).toReversed();
 }
 
 /** Returns whether the fuller of a key's two windows is known to have come near its limit. */

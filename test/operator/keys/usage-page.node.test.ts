@@ -3,7 +3,6 @@ import type { Browser, BrowserContextOptions, Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import * as databases from "../../../src/operator/database/database.ts";
 import { apiKeys, keyUsage } from "../../../src/schema/keys.ts";
-import type { ReportedDay } from "../../../src/operator/keys/usage-report.ts";
 import { PLAN_LIMITS, type Plan } from "../../../src/rules/limits/plans.ts";
 import { findChromium, launchChromium } from "../../site/chromium.ts";
 import { violations } from "../../site/violations.ts";
@@ -21,7 +20,7 @@ async function addKey(
   store: OpenStore,
   [id, name, plan]: readonly [id: string, name: string, plan: Plan],
   admitted: readonly number[],
-  usageOf: (index: number) => Partial<ReportedDay> = () => ({}),
+  usageOf: (index: number) => object = () => ({}),
 ): Promise<void> {
   const database = await store.database("keys");
   const own = plan === "enterprise" ? { perMinute: 5_000, perDay: 500_000 } : null;
@@ -105,9 +104,23 @@ describe.skipIf(chromium === undefined)("keys usage --html in a browser", () => 
 
   test("says who used how much, who was refused, banned or near a limit", async () => {
     const page = await open();
-    const shop = [`${HOSTILE_NAME}key_shop, pro`, "52,500", "7,000", "30", "100 %", "25 %"];
-    const zoo = ["Zookey_zoo, enterprise", "105,000", "0", "0", "50 %", "25 %"];
-    const idle = ["Idlekey_idle, free", "–", "–", "–", "–", "–"];
+    const shop = [
+      `${HOSTILE_NAME}key_shop, pro: 300 requests a minute, 10,000 a day`,
+      "52,500",
+      "7,000",
+      "30",
+      "100 %",
+      "25 %",
+    ];
+    const zoo = [
+      "Zookey_zoo, enterprise: 5,000 requests a minute, 500,000 a day",
+      "105,000",
+      "0",
+      "0",
+      "50 %",
+      "25 %",
+    ];
+    const idle = ["Idlekey_idle, free: 60 requests a minute, 1,000 a day", "–", "–", "–", "–", "–"];
     expect(await rows(page, "Refused or banned")).toStrictEqual([shop]);
     expect(await rows(page, "Near a limit")).toStrictEqual([shop]);
     expect(await rows(page, "All keys")).toStrictEqual([zoo, shop, idle]);
