@@ -97,11 +97,8 @@ export async function exitStatus(program: Command, args: readonly string[]): Pro
   } catch (error) {
     if (error instanceof EndWithStatus) return error.status;
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : WRONG_USAGE_STATUS;
-    const { code, syscall, path }: NodeJS.ErrnoException = error as Error;
-    if (code === "EPIPE") return CLOSED_PIPE_STATUS;
-    const isOutput = syscall === "write" && path === undefined;
-    if (isOutput) reportOnce(errorMessage(error));
-    else process.stderr.write(withoutSecrets(`error: ${errorMessage(error)}\n`));
+    if ((error as NodeJS.ErrnoException).code === "EPIPE") return CLOSED_PIPE_STATUS;
+    printError(error);
     return error instanceof UsageError ? WRONG_USAGE_STATUS : FAILURE_STATUS;
   }
 }
@@ -191,7 +188,7 @@ export function errorMessage(error: unknown): string {
   return `${path.replace(/\.[^.]+\.tmp$/, "")} ${fault}`;
 }
 
-/** Makes this process fail if its output cannot be written, and says so once. */
+/** Makes this process fail if its output cannot be written, and says so. */
 function watchOutput(): void {
   for (const stream of [process.stdout, process.stderr]) {
     stream.on("error", (error: NodeJS.ErrnoException) => {
@@ -200,16 +197,20 @@ function watchOutput(): void {
       if (error.code === "EPIPE" || error.syscall !== "write") return;
       process.once("exit", () => (process.exitCode = FAILURE_STATUS));
       // After the loss of a terminal (EIO), nothing can be said.
-      if (stream === process.stdout && error.code !== "EIO") reportOnce(errorMessage(error));
+      if (stream === process.stdout && error.code !== "EIO") printError(error);
     });
   }
 }
 
-const reported = new Set<string>();
+let printedOutputError = "";
 
-/** Prints an error on stderr. A full disk, for example, fails several writes at once. */
-function reportOnce(message: string): void {
-  if (reported.has(message)) return;
-  reported.add(message);
+/** Prints an error on stderr. A full disk fails several writes of the output, and is printed once. */
+function printError(error: unknown): void {
+  const { syscall, path }: NodeJS.ErrnoException = error as Error;
+  const message = errorMessage(error);
+  if (syscall === "write" && path === undefined) {
+    if (message === printedOutputError) return;
+    printedOutputError = message;
+  }
   process.stderr.write(withoutSecrets(`error: ${message}\n`));
 }

@@ -1,7 +1,7 @@
 import { keyState, limitsOf } from "../../rules/keys/api-key.ts";
 import type { LocationHint } from "../../rules/keys/location-hints.ts";
 import type { Limits, Plan } from "../../rules/limits/plans.ts";
-import { onSameStore, UsageError } from "../command-line.ts";
+import { UsageError } from "../command-line.ts";
 import { requireConfirmation } from "../confirmation.ts";
 import { databaseTime, type StoreDatabase } from "../database/database.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
@@ -11,7 +11,7 @@ import { createApiKey, resetApiKey, revokeApiKey, rotateApiKey } from "./key-cha
 import { printKey, printSecret } from "./show.ts";
 import type { KeyDetails } from "./stored-keys.ts";
 
-export interface UpdateOptions extends StoreCommandOptions {
+interface UpdateOptions extends StoreCommandOptions {
   readonly plan?: Plan;
   readonly name?: string;
   readonly perMinute?: number;
@@ -19,32 +19,22 @@ export interface UpdateOptions extends StoreCommandOptions {
   readonly expires?: Date | "never";
 }
 
-export interface CreateOptions extends UpdateOptions {
+interface CreateOptions extends UpdateOptions {
   readonly plan: Plan;
   readonly name: string;
   readonly expires?: Date;
   readonly near?: LocationHint;
 }
 
-export interface LastingOptions extends StoreCommandOptions {
+interface LastingOptions extends StoreCommandOptions {
   readonly yes: boolean;
-}
-
-export interface RotateOptions extends LastingOptions {
-  /** How long the former secret stays valid, in milliseconds. */
-  readonly grace: number;
 }
 
 /** Rotating with a shorter grace period needs confirmation: clients must change their key soon. */
 const SHORT_GRACE_MS = 3_600_000;
-
 const ENDS =
   "This ends its present secret for good. Clients that send it are answered 401 afterwards.";
-const CONSEQUENCES = {
-  revoke: ENDS,
-  rotate: ENDS,
-  reset: "This forgets the counts of both windows, its ban and its earlier bans for good.",
-};
+const FORGETS = "This forgets the counts of both windows, its ban and its earlier bans for good.";
 
 /** Stores a new key and prints its secret. */
 export async function create(options: CreateOptions): Promise<void> {
@@ -107,65 +97,60 @@ function warnOfShortDay(key: KeyDetails): void {
   const { perMinute, perDay } = limitsOf(key);
   if (perDay >= perMinute) return;
   process.stderr.write(
-    `warning: the day ends first: after ${formatNumber(perDay)} requests the key is refused for the rest of ` +
-      `its day, so it never uses ${formatNumber(perMinute)} in a minute.\n`,
+    `warning: the day ends first: after ${formatNumber(perDay)} requests the key is refused for a day\n`,
   );
 }
 
 /** Makes all secrets of a key invalid. */
 export async function revoke(id: string, options: LastingOptions): Promise<void> {
-  await changeForGood(id, options, "revoke", revokeApiKey, "The key is revoked.");
+  const key = await useDatabase(options, "keys", async (database) => {
+    await confirm(database, id, ENDS, options);
+    return changeKey(database, id, "revoke", revokeApiKey);
+  });
+  printKey(key, { json: options.json, title: "The key is revoked." });
 }
 
 /** Resets the request counts and bans of a key. */
 export async function reset(id: string, options: LastingOptions): Promise<void> {
-  await changeForGood(id, options, "reset", resetApiKey, "The key's windows and ban are reset.");
-}
-
-async function changeForGood(
-  id: string,
-  options: LastingOptions,
-  action: "revoke" | "reset",
-  decide: (current: KeyDetails, now: Date) => KeyDetails,
-  title: string,
-): Promise<void> {
   const key = await useDatabase(options, "keys", async (database) => {
-    await confirmChange(database, id, action, options);
-    return changeKey(database, id, action, decide);
+    await confirm(database, id, FORGETS, options);
+    return changeKey(database, id, "reset", resetApiKey);
   });
-  printKey(key, { json: options.json, title });
+  printKey(key, { json: options.json, title: "The key's windows and ban are reset." });
 }
 
-/** Replaces only the secret of a key. */
-export async function rotate(id: string, options: RotateOptions): Promise<void> {
+/**
+ * Replaces only the secret of a key.
+ *
+ * @param options `grace`: how long the former secret stays valid, in milliseconds.
+ */
+export async function rotate(
+  id: string,
+  options: LastingOptions & { readonly grace: number },
+): Promise<void> {
+  const { grace } = options;
   let secret = "";
   const key = await useDatabase(options, "keys", async (database) => {
-    if (options.grace < SHORT_GRACE_MS) await confirmChange(database, id, "rotate", options);
+    if (grace < SHORT_GRACE_MS) await confirm(database, id, ENDS, options);
     return changeKey(database, id, "rotate", (current, now) => {
       const state = keyState(current, now.getTime());
-      if (state !== "active") {
-        const creation = onSameStore("npm run keys -- create");
-        throw new Error(`the key is ${state}: \`${creation}\` creates a new one`);
-      }
-      const rotated = rotateApiKey(current, new Date(now.getTime() + options.grace), now);
+      if (state !== "active") throw new Error(`the key is ${state}: create a new one`);
+      const rotated = rotateApiKey(current, new Date(now.getTime() + grace), now);
       secret = rotated.key;
       return rotated.record;
     });
   });
   await printSecret(secret, key, options);
-  if (options.grace === 0 && !options.json) {
-    process.stderr.write(`The former key ends within 30 seconds.\n`);
-  }
+  if (grace === 0 && !options.json) process.stderr.write("The former key ends within 30 seconds.\n");
 }
 
-async function confirmChange(
+async function confirm(
   database: StoreDatabase,
   id: string,
-  change: keyof typeof CONSEQUENCES,
+  consequence: string,
   { env, yes }: LastingOptions,
 ): Promise<void> {
   if (env === undefined || yes) return;
   const { name, plan } = await requireApiKey(database.orm, id);
-  const key = `The key ${id} in ${env}: ${name}, plan ${plan}.`;
-  await requireConfirmation(env, `${key}\n${CONSEQUENCES[change]}`);
+  await requireConfirmation(env, `The key ${id} in ${env}: ${name}, plan ${plan}.\n${consequence}`);
 }

@@ -1,5 +1,4 @@
 import { concatBytes, randomBytes } from "@noble/hashes/utils.js";
-import { isDeepStrictEqual } from "node:util";
 import { base32nopad } from "@scure/base";
 import { and, eq, gt, isNull, lte, sql, type SQLWrapper } from "drizzle-orm";
 import type { LocationHint } from "../../rules/keys/location-hints.ts";
@@ -167,10 +166,12 @@ function formerHashes(
 
 /** Returns the settings where two states of a key differ; for a new key, all that are set. */
 function differences(before: KeyDetails | undefined, after: KeyDetails): KeyChangeDetails {
-  const former: Record<string, unknown> = before ? settingsOf(before) : {};
-  const changes = Object.entries(settingsOf(after))
-    .map(([field, to]) => [field, { from: former[field] ?? null, to }] as const)
-    .filter(([, { from, to }]) => !isDeepStrictEqual(from, to));
   // As JSON, times are texts.
-  return Object.fromEntries(changes) as KeyChangeDetails;
+  const toJson = (key: KeyDetails): Record<string, string | number | null> =>
+    JSON.parse(JSON.stringify(settingsOf(key)));
+  const former = before ? toJson(before) : {};
+  const changes = Object.entries(toJson(after)).map(
+    ([field, to]) => [field, { from: former[field] ?? null, to }] as const,
+  );
+  return Object.fromEntries(changes.filter(([, { from, to }]) => from !== to));
 }

@@ -29,62 +29,47 @@ The commands use the local store, even while the service runs, or with --env the
 database of an environment. Changes take effect within 30 seconds. Times are in
 UTC. For the options of a command, add --help.`;
 
+const LIMITS = Object.entries(PLAN_LIMITS).map(([plan, { perMinute, perDay }]) => {
+  return `  ${plan.padEnd(12)}${formatNumber(perMinute)} and ${formatNumber(perDay)}`;
+});
+
 const ABOUT_CREATE = `
 Plans, in requests per minute and per day:
-${Object.entries(PLAN_LIMITS)
-  .map(([plan, { perMinute, perDay }]) => {
-    return `  ${plan.padEnd(12)}${formatNumber(perMinute)} and ${formatNumber(perDay)}`;
-  })
-  .join("\n")}
+${LIMITS.join("\n")}
   enterprise  set for each key: --per-minute and --per-day
 
 The key is shown once, because the store keeps only its hash. Only the key goes
 to standard output: KEY=$(npm run -s keys -- create ...)
 
-A key's limiter is made near its first request, or in the region of --near, and
-never moves.
-
-Examples:
-  $ npm run keys -- create --plan free --name "Pet shop"
-  $ npm run keys -- create --plan pro --name Trial --expires 2027-01-31`;
+Example:
+  $ npm run keys -- create --plan pro --name "Pet shop" --expires 2027-01-31`;
 
 const ABOUT_SHOW = `
+With \`-\`, the id is that of the present or former secret on standard input. Never
+pass a secret as an argument: shells keep a history of arguments.
+
 Examples:
   $ npm run keys -- show key_abc
-  $ npm run keys -- show - < key.txt     the key whose secret is on standard input
-
-Never pass a secret as an argument: shells keep a history of arguments. \`show -\`
-also finds a key by a former secret, and prints no secret. A ban lasts twice as
-long as the one before; \`keys reset\` lifts it. The last use is up to an hour old.`;
-
-const ABOUT_UPDATE = `
-Examples:
-  $ npm run keys -- update key_abc --plan pro
-  $ npm run keys -- update key_abc --expires never
-
-Requests that were counted stay counted. An Enterprise key keeps the limit that
-is not given.`;
+  $ npm run keys -- show - < key.txt`;
 
 const ABOUT_ROTATE = `
-Examples:
-  $ npm run keys -- rotate key_abc              the former key ends in 24 hours
-  $ npm run keys -- rotate key_abc --grace 0    the key has leaked: end it at once
-
 The former and the new key share one id, plan, limits, request counts and bans.
-Still earlier keys end no later than the former one.`;
+Still earlier keys end no later than the former one.
+
+Example:
+  $ npm run keys -- rotate key_abc --grace 0    the key has leaked: end it at once`;
 
 const ABOUT_AUDIT = `
-Times are the database's. Entries cannot be altered or deleted. The actor is the
-environment variable STORE_ORDERS_ACTOR, or else the account and the machine.`;
+Entries cannot be altered or deleted. The actor is the environment variable
+STORE_ORDERS_ACTOR, or else the account and the machine.`;
 
 const ABOUT_USAGE = `
 A key in use reports once an hour. Admitted requests and bans are exact up to the
 last report, refused requests are a lower bound. Days are in UTC. A dash (null in
 JSON) stands for a figure that was not reported yet.
 
-Examples:
-  $ npm run keys -- usage key_abc --days 30
-  $ npm run keys -- usage --html usage.html --env production`;
+Example:
+  $ npm run keys -- usage --days 90 --html usage.html --env production`;
 
 const ABOUT_RESTORE = `
 Takes the keys database back with D1 Time Travel. Keys that were created since are
@@ -134,7 +119,6 @@ export function keysProgram(): Command {
     .option("--expires <time>", `${expires}; or never`, parseTimeOrNever)
     .addOption(limitOption("--per-minute <n>"))
     .addOption(limitOption("--per-day <n>"))
-    .addHelpText("after", ABOUT_UPDATE)
     .action(update);
 
   storeCommand(program, "rotate <id>")

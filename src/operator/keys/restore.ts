@@ -73,12 +73,11 @@ export async function restore(options: RestoreOptions): Promise<void> {
 
 /** Saves the keys in a file, beside those that an interrupted restoration saved. */
 async function save(file: string, bookmark: string, orm: Orm): Promise<Saved> {
-  const earlierText = existsSync(file)
-    ? await readFile(file, "utf8")
-    : `{"before":"${bookmark}","keys":[]}`;
-  const earlier: Saved = JSON.parse(earlierText, (name, value) =>
-    name.endsWith("At") && value !== null ? new Date(value) : value,
-  );
+  const toTime = (name: string, value: unknown) =>
+    name.endsWith("At") && typeof value === "string" ? new Date(value) : value;
+  const earlier: Saved = existsSync(file)
+    ? JSON.parse(await readFile(file, "utf8"), toTime)
+    : { before: bookmark, keys: [] };
   const former = Map.groupBy(await orm.select().from(formerKeyHashes), ({ keyId }) => keyId);
   const keys = new Map(earlier.keys.map((key) => [key.id, key]));
   for (const stored of await orm.select().from(apiKeys)) {

@@ -72,6 +72,7 @@ export async function listApiKeys(
   const endsSo = ({ lastFour }: SecretTable) =>
     sql`substr(${lastFour}, ${-(ending?.length ?? 0)}) = ${ending}`;
   const keys = await selectKeys(database, ending && ofSecret(database, endsSo));
+  const fold = (text: string) => text.normalize("NFC").toLowerCase();
   return keys.filter(
     (key) =>
       (plan === undefined || key.plan === plan) &&
@@ -80,21 +81,13 @@ export async function listApiKeys(
   );
 }
 
-function fold(text: string): string {
-  return text.normalize("NFC").toLowerCase();
-}
-
 /** Finds the key with a present or former secret of this hash. */
 export async function findApiKeyByHash(
   database: Orm,
   hash: string,
 ): Promise<KeyDetails | undefined> {
-  return (
-    await selectKeys(
-      database,
-      ofSecret(database, (table) => eq(table.hash, hash)),
-    )
-  )[0];
+  const isHash = (table: SecretTable) => eq(table.hash, hash);
+  return (await selectKeys(database, ofSecret(database, isHash)))[0];
 }
 
 /** Returns the SQL condition for keys with a present or former secret that matches. */
@@ -118,22 +111,18 @@ async function selectKeys(database: Orm, where?: SQL | ""): Promise<KeyDetails[]
     .select({ endsAt: max(keyBans.endsAt) })
     .from(keyBans)
     .where(and(eq(keyBans.keyId, apiKeys.id), isNull(keyBans.liftedAt)));
+  const toTime = (ms: number): Date | null => new Date(ms);
+  const toTimes = (json: string): Date[] =>
+    (JSON.parse(json) as number[]).toSorted((one, other) => one - other).map((ms) => new Date(ms));
   return database
     .select({
       ...getTableColumns(apiKeys),
       formerKeyEnds: sql`${ends}`.mapWith(toTimes).as("former_key_ends"),
-      bannedUntil: sql`${lastBan}`
-        .mapWith((ms: number): Date | null => new Date(ms))
-        .as("banned_until"),
+      bannedUntil: sql`${lastBan}`.mapWith(toTime).as("banned_until"),
     })
     .from(apiKeys)
     .where(where || undefined)
     .orderBy(apiKeys.createdAt, apiKeys.id);
-}
-
-function toTimes(json: string): Date[] {
-  const times = JSON.parse(json) as number[];
-  return times.sort((one, other) => one - other).map((ms) => new Date(ms));
 }
 
 /** Returns the state of a key. An expired or revoked key is never `banned`. */
