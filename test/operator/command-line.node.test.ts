@@ -171,7 +171,7 @@ describe("a command whose output nobody reads", () => {
     async (output) => {
       const full = openSync("/dev/full", "w");
       const stdout = output === "/dev/full" ? full : "pipe";
-      const create = [
+      const args = [
         "keys",
         "create",
         "--plan=free",
@@ -179,7 +179,7 @@ describe("a command whose output nobody reads", () => {
         "--persist-to",
         store.path,
       ];
-      const { status, stderr } = await runWithStdout(stdout, "src/operator/main.ts", ...create);
+      const { status, stderr } = await runWithStdout(stdout, "src/operator/main.ts", ...args);
       closeSync(full);
       const [{ id }] = await store.keysJson("list", "--name", output);
       expect(status).toBe(1);

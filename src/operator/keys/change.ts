@@ -141,7 +141,8 @@ export async function rotate(
     });
   });
   await printSecret(secret, key, options);
-  if (grace === 0 && !options.json) process.stderr.write("The former key ends within 30 seconds.\n");
+  if (grace === 0 && !options.json)
+    process.stderr.write("The former key ends within 30 seconds.\n");
 }
 
 async function confirm(

@@ -72,17 +72,16 @@ export async function show(id: string, options: StoreCommandOptions): Promise<vo
       );
     }
     const at = await databaseTime(orm);
-    const usage = await readUsage(orm, found.id, lastDays(MAX_DAYS, at));
-    return { key: found, now: at, last: usage.at(-1), bans: await readBans(orm, found.id, at) };
+    const used = await readUsage(orm, found.id, lastDays(MAX_DAYS, at));
+    return { key: found, now: at, last: used.at(-1), bans: await readBans(orm, found.id, at) };
   });
   if (options.json) {
     const lastUse = { lastUsedOn: last?.day ?? null, reportedAt: last?.reportedAt ?? null };
     return printJson({ ...toKeyJson(key, now), ...lastUse, bans });
   }
-  const used = last && `${last.day}, as reported at ${formatTime(last.reportedAt)}`;
-  printData(
-    formatRecord({ ...toRecord(key, now), "last used": used ?? `not in ${MAX_DAYS} days` }),
-  );
+  const lastUsed = last && `${last.day}, as reported at ${formatTime(last.reportedAt)}`;
+  const record = { ...toRecord(key, now), "last used": lastUsed ?? `not in ${MAX_DAYS} days` };
+  printData(formatRecord(record));
   if (bans.length === 0) return;
   const rows = bans.map(({ state, number, beganAt: began, until, liftedAt: lifted }) => {
     return { ban: number, state, began, until, lifted };
@@ -156,7 +155,7 @@ export async function usage(id: string | undefined, options: UsageOptions): Prom
   }
   if (json) {
     const complete = completeBy(report.madeAt);
-    printJson(report.keys.map(({ limits: _, ...one }) => ({ ...one, completeBy: complete })));
+    printJson(report.keys.map(({ limits: _limits, ...one }) => ({ ...one, completeBy: complete })));
   } else if (html === undefined) {
     const none = `No key${near ? ` is known to have reached ${100 * NEAR_LIMIT} % of a limit` : ""}.`;
     if (report.keys.length === 0) process.stderr.write(`${none}\n`);

@@ -1,4 +1,4 @@
-import { and, count as countRows, eq, gte, inArray, sql } from "drizzle-orm";
+import { and, count as countRows, eq, getTableColumns, gte, inArray, sql } from "drizzle-orm";
 import { dayOf, dayText } from "../../rules/days.ts";
 import { limitsOf } from "../../rules/keys/api-key.ts";
 import type { Limits } from "../../rules/limits/plans.ts";
@@ -13,10 +13,6 @@ import { banEnd, type KeyDetails, listApiKeys } from "./stored-keys.ts";
 export const NEAR_LIMIT = 0.8;
 /** The number of rows that one query reads: about 1.5 MB from a remote database. */
 const PAGE_ROWS = 10_000;
-const UNREPORTED = {
-  ...{ admitted: null, refused: null, strikes: null, bans: null, reportedAt: null },
-  ...{ peakMinute: null, peakDay: null, perMinute: null, perDay: null },
-};
 
 type Reported = Readonly<typeof keyUsage.$inferSelect>;
 /** A key's usage on one day in UTC, as its limiter last reported it; `null`: not reported yet. */
@@ -25,6 +21,9 @@ export type UsageDay = Readonly<
     [Name in Exclude<keyof Reported, "keyId" | "day">]: Reported[Name] | null;
   }
 >;
+
+const { keyId: _keyId, ...columns } = getTableColumns(keyUsage);
+const UNREPORTED = Object.fromEntries(Object.keys(columns).map((name) => [name, null]));
 
 /** Usage added up over days of one or more keys. `null`: nothing was reported yet. */
 export type Figures = Readonly<ReturnType<typeof sumUp>>;
@@ -124,7 +123,7 @@ function withBans(
   const days = new Map<string, UsageDay>();
   for (const { keyId: _, ...usage } of reported) days.set(usage.day, usage);
   for (const { day, bans } of counted) {
-    const known = days.get(day) ?? { ...UNREPORTED, day };
+    const known = days.get(day) ?? ({ ...UNREPORTED, day } as UsageDay);
     days.set(day, { ...known, bans: Math.max(bans, known.bans ?? 0) });
   }
   return [...days.values()].toSorted((one, other) => (one.day < other.day ? -1 : 1));

@@ -4,7 +4,7 @@ import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vite
 import type { StoreDatabase } from "../../../src/operator/database/database.ts";
 import { changeKey } from "../../../src/operator/keys/change-key.ts";
 import { findApiKey, type KeyDetails } from "../../../src/operator/keys/stored-keys.ts";
-import { KeysCommand } from "./keys-command.ts";
+import { KeysCommand, tableCells } from "./keys-command.ts";
 
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 
@@ -34,40 +34,32 @@ describe("keys audit", () => {
     const { revokedAt } = await keys.json("revoke", id);
     await keys.json("revoke", id);
     await keys.run("rotate", id);
-    const expected = [
-      { action: "revoke", details: { revokedAt: { from: null, to: revokedAt } } },
-      { action: "reset", details: {} },
-      { action: "rotate", details: { formerKeyEndsAt: { from: null, to: formerKeyEndsAt } } },
-      {
-        action: "update",
-        details: {
-          name: { from: "Zoo", to: "Chain" },
-          plan: { from: "pro", to: "enterprise" },
-          perMinute: { from: 300, to: 5 },
-          expiresAt: { from: "2099-01-31T00:00:00.000Z", to: null },
-        },
-      },
-      {
-        action: "create",
-        details: {
-          name: { from: null, to: "Zoo" },
-          plan: { from: null, to: "pro" },
-          perMinute: { from: null, to: 300 },
-          perDay: { from: null, to: 10_000 },
-          expiresAt: { from: null, to: "2099-01-31T00:00:00.000Z" },
-        },
-      },
-    ];
+    const changes = await keys.json("audit", id);
     const common = { at: expect.stringMatching(TIME), actor: "Ada", keyId: id };
-    expect(await keys.json("audit", id)).toEqual(
-      expected.map((change) => ({ ...common, ...change })),
-    );
+    const details = { revokedAt: { from: null, to: revokedAt } };
+    expect(changes[0]).toEqual({ ...common, action: "revoke", details });
+    expect(
+      tableCells(await keys.text("audit", id))
+        .slice(1)
+        .map((cells) => cells.slice(2)),
+    ).toEqual([
+      ["revoke", id, `revokedAt: ${revokedAt}`],
+      ["reset", id],
+      ["rotate", id, `formerKeyEndsAt: ${formerKeyEndsAt}`],
+      [
+        "update",
+        id,
+        "name: Zoo → Chain, plan: pro → enterprise, perMinute: 300 → 5, expiresAt: 2099-01-31T00:00:00.000Z → none",
+      ],
+      [
+        "create",
+        id,
+        "name: Zoo, plan: pro, perMinute: 300, perDay: 10000, expiresAt: 2099-01-31T00:00:00.000Z",
+      ],
+    ]);
     const stored = JSON.stringify(await trail(id));
     expect(stored).not.toMatch(/[0-9a-f]{64}/);
     for (const shown of [secret, newerSecret]) expect(stored).not.toContain(shown.slice(5));
-    const table = await keys.text("audit", id);
-    expect(table).toContain("name: Zoo → Chain, plan: pro → enterprise, perMinute: 300 → 5");
-    expect(table).toContain("expiresAt: 2099-01-31T00:00:00.000Z → none");
   });
 
   it("shows the newest changes first, filtered by key and number", async () => {

@@ -121,11 +121,3 @@ describe("the keys of npm run verify", () => {
     expect(await keys.rows(`SELECT key_id FROM key_usage`)).toHaveLength(2);
   });
 });
-
-it("a limit of the day below that of the minute is allowed, with a warning", async () => {
-  const limits = ["--plan", "enterprise", "--per-minute", "5000", "--per-day", "100"];
-  const { stderr } = await keys.run("create", "--name", "Odd", ...limits);
-  expect(stderr).toContain("warning: the day ends first: after 100 requests");
-  const updated = await keys.run("update", zoo.record.id, ...limits);
-  expect(updated.stderr).toContain("warning: the day ends first");
-});
