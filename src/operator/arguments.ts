@@ -7,7 +7,6 @@ const REMOTE_ENVIRONMENTS = ["staging", "production"] as const;
 
 export type RemoteEnvironment = (typeof REMOTE_ENVIRONMENTS)[number];
 
-const MAX_NAME_CHARACTERS = 100;
 const UNIT_MS = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
 const timeSchema = z.union([z.iso.date(), z.iso.datetime({ offset: true })]);
@@ -27,8 +26,8 @@ export function persistToOption(description: string): Option {
 }
 
 /** Returns the option `--json`, with which a command prints data for programs. */
-export function jsonOption(description = "print one JSON value and nothing else"): Option {
-  return new Option("--json", description).default(false);
+export function jsonOption(): Option {
+  return new Option("--json", "print one JSON value and nothing else").default(false);
 }
 
 /** Returns the option `--plan`. docs/limits.md lists the plans. */
@@ -36,12 +35,9 @@ export function planOption(): Option {
   return new Option("--plan <plan>", "plan of the key").choices(PLANS);
 }
 
-/** Returns the options `--per-minute` and `--per-day`, the limits of an Enterprise key. */
-export function limitOptions(): Option[] {
-  const parse = wholeNumberParser(MAX_LIMIT);
-  return ["--per-minute <n>", "--per-day <n>"].map((flags) =>
-    new Option(flags, "own limit, Enterprise only").argParser(parse),
-  );
+/** Returns the option `--per-minute` or `--per-day`, a limit of an Enterprise key. */
+export function limitOption(flags: string): Option {
+  return new Option(flags, "own limit, Enterprise only").argParser(wholeNumberParser(MAX_LIMIT));
 }
 
 /** Returns a parser for whole numbers from 1 to `max`. */
@@ -59,15 +55,13 @@ export const parseCount = wholeNumberParser(999_999_999);
 export function parseName(text: string): string {
   if (isName(text)) return text;
   throw new InvalidArgumentError(
-    `Expected 1 to ${MAX_NAME_CHARACTERS} characters, not only spaces, without control characters.`,
+    "Expected 1 to 100 characters, not only spaces, without control characters.",
   );
 }
 
 /** A name is one line of 1 to 100 characters, is not blank, and has no control characters. */
 export function isName(text: string): boolean {
-  const characters = Array.from(text).length;
-  const isOneLine = !/[\p{Cc}\p{Zl}\p{Zp}]/u.test(text);
-  return text.trim() !== "" && characters <= MAX_NAME_CHARACTERS && isOneLine;
+  return text.trim() !== "" && /^[^\p{Cc}\p{Zl}\p{Zp}]{1,100}$/u.test(text);
 }
 
 /** Parses a time in ISO 8601: a date with a time, or a date alone, which means 00:00 UTC. */

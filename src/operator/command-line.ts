@@ -2,12 +2,13 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import { Command, CommanderError, Help } from "commander";
 import packageJson from "../../package.json" with { type: "json" };
 import { SECRET_PREFIX } from "../rules/keys/secret.ts";
-import { terminalWidth, wrapText } from "./terminal-text.ts";
 
 const FAILURE_STATUS = 1;
 const WRONG_USAGE_STATUS = 2;
 /** The exit status if the reader of the output closed the pipe, as shells report SIGPIPE. */
 const CLOSED_PIPE_STATUS = 141;
+/** The width of help texts, in columns, if stdout is not a terminal. */
+const DEFAULT_WIDTH = 80;
 
 /** Matches secrets of keys, even if they are mistyped or cut off. */
 const SECRETS = new RegExp(`${SECRET_PREFIX}\\w+`, "gi");
@@ -18,7 +19,6 @@ const SECRET_IN_ARGUMENT = new RegExp(`${SECRET_PREFIX}[a-z2-7]{20}`, "i");
 const NPM_LETTERS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   "--plan": { parseable: "true", long: "true", all: "true" },
   "--days": { all: "true", yes: "true" },
-  "--sql": { long: "true", loglevel: "warn" },
 };
 
 /** The arguments of the command that runs, for messages that repeat them. */
@@ -51,21 +51,25 @@ export class EndWithStatus extends Error {
 
 /** Creates a command line whose error messages mention `--help` and never contain a secret. */
 export function createProgram(name: string, description: string): Command {
+  const help = new Help();
+  // Joins the lines of a paragraph, and wraps them to the width of the terminal.
+  const wrap = (text: string) => {
+    const joined = text.replaceAll(/(?<=^\S.*)\n(?=\S)/gm, " ");
+    return help.boxWrap(joined, process.stdout.columns || DEFAULT_WIDTH);
+  };
   return new Command(name)
     .description(description)
     .version(packageJson.version, "-V, --version", "show the version of the service")
     .exitOverride()
     .configureHelp({
-      minWidthToWrap: 20,
+      subcommandTerm: (command) => help.subcommandTerm(command).replace(" [options]", ""),
       optionDescription: (option) =>
-        `${new Help().optionDescription(option)}${option.mandatory ? " (required)" : ""}`,
+        `${help.optionDescription(option)}${option.mandatory ? " (required)" : ""}`,
     })
     .configureOutput({
-      writeOut: (text) => process.stdout.write(wrapText(text)),
-      writeErr: (text) => process.stderr.write(wrapText(text)),
+      writeOut: (text) => process.stdout.write(wrap(text)),
+      writeErr: (text) => process.stderr.write(wrap(text)),
       outputError: (message) => process.stderr.write(withoutSecrets(message)),
-      getOutHelpWidth: terminalWidth,
-      getErrHelpWidth: terminalWidth,
     })
     .showHelpAfterError("Add --help to see how it is used.")
     .helpOption("-h, --help", "show this help");
@@ -93,11 +97,8 @@ export async function exitStatus(program: Command, args: readonly string[]): Pro
   } catch (error) {
     if (error instanceof EndWithStatus) return error.status;
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : WRONG_USAGE_STATUS;
-    const { code, syscall, path }: NodeJS.ErrnoException = error as Error;
-    if (code === "EPIPE") return CLOSED_PIPE_STATUS;
-    const isOutput = syscall === "write" && path === undefined;
-    if (isOutput) reportOnce(errorMessage(error));
-    else process.stderr.write(withoutSecrets(`error: ${errorMessage(error)}\n`));
+    if ((error as NodeJS.ErrnoException).code === "EPIPE") return CLOSED_PIPE_STATUS;
+    printError(error);
     return error instanceof UsageError ? WRONG_USAGE_STATUS : FAILURE_STATUS;
   }
 }
@@ -187,7 +188,7 @@ export function errorMessage(error: unknown): string {
   return `${path.replace(/\.[^.]+\.tmp$/, "")} ${fault}`;
 }
 
-/** Makes this process fail if its output cannot be written, and says so once. */
+/** Makes this process fail if its output cannot be written, and says so. */
 function watchOutput(): void {
   for (const stream of [process.stdout, process.stderr]) {
     stream.on("error", (error: NodeJS.ErrnoException) => {
@@ -196,16 +197,20 @@ function watchOutput(): void {
       if (error.code === "EPIPE" || error.syscall !== "write") return;
       process.once("exit", () => (process.exitCode = FAILURE_STATUS));
       // After the loss of a terminal (EIO), nothing can be said.
-      if (stream === process.stdout && error.code !== "EIO") reportOnce(errorMessage(error));
+      if (stream === process.stdout && error.code !== "EIO") printError(error);
     });
   }
 }
 
-const reported = new Set<string>();
+let printedOutputError = "";
 
-/** Prints an error on stderr. A full disk, for example, fails several writes at once. */
-function reportOnce(message: string): void {
-  if (reported.has(message)) return;
-  reported.add(message);
+/** Prints an error on stderr. A full disk fails several writes of the output, and is printed once. */
+function printError(error: unknown): void {
+  const { syscall, path }: NodeJS.ErrnoException = error as Error;
+  const message = errorMessage(error);
+  if (syscall === "write" && path === undefined) {
+    if (message === printedOutputError) return;
+    printedOutputError = message;
+  }
   process.stderr.write(withoutSecrets(`error: ${message}\n`));
 }

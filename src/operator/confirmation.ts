@@ -21,26 +21,23 @@ export async function requireConfirmation(
   environment: RemoteEnvironment,
   consequence: string,
 ): Promise<void> {
-  process.stderr.write(`${consequence}\n`);
-  if (!process.stdin.isTTY) {
+  const { stdin: input, stderr: output } = process;
+  output.write(`${consequence}\n`);
+  if (!input.isTTY) {
     throw new NotConfirmedError(
       "nothing was changed, because there is no terminal to ask at: confirm with --yes",
     );
   }
-  const answer = await withInterruption("the answer: nothing was changed", (signal) =>
-    ask(`Type ${environment} to go on: `, signal),
-  );
+  output.write(`Type ${environment} to go on: `);
+  const answer = await withInterruption("the answer: nothing was changed", async (signal) => {
+    // `terminal: false` leaves Ctrl+C and Ctrl+Z to the terminal, which signals npm and this process.
+    using lines = createInterface({ input, terminal: false, signal });
+    const line = await new Promise<string>((resolve) => {
+      lines.once("line", resolve).once("close", () => resolve(""));
+    });
+    signal.throwIfAborted();
+    return line;
+  });
   if (answer.trim() === environment) return;
   throw new NotConfirmedError("not confirmed: nothing was changed");
-}
-
-/** Returns the line that the operator types, or "" if the input ends. */
-function ask(question: string, signal: AbortSignal): Promise<string> {
-  const { promise, resolve, reject } = Promise.withResolvers<string>();
-  // `terminal: false` leaves Ctrl+C and Ctrl+Z to the terminal, which signals npm and this process.
-  const lines = createInterface({ input: process.stdin, terminal: false });
-  lines.once("line", resolve).once("close", () => resolve(""));
-  process.stderr.write(question);
-  signal.addEventListener("abort", () => reject(signal.reason as Error));
-  return promise.finally(() => lines.close());
 }

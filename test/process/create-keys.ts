@@ -1,6 +1,6 @@
 import { openLocalStore } from "../../src/operator/database/local.ts";
-import { createApiKey } from "../../src/operator/key-store/administration.ts";
-import { addKeys } from "../../src/operator/key-store/change-key.ts";
+import { createApiKey } from "../../src/operator/keys/key-changes.ts";
+import { addKeys } from "../../src/operator/keys/change-key.ts";
 import type { Limits, Plan } from "../../src/rules/limits/plans.ts";
 
 /** Rate limits that no test reaches. */

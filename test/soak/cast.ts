@@ -1,7 +1,7 @@
 import { sql } from "drizzle-orm";
-import { type CreatedKey, createApiKey } from "../../src/operator/key-store/administration.ts";
+import { type CreatedKey, createApiKey } from "../../src/operator/keys/key-changes.ts";
 import { openLocalStore } from "../../src/operator/database/local.ts";
-import { addKeys } from "../../src/operator/key-store/change-key.ts";
+import { addKeys } from "../../src/operator/keys/change-key.ts";
 import type { Limits, Plan } from "../../src/rules/limits/plans.ts";
 import { CANCELLABLE, hammering, leaving, patient, type Play } from "./clients.ts";
 import type { World } from "./world.ts";

@@ -1,29 +1,21 @@
+import { existsSync } from "node:fs";
 import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { type Command, Option } from "commander";
 import { eq, type SQLWrapper } from "drizzle-orm";
 import { apiKeys, formerKeyHashes, keyChanges } from "../../schema/keys.ts";
-import { parseTime } from "../arguments.ts";
 import { errorMessage, printJson, UsageError } from "../command-line.ts";
-import { requireConfirmation, yesOption } from "../confirmation.ts";
+import { requireConfirmation } from "../confirmation.ts";
 import { connect, findBookmark, restoreBookmark } from "../database/d1-api.ts";
 import { databaseTime, type Orm, type StoreDatabase } from "../database/database.ts";
 import type { StoreCommandOptions } from "../database/open.ts";
 import { openRemoteDatabase } from "../database/remote.ts";
 import { withInterruption } from "../interruption.ts";
-import { currentActor } from "../key-store/change-key.ts";
+import { replaceFile } from "../replace-file.ts";
 import { PROJECT_ROOT } from "../wrangler.ts";
+import { currentActor } from "./change-key.ts";
 
 /** How long D1 Time Travel keeps a state on the paid plan. */
 const KEPT_MS = 30 * 86_400_000;
-
-const ABOUT_RESTORE = `
-Example:
-  $ npm run keys -- restore --env production --at 2026-11-20T08:30:00Z
-
-Takes the keys database back to an earlier state with D1 Time Travel. Keys that were created
-since are gone; plans, limits, names and expiries are as they were. Revocations and rotations since are
-kept: no secret that had ended is valid again. To undo it, restore the bookmark that it prints.`;
 
 interface RestoreOptions extends StoreCommandOptions {
   readonly at?: Date;
@@ -40,18 +32,8 @@ interface Saved {
   })[];
 }
 
-/** Adds the options and the action of `keys restore`. */
-export function defineRestore(command: Command): void {
-  command
-    .description("take the keys of an environment back to an earlier time, but keep revocations")
-    .option("--at <time>", "time within the last 30 days; a date means its start in UTC", parseTime)
-    .addOption(new Option("--bookmark <bookmark>", "bookmark of the state").conflicts("at"))
-    .addOption(yesOption())
-    .addHelpText("after", ABOUT_RESTORE)
-    .action(restore);
-}
-
-async function restore(options: RestoreOptions): Promise<void> {
+/** Restores the keys database of an environment, and ends again what had ended since. */
+export async function restore(options: RestoreOptions): Promise<void> {
   const { env, at, yes, json } = options;
   if (env === undefined) throw new UsageError("name the environment with --env");
   if ((at ?? options.bookmark) === undefined) {
@@ -91,10 +73,11 @@ async function restore(options: RestoreOptions): Promise<void> {
 
 /** Saves the keys in a file, beside those that an interrupted restoration saved. */
 async function save(file: string, bookmark: string, orm: Orm): Promise<Saved> {
-  const text = await readFile(file, "utf8").catch(() => `{"before":"${bookmark}","keys":[]}`);
-  const earlier: Saved = JSON.parse(text, (name, value) =>
-    name.endsWith("At") && value !== null ? new Date(value) : value,
-  );
+  const toTime = (name: string, value: unknown) =>
+    name.endsWith("At") && typeof value === "string" ? new Date(value) : value;
+  const earlier: Saved = existsSync(file)
+    ? JSON.parse(await readFile(file, "utf8"), toTime)
+    : { before: bookmark, keys: [] };
   const former = Map.groupBy(await orm.select().from(formerKeyHashes), ({ keyId }) => keyId);
   const keys = new Map(earlier.keys.map((key) => [key.id, key]));
   for (const stored of await orm.select().from(apiKeys)) {
@@ -106,7 +89,8 @@ async function save(file: string, bookmark: string, orm: Orm): Promise<Saved> {
   }
   const saved = { before: earlier.before, keys: [...keys.values()] };
   await mkdir(dirname(file), { recursive: true });
-  await writeFile(file, JSON.stringify(saved), { mode: 0o600, flush: true });
+  const text = JSON.stringify(saved);
+  await replaceFile(file, (draft) => writeFile(draft, text, { mode: 0o600, flush: true }));
   return saved;
 }
 

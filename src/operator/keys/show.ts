@@ -1,70 +1,41 @@
-import { type Command, Option } from "commander";
 import { desc, eq } from "drizzle-orm";
 import { keyState, limitsOf } from "../../rules/keys/api-key.ts";
 import { hashSecret } from "../../rules/keys/secret.ts";
 import { keyBans, keyChanges } from "../../schema/keys.ts";
-import { parseCount, planOption } from "../arguments.ts";
 import { onSameStore, printData, printJson, UsageError } from "../command-line.ts";
 import { databaseTime, type Orm } from "../database/database.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
-import { requireApiKey } from "../key-store/change-key.ts";
-import { describeDetails } from "../key-store/key-changes.ts";
+import { readSecret } from "../read-secret.ts";
+import { formatNumber, formatRecord, formatTable, formatTime } from "../terminal-text.ts";
+import { requireApiKey } from "./change-key.ts";
 import {
   findApiKeyByHash,
-  KEY_STATES_AND_BAN,
   type KeyDetails,
   type KeyFilter,
   keyStateOrBan,
   listApiKeys,
   toKeyJson,
-} from "../key-store/key-details.ts";
-import { readSecret } from "../read-secret.ts";
+} from "./stored-keys.ts";
+import { COLUMNS, formatShare, writeUsagePage } from "./usage-page.ts";
 import {
-  formatNumber,
-  formatTable,
-  formatTime,
-  formatUpright,
-  type Row,
-} from "../terminal-text.ts";
-import { lastDays, readUsage } from "../usage/usage-report.ts";
+  completeBy,
+  describeReport,
+  type Figures,
+  figuresByDay,
+  isNear,
+  lastDays,
+  NEAR_LIMIT,
+  readReport,
+  readUsage,
+  type UsageReport,
+} from "./usage-report.ts";
 
 /** `keys show` looks for a key's last use in this many days, the most that `keys usage` shows. */
-const LAST_USE_DAYS = 366;
+export const MAX_DAYS = 366;
 const SHOWN_BANS = 10;
 
-const ABOUT_LIST = `
-Examples:
-  $ npm run keys -- list --plan pro --name zoo
-  $ npm run keys -- list --ending x7aq             whose key is it?
-
-Shows the keys that match all given filters. Times are in UTC.`;
-
-const ABOUT_SHOW = `
-Examples:
-  $ npm run keys -- show key_abc
-  $ npm run keys -- show - < key.txt               the key whose secret is on standard input
-
-Never pass a secret as an argument: shells keep a history of arguments. \`show -\` also finds a key by a
-former secret, and prints no secret. A ban of a series lasts twice as long as the one before;
-\`keys reset\` lifts it. The last use is a day in UTC, up to an hour late.`;
-
-const ABOUT_AUDIT = `
-Times are the database's, in UTC. Entries cannot be altered or deleted. The actor is the environment
-variable STORE_ORDERS_ACTOR, or else the operator's account and machine.`;
-
-/** Adds the options and the action of `keys list`, which prints keys without their secrets. */
-export function defineList(command: Command): void {
-  command
-    .description("show all keys, or those that match the filters, the oldest first")
-    .addOption(planOption())
-    .addOption(new Option("--state <state>", "state of the key").choices(KEY_STATES_AND_BAN))
-    .option("--name <text>", "part of the name, in upper or lower case")
-    .option("--ending <text>", "the last one to four characters of the key or a former one")
-    .addHelpText("after", ABOUT_LIST)
-    .action(list);
-}
-
-async function list(options: StoreCommandOptions & KeyFilter): Promise<void> {
+/** Prints the keys that match a filter, without their secrets. */
+export async function list(options: StoreCommandOptions & KeyFilter): Promise<void> {
   const { json, plan, state, name } = options;
   const ending = options.ending?.toLowerCase();
   // The message does not repeat the argument, because the argument may be a secret.
@@ -80,21 +51,18 @@ async function list(options: StoreCommandOptions & KeyFilter): Promise<void> {
   if (json) return printJson(keys.map((key) => toKeyJson(key, now)));
   if (keys.length === 0) return void process.stderr.write("No matching keys.\n");
   const rows = keys.map((key) => ({
-    ...toRow(key, now),
-    "former key until": validFormerKeyEnds(key, now).at(-1) ?? null,
+    id: key.id,
+    plan: key.plan,
+    state: keyStateOrBan(key, now),
+    "ends in": key.lastFour,
+    expires: key.expiresAt,
+    name: key.name,
   }));
-  printData(formatTable(rows, { cut: ["name"], optional: OPTIONAL_COLUMNS }));
+  printData(formatTable(rows));
 }
 
-/** Adds the action of `keys show`, which prints one key, its last reported use and its bans. */
-export function defineShow(command: Command): void {
-  command
-    .description("show the limits, the state, the last use and the bans of one key")
-    .addHelpText("after", ABOUT_SHOW)
-    .action(show);
-}
-
-async function show(id: string, options: StoreCommandOptions): Promise<void> {
+/** Prints one key, its last reported use and its bans. `-` reads the key's secret from stdin. */
+export async function show(id: string, options: StoreCommandOptions): Promise<void> {
   const hash = id === "-" ? hashSecret(await readSecret(process.stdin)) : undefined;
   const { key, now, last, bans } = await useDatabase(options, "keys", async ({ orm }) => {
     const found = await (hash === undefined ? requireApiKey(orm, id) : findApiKeyByHash(orm, hash));
@@ -104,22 +72,19 @@ async function show(id: string, options: StoreCommandOptions): Promise<void> {
       );
     }
     const at = await databaseTime(orm);
-    const usage = await readUsage(orm, found.id, lastDays(LAST_USE_DAYS, at));
-    return { key: found, now: at, last: usage.at(-1), bans: await readBans(orm, found.id, at) };
+    const used = await readUsage(orm, found.id, lastDays(MAX_DAYS, at));
+    return { key: found, now: at, last: used.at(-1), bans: await readBans(orm, found.id, at) };
   });
   if (options.json) {
     const lastUse = { lastUsedOn: last?.day ?? null, reportedAt: last?.reportedAt ?? null };
     return printJson({ ...toKeyJson(key, now), ...lastUse, bans });
   }
-  printKey(key, { json: false, now });
-  process.stdout.write(
-    last === undefined
-      ? `The key has reported no use in the last ${LAST_USE_DAYS} days.\n`
-      : `Last used on ${last.day}, as reported at ${formatTime(last.reportedAt)}.\n`,
-  );
+  const lastUsed = last && `${last.day}, as reported at ${formatTime(last.reportedAt)}`;
+  const record = { ...toRecord(key, now), "last used": lastUsed ?? `not in ${MAX_DAYS} days` };
+  printData(formatRecord(record));
   if (bans.length === 0) return;
-  const rows = bans.map(({ state, ...ban }) => {
-    return { state: { text: state, isAlarm: state === "in force" }, ...ban };
+  const rows = bans.map(({ state, number, beganAt: began, until, liftedAt: lifted }) => {
+    return { ban: number, state, began, until, lifted };
   });
   printData(`\nThe last bans:\n${formatTable(rows)}`);
 }
@@ -138,16 +103,8 @@ async function readBans(orm: Orm, id: string, now: Date) {
   });
 }
 
-/** Adds the options and the action of `keys audit`, which prints the audit trail. */
-export function defineAudit(command: Command): void {
-  command
-    .description("show who changed which key, when and how, the newest first")
-    .option("--limit <n>", "how many changes at most", parseCount, 100)
-    .addHelpText("after", ABOUT_AUDIT)
-    .action(audit);
-}
-
-async function audit(
+/** Prints the audit trail of all keys, or of one, the newest change first. */
+export async function audit(
   ofKey: string | undefined,
   options: StoreCommandOptions & { readonly limit: number },
 ): Promise<void> {
@@ -167,87 +124,116 @@ async function audit(
   if (options.json) return printJson(changes);
   if (changes.length === 0) return void process.stderr.write("No changes are recorded.\n");
   const rows = changes.map(({ keyId: key, details: changed, ...change }) => {
-    return { ...change, key, details: describeDetails(changed) };
+    const fields = Object.entries(changed).map(
+      ([field, { from, to }]) => `${field}: ${from === null ? "" : `${from} → `}${to ?? "none"}`,
+    );
+    return { ...change, key, details: fields.join(", ") };
   });
-  printData(formatTable(rows, { cut: ["actor"], below: "details" }));
+  printData(formatTable(rows));
   if (rows.length === limit) {
     process.stderr.write(`The newest ${formatNumber(limit)}; --limit N shows more.\n`);
   }
 }
 
-/** The columns that a narrow terminal may leave out, the most important column first. */
-const OPTIONAL_COLUMNS = [
-  "banned until",
-  "expires",
-  "per day",
-  "per minute",
-  "revoked",
-  "ends in",
-  "former key until",
-  "near",
-  "created",
-];
+export interface UsageOptions extends StoreCommandOptions {
+  readonly days: number;
+  /** If true, shows only keys near a limit. */
+  readonly near: boolean;
+  readonly html?: string;
+}
+
+/** Prints the usage of all keys or of one, up to an hour old, or writes it to an HTML file. */
+export async function usage(id: string | undefined, options: UsageOptions): Promise<void> {
+  const { near, days, html, json } = options;
+  const all = await useDatabase(options, "keys", async ({ orm }) =>
+    readReport(orm, id, days, await databaseTime(orm)),
+  );
+  const report = near ? { ...all, keys: all.keys.filter(isNear) } : all;
+  if (html !== undefined) {
+    await writeUsagePage(report, id === undefined ? undefined : report.keys[0], html);
+    process.stderr.write(`The page is in ${html}.\n`);
+  }
+  if (json) {
+    const complete = completeBy(report.madeAt);
+    printJson(report.keys.map(({ limits: _limits, ...one }) => ({ ...one, completeBy: complete })));
+  } else if (html === undefined) {
+    const none = `No key${near ? ` is known to have reached ${100 * NEAR_LIMIT} % of a limit` : ""}.`;
+    if (report.keys.length === 0) process.stderr.write(`${none}\n`);
+    else printData(formatUsage(report, id === undefined));
+    process.stderr.write(`${describeReport(all)}\n`);
+  }
+}
+
+function formatUsage(report: UsageReport, hasManyKeys: boolean): string {
+  const cells = (figures: Figures) =>
+    Object.fromEntries(
+      COLUMNS.map(({ heading, name, isShare }) => {
+        return [heading, isShare ? formatShare(figures[name]) : figures[name]];
+      }),
+    );
+  const rows = hasManyKeys
+    ? report.keys.map((key) => {
+        const ban = key.bannedUntil && `, banned until ${formatTime(key.bannedUntil)}`;
+        return { id: key.id, ...cells(key), name: key.name + (ban ?? "") };
+      })
+    : figuresByDay(report).map((figures) => ({ day: figures.day, ...cells(figures) }));
+  return formatTable(rows);
+}
 
 /** Prints a key on stdout as JSON, or as text after printing `title` on stderr. */
-export function printKey(
-  key: KeyDetails,
-  options: { json: boolean; title?: string; now?: Date },
-): void {
-  const { now = new Date() } = options;
+export function printKey(key: KeyDetails, options: { json: boolean; title: string }): void {
+  const now = new Date();
   if (options.json) return printJson(toKeyJson(key, now));
-  if (options.title !== undefined) process.stderr.write(`${options.title}\n\n`);
-  printData(formatKey(key, now));
+  process.stderr.write(`${options.title}\n\n`);
+  printData(formatRecord(toRecord(key, now)));
 }
 
 /**
- * Prints a new secret on stdout, and the key's details on stderr; with `json`, both on stdout. If
- * writing the secret fails, the command fails with a message that says what to do.
+ * Prints a new secret on stdout, and then the key's details on stderr; with `json`, both on stdout.
+ *
+ * @throws an Error for the operator if the secret could not be printed.
  */
-export function printSecret(secret: string, key: KeyDetails, options: { json: boolean }): void {
+export async function printSecret(
+  secret: string,
+  key: KeyDetails,
+  { json }: { json: boolean },
+): Promise<void> {
   const now = new Date();
   const { id, ...rest } = toKeyJson(key, now);
-  const data = options.json ? JSON.stringify({ id, key: secret, ...rest }) : secret;
-  const rotate = onSameStore(`npm run keys -- rotate ${id}`);
-  process.stdout.write(`${data}\n`, (error) => {
-    if (error == null) return;
-    process.stderr.write(
-      `error: the new secret of ${id} could not be printed and is lost. Make another one:\n  ${rotate}\n`,
+  const data = json ? JSON.stringify({ id, key: secret, ...rest }) : secret;
+  const lost = await new Promise((resolve) => process.stdout.write(`${data}\n`, resolve));
+  if (lost != null) {
+    const [rotate, revoke] = ["rotate", "revoke"].map((name) =>
+      onSameStore(`npm run keys -- ${name} ${id}`),
     );
-    process.exitCode = 1;
-  });
-  if (options.json) return;
-  process.stderr.write(`\nKeep this key now: it is not shown again.\n\n${formatKey(key, now)}`);
+    throw new Error(
+      `the key ${id} is stored, but its secret could not be printed and is lost. Give it a new secret, or end it:\n  ${rotate}\n  ${revoke}`,
+      { cause: lost },
+    );
+  }
+  if (json) return;
+  const record = formatRecord(toRecord(key, now));
+  process.stderr.write(`\nKeep this key now: it is not shown again.\n\n${record}`);
 }
 
-function formatKey(key: KeyDetails, now: Date): string {
-  const { expires, ...row } = toRow(key, now);
-  const ends = validFormerKeyEnds(key, now);
-  return [
-    formatUpright({ ...row, expires: expires ?? "never" }),
-    ...ends.map((end) => `A former key is also valid until ${formatTime(end)}.\n`),
-  ].join("");
-}
-
-function toRow(key: KeyDetails, now: Date): Row {
+function toRecord(key: KeyDetails, now: Date) {
   const { perMinute, perDay } = limitsOf(key);
   const state = keyStateOrBan(key, now);
+  const isUsable = keyState(key, now.getTime()) === "active";
+  const formerEnds = isUsable ? key.formerKeyEnds.filter((end) => end > now).map(formatTime) : [];
   return {
     id: key.id,
     name: key.name,
     plan: key.plan,
     "per minute": perMinute,
     "per day": perDay,
-    state: { text: state, isAlarm: state === "revoked" || state === "banned" },
+    state,
+    "banned until": state === "banned" ? key.bannedUntil : null,
     "ends in": key.lastFour,
     created: key.createdAt,
-    expires: key.expiresAt,
+    expires: key.expiresAt ?? "never",
     revoked: key.revokedAt,
     near: key.locationHint,
-    "banned until": state === "banned" ? key.bannedUntil : null,
+    "former keys until": formerEnds.join(", ") || null,
   };
-}
-
-function validFormerKeyEnds(key: KeyDetails, now: Date): readonly Date[] {
-  const isUsable = keyState(key, now.getTime()) === "active";
-  return isUsable ? key.formerKeyEnds.filter((end) => end > now) : [];
 }

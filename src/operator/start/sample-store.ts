@@ -6,8 +6,8 @@ import { apiKeys } from "../../schema/keys.ts";
 import { orders as orderTable } from "../../schema/orders.ts";
 import { type LocalStore, openLocalStore } from "../database/local.ts";
 import { isStore } from "../database/local-store.ts";
-import { addKeys } from "../key-store/change-key.ts";
-import { createApiKey } from "../key-store/administration.ts";
+import { addKeys } from "../keys/change-key.ts";
+import { createApiKey } from "../keys/key-changes.ts";
 import { INT64_MAX, INT64_MIN } from "../../rules/int64.ts";
 import { type Plan, PLANS } from "../../rules/limits/plans.ts";
 

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { PLAN_LIMITS } from "../../rules/limits/plans.ts";
 import { parseInt64 } from "../../rules/int64.ts";
-import { generateSecret } from "../key-store/secret.ts";
+import { generateSecret } from "../keys/key-changes.ts";
 import {
   type Answer,
   answered,

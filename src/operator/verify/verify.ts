@@ -3,9 +3,9 @@ import { cancelledOrders, orders } from "../../schema/orders.ts";
 import { exact } from "../../schema/int64.ts";
 import { INT64_MAX, INT64_MIN } from "../../rules/int64.ts";
 import type { DatabaseName, StoreDatabase } from "../database/database.ts";
-import { createVerificationKey, revokeApiKey } from "../key-store/administration.ts";
-import { addKeys, changeKey } from "../key-store/change-key.ts";
-import { deleteVerificationKeys, findApiKey } from "../key-store/key-details.ts";
+import { createVerificationKey, revokeApiKey } from "../keys/key-changes.ts";
+import { addKeys, changeKey } from "../keys/change-key.ts";
+import { deleteVerificationKeys, findApiKey } from "../keys/stored-keys.ts";
 import { PROMISES } from "./promises.ts";
 import {
   BrokenPromise,

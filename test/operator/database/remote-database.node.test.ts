@@ -6,7 +6,7 @@ import type { RemoteEnvironment } from "../../../src/operator/arguments.ts";
 import { exact } from "../../../src/schema/int64.ts";
 import { apiKeys } from "../../../src/schema/keys.ts";
 import { orders } from "../../../src/schema/orders.ts";
-import { findApiKey, listApiKeys } from "../../../src/operator/key-store/key-details.ts";
+import { findApiKey, listApiKeys } from "../../../src/operator/keys/stored-keys.ts";
 import * as wrangler from "../../../src/operator/wrangler.ts";
 import { useFakeCloudflare } from "../deploy/fake-cloudflare.ts";
 import { runFakeWrangler } from "../deploy/fake-wrangler.ts";

@@ -1,10 +1,10 @@
-import { hostname, userInfo } from "node:os";
+import { hostname } from "node:os";
 import { sql } from "drizzle-orm";
 import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import type { StoreDatabase } from "../../../src/operator/database/database.ts";
-import { changeKey } from "../../../src/operator/key-store/change-key.ts";
-import { findApiKey, type KeyDetails } from "../../../src/operator/key-store/key-details.ts";
-import { KeysCommand } from "./keys-command.ts";
+import { changeKey } from "../../../src/operator/keys/change-key.ts";
+import { findApiKey, type KeyDetails } from "../../../src/operator/keys/stored-keys.ts";
+import { KeysCommand, tableCells } from "./keys-command.ts";
 
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 
@@ -34,40 +34,32 @@ describe("keys audit", () => {
     const { revokedAt } = await keys.json("revoke", id);
     await keys.json("revoke", id);
     await keys.run("rotate", id);
-    const expected = [
-      { action: "revoke", details: { revokedAt: { from: null, to: revokedAt } } },
-      { action: "reset", details: {} },
-      { action: "rotate", details: { formerKeyEndsAt: { from: null, to: formerKeyEndsAt } } },
-      {
-        action: "update",
-        details: {
-          name: { from: "Zoo", to: "Chain" },
-          plan: { from: "pro", to: "enterprise" },
-          perMinute: { from: 300, to: 5 },
-          expiresAt: { from: "2099-01-31T00:00:00.000Z", to: null },
-        },
-      },
-      {
-        action: "create",
-        details: {
-          name: { from: null, to: "Zoo" },
-          plan: { from: null, to: "pro" },
-          perMinute: { from: null, to: 300 },
-          perDay: { from: null, to: 10_000 },
-          expiresAt: { from: null, to: "2099-01-31T00:00:00.000Z" },
-        },
-      },
-    ];
+    const changes = await keys.json("audit", id);
     const common = { at: expect.stringMatching(TIME), actor: "Ada", keyId: id };
-    expect(await keys.json("audit", id)).toEqual(
-      expected.map((change) => ({ ...common, ...change })),
-    );
+    const details = { revokedAt: { from: null, to: revokedAt } };
+    expect(changes[0]).toEqual({ ...common, action: "revoke", details });
+    expect(
+      tableCells(await keys.text("audit", id))
+        .slice(1)
+        .map((cells) => cells.slice(2)),
+    ).toEqual([
+      ["revoke", id, `revokedAt: ${revokedAt}`],
+      ["reset", id],
+      ["rotate", id, `formerKeyEndsAt: ${formerKeyEndsAt}`],
+      [
+        "update",
+        id,
+        "name: Zoo → Chain, plan: pro → enterprise, perMinute: 300 → 5, expiresAt: 2099-01-31T00:00:00.000Z → none",
+      ],
+      [
+        "create",
+        id,
+        "name: Zoo, plan: pro, perMinute: 300, perDay: 10000, expiresAt: 2099-01-31T00:00:00.000Z",
+      ],
+    ]);
     const stored = JSON.stringify(await trail(id));
     expect(stored).not.toMatch(/[0-9a-f]{64}/);
     for (const shown of [secret, newerSecret]) expect(stored).not.toContain(shown.slice(5));
-    const table = await keys.text("audit", id);
-    expect(table).toContain("name: Zoo → Chain, plan: pro → enterprise, perMinute: 300 → 5");
-    expect(table).toContain("expiresAt: 2099-01-31T00:00:00.000Z → none");
   });
 
   it("shows the newest changes first, filtered by key and number", async () => {
@@ -82,8 +74,9 @@ describe("keys audit", () => {
 
   it("names the account and the machine by default, and refuses an actor that is no name", async () => {
     vi.stubEnv("STORE_ORDERS_ACTOR", "");
+    vi.stubEnv("USER", "ada");
     const id = await newKey();
-    const actor = `${userInfo().username}@${hostname()}`;
+    const actor = `ada@${hostname()}`;
     expect(await trail(id)).toEqual([expect.objectContaining({ actor })]);
     vi.stubEnv("STORE_ORDERS_ACTOR", "a\nb");
     const { status, stderr } = await keys.run("revoke", id);
@@ -111,41 +104,28 @@ describe("keys audit", () => {
   });
 });
 
-describe("operators who change one key at the same time", () => {
-  /** Makes several changes to a key. All changes read the key before the first one is written. */
-  function changeTogether(id: string, changes: ((key: KeyDetails) => KeyDetails)[]) {
-    let waiting = 0;
-    const { promise: allDecided, resolve: proceed } = Promise.withResolvers<void>();
-    const together: StoreDatabase = {
-      ...database,
-      transaction: async (statements) => {
-        waiting += 1;
-        if (waiting === changes.length) proceed();
-        await allDecided;
-        await database.transaction(statements);
-      },
-    };
-    return Promise.all(changes.map((change) => changeKey(together, id, "update", change)));
-  }
-
-  it("all succeed, one after the other", async () => {
-    const id = await newKey();
-    const append = (letter: string) => (key: KeyDetails) => ({ ...key, name: key.name + letter });
-    await changeTogether(id, ["a", "b", "c", "d"].map(append));
-    const { name = "", revision } = (await findApiKey(database.orm, id)) ?? {};
-    expect([...name].toSorted().join("")).toBe("0abcd");
-    expect(revision).toBe(4);
-    const steps = (await trail(id)).slice(1).map(({ details }) => JSON.parse(details).name);
-    expect(steps).toEqual(
-      [1, 2, 3, 4].map((n) => ({ from: name.slice(0, n), to: name.slice(0, n + 1) })),
-    );
-  });
-
-  it("record one entry if both make the same change", async () => {
-    const id = await newKey();
-    const toPro = (key: KeyDetails) => ({ ...key, plan: "pro" }) as const;
-    const changed = await changeTogether(id, [toPro, toPro]);
-    expect(changed.map(({ revision }) => revision)).toEqual([1, 1]);
-    expect(await trail(id)).toHaveLength(2);
-  });
+it("operators who change one key at the same time all succeed, one after the other", async () => {
+  const id = await newKey();
+  const letters = ["a", "b", "c", "d"];
+  let waiting = 0;
+  const { promise: allDecided, resolve: proceed } = Promise.withResolvers<void>();
+  // All read the key before the first change is written.
+  const together: StoreDatabase = {
+    ...database,
+    transaction: async (statements) => {
+      waiting += 1;
+      if (waiting === letters.length) proceed();
+      await allDecided;
+      await database.transaction(statements);
+    },
+  };
+  const append = (letter: string) => (key: KeyDetails) => ({ ...key, name: key.name + letter });
+  await Promise.all(letters.map((letter) => changeKey(together, id, "update", append(letter))));
+  const { name = "", revision } = (await findApiKey(database.orm, id)) ?? {};
+  expect([...name].toSorted().join("")).toBe("0abcd");
+  expect(revision).toBe(4);
+  const steps = (await trail(id)).slice(1).map(({ details }) => JSON.parse(details).name);
+  expect(steps).toEqual(
+    [1, 2, 3, 4].map((n) => ({ from: name.slice(0, n), to: name.slice(0, n + 1) })),
+  );
 });

@@ -6,9 +6,9 @@ import {
   createApiKey,
   type CreatedKey,
   type NewKeySettings,
-} from "../../../src/operator/key-store/administration.ts";
-import { addKeys } from "../../../src/operator/key-store/change-key.ts";
-import type { KeyDetails } from "../../../src/operator/key-store/key-details.ts";
+} from "../../../src/operator/keys/key-changes.ts";
+import { addKeys } from "../../../src/operator/keys/change-key.ts";
+import type { KeyDetails } from "../../../src/operator/keys/stored-keys.ts";
 import { OpenStore } from "../store-folder.ts";
 
 /** Returns the non-empty cells of a printed table, row by row, the titles first. */

@@ -1,4 +1,6 @@
-import { rmSync } from "node:fs";
+import { rmSync, writeFileSync } from "node:fs";
+import fs from "node:fs/promises";
+import { syncBuiltinESMExports } from "node:module";
 import { join } from "node:path";
 import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { keysProgram } from "../../../src/operator/keys/program.ts";
@@ -106,6 +108,21 @@ describe("keys restore", () => {
     expect(await run("restore", ...args)).toEqual(failure(message, 2));
     const local = await runInProcess(keysProgram(), ["restore", ...args]);
     expect(local).toEqual(failure("name the environment with --env", 2));
+  });
+
+  it("after a disk that was full while it saved the keys, the same command again ends it", async () => {
+    const before = await changeKeys();
+    const restore = ["restore", "--bookmark", before.bookmark, "--yes"];
+    const write = vi.spyOn(fs, "writeFile").mockImplementationOnce(async (file) => {
+      writeFileSync(file as string, '{"before":"00');
+      throw Object.assign(new Error("ENOSPC"), { code: "ENOSPC", syscall: "write" });
+    });
+    syncBuiltinESMExports();
+    expect(await run(...restore)).toEqual(failure("does not fit on the disk"));
+    write.mockRestore();
+    syncBuiltinESMExports();
+    expect((await run(...restore)).stdout).toContain("The keys of staging are back at");
+    expectRestored(before);
   });
 
   it("whatever happens at any call, the same command again ends it", async () => {

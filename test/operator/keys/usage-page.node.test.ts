@@ -1,44 +1,19 @@
 import { join } from "node:path";
-import type { Browser, BrowserContextOptions, Page } from "playwright-core";
+import type { Browser, Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import * as databases from "../../../src/operator/database/database.ts";
+import { PLAN_LIMITS } from "../../../src/rules/limits/plans.ts";
 import { apiKeys, keyUsage } from "../../../src/schema/keys.ts";
-import type { ReportedDay } from "../../../src/operator/usage/usage-report.ts";
-import { PLAN_LIMITS, type Plan } from "../../../src/rules/limits/plans.ts";
 import { findChromium, launchChromium } from "../../site/chromium.ts";
 import { violations } from "../../site/violations.ts";
 import { OpenStore } from "../store-folder.ts";
 
 const NOW = new Date("2026-11-21T10:30:00Z");
-const DAY_MS = 86_400_000;
 /** A key's name that runs a script or breaks the page if the page does not escape it. */
 const HOSTILE_NAME = `</script><b>x</b><script>document.title = "taken over"</script><!--`;
-
-type Box = Record<"x" | "y" | "width" | "height", number>;
-
-/** Adds a key, and a row of usage for each count in `admitted`. The last row is for today. */
-async function addKey(
-  store: OpenStore,
-  [id, name, plan]: readonly [id: string, name: string, plan: Plan],
-  admitted: readonly number[],
-  usageOf: (index: number) => Partial<ReportedDay> = () => ({}),
-): Promise<void> {
-  const database = await store.database("keys");
-  const own = plan === "enterprise" ? { perMinute: 5_000, perDay: 500_000 } : null;
-  const key = database.orm
-    .insert(apiKeys)
-    .values({ id, name, plan, ...own, hash: id, lastFour: "abcd", createdAt: NOW });
-  const limits = own ?? PLAN_LIMITS[plan as "free"];
-  const peaks = { peakMinute: limits.perMinute / 2, peakDay: limits.perDay / 4 };
-  const counts = { refused: 0, strikes: 0, bans: 0, ...peaks, ...limits, reportedAt: NOW };
-  const inserts = admitted.map((count, index) => {
-    const date = new Date(NOW.getTime() - (admitted.length - 1 - index) * DAY_MS);
-    const day = date.toISOString().slice(0, 10);
-    const row = { keyId: id, day, admitted: count, ...counts, ...usageOf(index) };
-    return database.orm.insert(keyUsage).values(row);
-  });
-  await database.transaction([key, ...inserts]);
-}
+const DAYS = Array.from({ length: 14 }, (_, index) => index);
+const dayText = (ago: number) =>
+  new Date(NOW.getTime() - ago * 86_400_000).toISOString().slice(0, 10);
 
 const chromium = findChromium();
 
@@ -51,16 +26,23 @@ describe.skipIf(chromium === undefined)("keys usage --html in a browser", () => 
     vi.useFakeTimers({ toFake: ["Date"], now: NOW });
     vi.spyOn(databases, "databaseTime").mockImplementation(async () => new Date());
     browser = await launchChromium(chromium ?? "");
-    const rise = Array.from({ length: 14 }, (_, index) => (index + 1) * 1_000);
-    await addKey(store, ["key_zoo", "Zoo", "enterprise"], rise);
-    await addKey(store, ["key_shop", HOSTILE_NAME, "pro"], rise, (index) => ({
-      admitted: rise[index]! / 2,
-      refused: 500,
-      bans: index === 13 ? 4 : 2,
-      peakMinute: index < 10 ? 300 : 600,
-      perMinute: index < 10 ? 300 : 600,
-    }));
-    await addKey(store, ["key_idle", "Idle", "free"], []);
+    const database = await store.database("keys");
+    const names = { key_zoo: "Zoo", key_shop: HOSTILE_NAME, key_idle: "Idle" };
+    const keys = Object.entries(names).map(([id, name]) => {
+      const common = { hash: id, lastFour: "abcd", createdAt: NOW };
+      return database.orm.insert(apiKeys).values({ id, name, plan: "pro", ...common });
+    });
+    const usage = DAYS.flatMap((ago) => {
+      const counts = { admitted: (14 - ago) * 1_000, refused: 0, strikes: 0, bans: 0 };
+      const peaks = { peakMinute: 150, peakDay: 2_500, ...PLAN_LIMITS.pro, reportedAt: NOW };
+      const zoo = { keyId: "key_zoo", day: dayText(ago), ...counts, ...peaks };
+      const shop = { keyId: "key_shop", admitted: (14 - ago) * 500, refused: 500, bans: 2 };
+      return [zoo, { ...zoo, ...shop, peakMinute: ago === 0 ? 300 : 30 }];
+    });
+    await database.transaction([
+      ...keys,
+      ...usage.map((row) => database.orm.insert(keyUsage).values(row)),
+    ]);
   });
   // After every test, checks that the browser logged nothing and requested only the page's file.
   afterEach(() => expect(complaints.splice(0)).toStrictEqual([]));
@@ -70,15 +52,10 @@ describe.skipIf(chromium === undefined)("keys usage --html in a browser", () => 
     await store.close();
   });
 
-  async function open(
-    args: readonly string[] = [],
-    options: BrowserContextOptions = {},
-  ): Promise<Page> {
+  async function open(...args: readonly string[]): Promise<Page> {
     const file = join(store.path, "usage.html");
     expect(await store.keys("usage", ...args, "--html", file)).toMatchObject({ status: 0 });
-    const viewport = { width: 1280, height: 900 };
-    const context = await browser.newContext({ viewport, ...options });
-    const page = await context.newPage();
+    const page = await browser.newPage({ viewport: { width: 1280, height: 900 } });
     page.on("console", (message) => complaints.push(message.text()));
     page.on("request", (request) => {
       if (!/^(file|data):/.test(request.url())) complaints.push(request.url());
@@ -87,68 +64,48 @@ describe.skipIf(chromium === undefined)("keys usage --html in a browser", () => 
     return page;
   }
 
-  const table = (page: Page, name: string) => page.getByRole("table", { name });
-  const rows = async (page: Page, name: string) => {
-    const found = await table(page, name).locator("tbody tr").all();
-    return Promise.all(
-      found.map(async (row) =>
-        (await row.locator("td, th").allTextContents()).map((text) =>
-          text.trim().replace(/\s+/g, " "),
-        ),
-      ),
+  async function rows(page: Page, name: string): Promise<string[][]> {
+    const found = await page.getByRole("table", { name }).locator("tbody tr").all();
+    const texts = found.map((row) => row.locator("td, th").allTextContents());
+    return (await Promise.all(texts)).map((cells) =>
+      cells.map((text) => text.trim().replace(/\s+/g, " ")),
     );
-  };
-  const bars = async (page: Page, name: string, column: number): Promise<Box[]> =>
-    table(page, name)
-      .locator(`td:nth-child(${column}) i`)
-      .evaluateAll((nodes: any[]) => nodes.map((node) => node.getBoundingClientRect().toJSON()));
+  }
 
-  test("says who used how much, who was refused, banned or near a limit", async () => {
+  test("says who used how much, who was refused, banned or near a limit, by day", async () => {
     const page = await open();
-    const shop = [`${HOSTILE_NAME}key_shop, pro`, "52,500", "7,000", "30", "100 %", "25 %"];
-    const zoo = ["Zookey_zoo, enterprise", "105,000", "0", "0", "50 %", "25 %"];
-    const idle = ["Idlekey_idle, free", "–", "–", "–", "–", "–"];
+    const quota = "pro: 300 requests a minute, 10,000 a day";
+    const shop = [`${HOSTILE_NAME}key_shop, ${quota}`, "52,500", "7,000", "28", "100 %", "25 %"];
+    const zoo = [`Zookey_zoo, ${quota}`, "105,000", "0", "0", "50 %", "25 %"];
+    const idle = [`Idlekey_idle, ${quota}`, "–", "–", "–", "–", "–"];
     expect(await rows(page, "Refused or banned")).toStrictEqual([shop]);
     expect(await rows(page, "Near a limit")).toStrictEqual([shop]);
     expect(await rows(page, "All keys")).toStrictEqual([zoo, shop, idle]);
     const tiles = await page.locator("dd").allTextContents();
-    expect(tiles).toStrictEqual([
-      "157,500requests",
-      "7,0004 % of all, 0 strikes",
-      "30that began",
-      "1keys known to have reached 80 %",
-    ]);
-    expect(await page.locator("header").textContent()).toContain("1 key reported nothing");
+    expect(tiles).toStrictEqual(["157,500", "7,000", "28", "1"]);
     expect(await page.title()).toBe("API usage, 2026-11-08 to 2026-11-21");
     expect(await page.locator("b, script").count()).toBe(0);
-  });
-
-  test("lists the days, the newest first, with bars in proportion", async () => {
-    const page = await open();
-    const [today, yesterday] = await rows(page, "By day");
-    expect(today).toStrictEqual(["2026-11-21", "21,000", "500", "0", "4"]);
-    expect(yesterday?.[0]).toBe("2026-11-20");
-    const admitted = await bars(page, "By day", 2);
-    expect(admitted).toHaveLength(14);
-    expect(admitted[7]!.width / admitted[0]!.width).toBeCloseTo(0.5, 2);
-  });
-
-  test("shows the peaks of one key against the limits of each day", async () => {
-    const page = await open(["key_shop"]);
     const days = await rows(page, "By day");
-    expect(days[0]?.slice(-2)).toStrictEqual(["100 %", "25 %"]);
-    expect(await page.title()).toBe(`API usage of ${HOSTILE_NAME}, 2026-11-08 to 2026-11-21`);
-    expect((await page.locator("dd").allTextContents()).at(-1)).toBe("100 %of its fuller window");
+    expect(days[0]).toStrictEqual(["2026-11-21", "21,000", "500", "2", "100 %", "25 %"]);
+    expect(days.map(([day]) => day)).toStrictEqual(DAYS.map(dayText));
+    const widths: number[] = await page
+      .getByRole("table", { name: "By day" })
+      .locator("td:nth-child(2) i")
+      .evaluateAll((bars: any[]) => bars.map((bar) => bar.getBoundingClientRect().width));
+    expect(widths[7]! / widths[0]!).toBeCloseTo(0.5, 2);
   });
 
-  test.each([[[]], [["key_shop"]]] as const)("is accessible and fits a phone: %j", async (args) => {
-    const page = await open(args, { viewport: { width: 390, height: 844 }, isMobile: true });
-    expect(await page.evaluate("document.documentElement.scrollWidth")).toBe(390);
-    for (const colorScheme of ["light", "dark"] as const) {
-      await page.emulateMedia({ colorScheme });
-      expect(await violations(page)).toStrictEqual([]);
+  test.each([[[]], [["key_shop"]]])("is accessible and fits a phone: %j", async (args) => {
+    const page = await open(...args);
+    for (const width of [1280, 390]) {
+      await page.setViewportSize({ width, height: 844 });
+      expect(await page.evaluate("document.documentElement.scrollWidth")).toBe(width);
+      for (const colorScheme of ["light", "dark"] as const) {
+        await page.emulateMedia({ colorScheme });
+        expect(await violations(page)).toStrictEqual([]);
+      }
     }
-    await page.setViewportSize({ width: 1280, height: 900 });
-    expect(await violations(page)).toStrictEqual([]);
+    const last = (await rows(page, "By day"))[0]?.slice(-2);
+    expect(last).toStrictEqual(["100 %", "25 %"]);
   });
 });

@@ -5,9 +5,9 @@ import { beforeAll, describe, expect, it, vi } from "vitest";
 import { apiKeys, keyUsage } from "../../../src/schema/keys.ts";
 import { openLocalDatabase } from "../../../src/operator/database/local.ts";
 import { useDatabase } from "../../../src/operator/database/open.ts";
-import * as keyDetails from "../../../src/operator/key-store/key-details.ts";
-import * as administration from "../../../src/operator/key-store/administration.ts";
-import { addKeys } from "../../../src/operator/key-store/change-key.ts";
+import * as keyDetails from "../../../src/operator/keys/stored-keys.ts";
+import * as administration from "../../../src/operator/keys/key-changes.ts";
+import { addKeys } from "../../../src/operator/keys/change-key.ts";
 import { type Surroundings, verifyProgram } from "../../../src/operator/verify/program.ts";
 import type { Clock, PromiseResult, Send } from "../../../src/operator/verify/service-promise.ts";
 import {

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { generateSecret, generateKeyId } from "../../../src/operator/key-store/secret.ts";
+import { generateSecret, generateKeyId } from "../../../src/operator/keys/key-changes.ts";
 import { hashSecret, isSecret, SECRET_PREFIX } from "../../../src/rules/keys/secret.ts";
 
 const ALPHABET = "abcdefghijklmnopqrstuvwxyz234567";

@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { HonoRequest } from "hono/request";
 import { expect, type MockInstance, test, vi } from "vitest";
-import { generateSecret } from "../../../src/operator/key-store/secret.ts";
+import { generateSecret } from "../../../src/operator/keys/key-changes.ts";
 import { SECRET_PREFIX } from "../../../src/rules/keys/secret.ts";
 import { expectError, quotaOf } from "../../support/answer.ts";
 import { createApiKey } from "../../support/api-key-fixture.ts";

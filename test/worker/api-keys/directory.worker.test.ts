@@ -3,7 +3,7 @@ import { beforeEach, expect, test, vi } from "vitest";
 import type { FoundKey } from "../../../src/worker/api-keys/key-by-hash.ts";
 import { keysByHash } from "../../../src/worker/api-keys/key-by-hash.ts";
 import { ApiKeyDirectory } from "../../../src/worker/api-keys/directory.ts";
-import { generateSecret } from "../../../src/operator/key-store/secret.ts";
+import { generateSecret } from "../../../src/operator/keys/key-changes.ts";
 import { hashSecret } from "../../../src/rules/keys/secret.ts";
 import { DatabaseQueries, DatabaseUnavailableError } from "../../../src/worker/db/availability.ts";
 import { createApiKey, rotate } from "../../support/api-key-fixture.ts";

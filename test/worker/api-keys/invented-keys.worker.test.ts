@@ -1,5 +1,5 @@
 import { beforeEach, expect, test, vi } from "vitest";
-import { generateSecret } from "../../../src/operator/key-store/secret.ts";
+import { generateSecret } from "../../../src/operator/keys/key-changes.ts";
 import { createApiKey, createEnterpriseKey } from "../../support/api-key-fixture.ts";
 import { stopClock } from "../../support/clock.ts";
 import { faultyDatabases } from "../../support/faults.ts";

@@ -1,9 +1,9 @@
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
-import { resetApiKey } from "../../../src/operator/key-store/administration.ts";
-import { change } from "../../../src/operator/key-store/key-changes.ts";
-import { findApiKey } from "../../../src/operator/key-store/key-details.ts";
+import { resetApiKey } from "../../../src/operator/keys/key-changes.ts";
+import { change } from "../../../src/operator/keys/key-changes.ts";
+import { findApiKey } from "../../../src/operator/keys/stored-keys.ts";
 import type { QuotaPolicy } from "../../../src/rules/limits/limiter-state.ts";
 import { createApiKey } from "../../support/api-key-fixture.ts";
 import { d1Store } from "../../support/d1-store.ts";

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { expect, test } from "vitest";
-import { generateSecret } from "../../../src/operator/key-store/secret.ts";
+import { generateSecret } from "../../../src/operator/keys/key-changes.ts";
 import { DatabaseQueries } from "../../../src/worker/db/availability.ts";
 import { ListDatabase } from "../../../src/worker/orders/list-database.ts";
 import { LIST_SIZES } from "../../../src/worker/orders/list-memory.ts";

@@ -1,5 +1,5 @@
 import { beforeEach, expect, test } from "vitest";
-import { generateSecret } from "../../../src/operator/key-store/secret.ts";
+import { generateSecret } from "../../../src/operator/keys/key-changes.ts";
 import { BLOBS, DOUBLES } from "../../../src/worker/telemetry/request-record.ts";
 import { createApiKey } from "../../support/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../../support/clock.ts";

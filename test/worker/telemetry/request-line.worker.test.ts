@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, test } from "vitest";
-import { generateSecret } from "../../../src/operator/key-store/secret.ts";
+import { generateSecret } from "../../../src/operator/keys/key-changes.ts";
 import { createApiKey, createEnterpriseKey } from "../../support/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../../support/clock.ts";
 import { brokenDatabase, brokenLimiters, LOST } from "../../support/faults.ts";

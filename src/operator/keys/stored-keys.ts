@@ -1,7 +1,7 @@
-import { and, eq, getTableColumns, gt, inArray, isNull, max, or, type SQL, sql } from "drizzle-orm";
-import { apiKeys, formerKeyHashes, keyBans, keyUsage } from "../../schema/keys.ts";
-import type { Plan } from "../../rules/limits/plans.ts";
+import { and, eq, getTableColumns, inArray, isNull, max, or, type SQL, sql } from "drizzle-orm";
 import { KEY_STATES, keyState, limitsOf } from "../../rules/keys/api-key.ts";
+import type { Plan } from "../../rules/limits/plans.ts";
+import { apiKeys, formerKeyHashes, keyBans, keyUsage } from "../../schema/keys.ts";
 import { databaseTime, type Orm, type StoreDatabase } from "../database/database.ts";
 
 /** A key as the operator sees it: with its rotations and its ban. */
@@ -15,17 +15,6 @@ export interface KeyDetails extends Readonly<typeof apiKeys.$inferSelect> {
 export const KEY_STATES_AND_BAN = [...KEY_STATES, "banned"] as const;
 type KeyStateOrBan = (typeof KEY_STATES_AND_BAN)[number];
 
-/** Returns the state of a key. An expired or revoked key is never `banned`. */
-export function keyStateOrBan(key: KeyDetails, now: Date): KeyStateOrBan {
-  const state = keyState(key, now.getTime());
-  return state === "active" && banEnd(key, now) !== null ? "banned" : state;
-}
-
-/** Returns the end of the ban in force; `null` if there is none. */
-export function banEnd({ bannedUntil }: KeyDetails, now: Date): Date | null {
-  return bannedUntil !== null && bannedUntil > now ? bannedUntil : null;
-}
-
 /** Selects the keys that match every field that is set. */
 export interface KeyFilter {
   readonly plan?: Plan | undefined;
@@ -35,6 +24,9 @@ export interface KeyFilter {
   /** The last 1 to 4 characters of a present or former secret. */
   readonly ending?: string | undefined;
 }
+
+/** A table with a `hash` and `lastFour` of secrets. */
+type SecretTable = typeof apiKeys | typeof formerKeyHashes;
 
 const VERIFICATION = "Verification";
 /** The lifetime of the key of `npm run verify`, which takes up to two minutes. */
@@ -77,7 +69,10 @@ export async function listApiKeys(
 ): Promise<KeyDetails[]> {
   // Filters in JavaScript, because `keyStateOrBan` defines the states, and because SQLite ignores
   // the case of ASCII letters only.
-  const keys = await selectKeys(database, ending && endsIn(database, ending));
+  const endsSo = ({ lastFour }: SecretTable) =>
+    sql`substr(${lastFour}, ${-(ending?.length ?? 0)}) = ${ending}`;
+  const keys = await selectKeys(database, ending && ofSecret(database, endsSo));
+  const fold = (text: string) => text.normalize("NFC").toLowerCase();
   return keys.filter(
     (key) =>
       (plan === undefined || key.plan === plan) &&
@@ -86,31 +81,20 @@ export async function listApiKeys(
   );
 }
 
-function fold(text: string): string {
-  return text.normalize("NFC").toLowerCase();
-}
-
 /** Finds the key with a present or former secret of this hash. */
 export async function findApiKeyByHash(
   database: Orm,
   hash: string,
 ): Promise<KeyDetails | undefined> {
-  const former = database
-    .select({ keyId: formerKeyHashes.keyId })
-    .from(formerKeyHashes)
-    .where(eq(formerKeyHashes.hash, hash));
-  const [key] = await selectKeys(database, or(eq(apiKeys.hash, hash), inArray(apiKeys.id, former)));
-  return key;
+  const isHash = (table: SecretTable) => eq(table.hash, hash);
+  return (await selectKeys(database, ofSecret(database, isHash)))[0];
 }
 
-function endsIn(database: Orm, ending: string): SQL | undefined {
-  const endsSo = ({ lastFour }: typeof apiKeys | typeof formerKeyHashes) =>
-    sql`substr(${lastFour}, ${-ending.length}) = ${ending}`;
-  const former = database
-    .select({ keyId: formerKeyHashes.keyId })
-    .from(formerKeyHashes)
-    .where(endsSo(formerKeyHashes));
-  return or(endsSo(apiKeys), inArray(apiKeys.id, former));
+/** Returns the SQL condition for keys with a present or former secret that matches. */
+function ofSecret(database: Orm, matches: (table: SecretTable) => SQL): SQL | undefined {
+  const { keyId } = formerKeyHashes;
+  const former = database.select({ keyId }).from(formerKeyHashes).where(matches(formerKeyHashes));
+  return or(matches(apiKeys), inArray(apiKeys.id, former));
 }
 
 export async function findApiKey(database: Orm, id: string): Promise<KeyDetails | undefined> {
@@ -127,56 +111,42 @@ async function selectKeys(database: Orm, where?: SQL | ""): Promise<KeyDetails[]
     .select({ endsAt: max(keyBans.endsAt) })
     .from(keyBans)
     .where(and(eq(keyBans.keyId, apiKeys.id), isNull(keyBans.liftedAt)));
+  const toTime = (ms: number): Date | null => new Date(ms);
+  const toTimes = (json: string): Date[] =>
+    (JSON.parse(json) as number[]).toSorted((one, other) => one - other).map((ms) => new Date(ms));
   return database
     .select({
       ...getTableColumns(apiKeys),
       formerKeyEnds: sql`${ends}`.mapWith(toTimes).as("former_key_ends"),
-      bannedUntil: sql`${lastBan}`
-        .mapWith((ms: number): Date | null => new Date(ms))
-        .as("banned_until"),
+      bannedUntil: sql`${lastBan}`.mapWith(toTime).as("banned_until"),
     })
     .from(apiKeys)
     .where(where || undefined)
     .orderBy(apiKeys.createdAt, apiKeys.id);
 }
 
-function toTimes(json: string): Date[] {
-  const times = JSON.parse(json) as number[];
-  return times.sort((one, other) => one - other).map((ms) => new Date(ms));
+/** Returns the state of a key. An expired or revoked key is never `banned`. */
+export function keyStateOrBan(key: KeyDetails, now: Date): KeyStateOrBan {
+  const state = keyState(key, now.getTime());
+  return state === "active" && banEnd(key, now) !== null ? "banned" : state;
 }
 
-/** Returns the SQL condition for a ban that has not ended at the time `at` and was not lifted. */
-export function isInForce(at: Date): SQL | undefined {
-  return and(gt(keyBans.endsAt, at), isNull(keyBans.liftedAt));
+/** Returns the end of the ban in force; `null` if there is none. */
+export function banEnd({ bannedUntil }: KeyDetails, now: Date): Date | null {
+  return bannedUntil !== null && bannedUntil > now ? bannedUntil : null;
 }
 
-/** Returns a key's settings as JSON, with the limits that apply: the key's own or its plan's. */
-export function toSettingsJson(key: KeyDetails) {
-  const { plan, name, createdAt, expiresAt, revokedAt, locationHint, formerKeyEnds } = key;
-  return {
-    plan,
-    name,
-    ...limitsOf(key),
-    createdAt: createdAt.toISOString(),
-    expiresAt: toIso(expiresAt),
-    locationHint,
-    revokedAt: toIso(revokedAt),
-    /** The time at which the last replaced secret becomes or became invalid; `null` if none. */
-    formerKeyEndsAt: toIso(formerKeyEnds.at(-1)),
-  };
+/** Returns the settings of a key, with the limits that apply: the key's own or its plan's. */
+export function settingsOf(key: KeyDetails) {
+  const { name, plan, expiresAt, locationHint, revokedAt, formerKeyEnds } = key;
+  /** The time at which the last replaced secret becomes or became invalid; `null` if none. */
+  const formerKeyEndsAt = formerKeyEnds.at(-1) ?? null;
+  return { name, plan, ...limitsOf(key), expiresAt, locationHint, revokedAt, formerKeyEndsAt };
 }
 
 /** Returns a key as the commands print it with `--json`, without the hash of its secret. */
 export function toKeyJson(key: KeyDetails, now: Date) {
-  return {
-    id: key.id,
-    ...toSettingsJson(key),
-    lastFour: key.lastFour,
-    state: keyStateOrBan(key, now),
-    bannedUntil: toIso(banEnd(key, now)),
-  };
-}
-
-function toIso(time: Date | null | undefined): string | null {
-  return time?.toISOString() ?? null;
+  const { id, createdAt, lastFour } = key;
+  const state = keyStateOrBan(key, now);
+  return { id, ...settingsOf(key), createdAt, lastFour, state, bannedUntil: banEnd(key, now) };
 }

@@ -1,37 +1,18 @@
-import { hostname, userInfo } from "node:os";
+import { hostname } from "node:os";
 import { isDeepStrictEqual } from "node:util";
 import pRetry from "p-retry";
 import type { SQLWrapper } from "drizzle-orm";
-import { createApiKey, type CreatedKey, type NewKeySettings } from "./administration.ts";
 import { change, creation, isOvertaken, type Operation } from "./key-changes.ts";
-import { findApiKey, type KeyDetails } from "./key-details.ts";
-import { SECRET_PREFIX } from "../../rules/keys/secret.ts";
+import { findApiKey, type KeyDetails } from "./stored-keys.ts";
 import { isName } from "../arguments.ts";
 import { onSameStore, UsageError } from "../command-line.ts";
 import { databaseTime, type Orm, type StoreDatabase } from "../database/database.ts";
 
-/** The number of retries if another operator changes the same key at the same time. */
-const RETRIES = 10;
-
-/** Creates a key at the database's time, stores it and records it in the audit trail. */
-export async function addKey(
-  database: StoreDatabase,
-  settings: (now: Date) => NewKeySettings,
-): Promise<CreatedKey> {
-  const now = await databaseTime(database.orm);
-  const created = createApiKey(settings(now), now);
-  await addKeys(database, [created.record]);
-  return created;
-}
-
 /** Stores new keys and records them in the audit trail. */
 export async function addKeys(database: StoreDatabase, keys: readonly KeyDetails[]): Promise<void> {
   const actor = currentActor();
-  await store(
-    database,
-    keys.flatMap((key) => creation(database.orm, key, actor)),
-    keys,
-  );
+  const statements = keys.flatMap((key) => creation(database.orm, key, actor));
+  await store(database, statements, keys);
 }
 
 /**
@@ -56,13 +37,8 @@ export async function changeKey(
     await store(database, change(database.orm, before, after, { action, actor, at }), [after]);
     return after;
   };
-  return pRetry(attempt, {
-    retries: RETRIES,
-    minTimeout: 20,
-    maxTimeout: 500,
-    randomize: true,
-    shouldRetry: ({ error }) => isOvertaken(error),
-  });
+  const patience = { retries: 10, minTimeout: 20, maxTimeout: 500, randomize: true };
+  return pRetry(attempt, { ...patience, shouldRetry: ({ error }) => isOvertaken(error) });
 }
 
 // After an error, looks the keys up: perhaps the connection failed after the transaction. Does not
@@ -97,13 +73,8 @@ function isSame(one: KeyDetails, other: KeyDetails | undefined): boolean {
 export async function requireApiKey(database: Orm, id: string): Promise<KeyDetails> {
   const key = await findApiKey(database, id);
   if (key !== undefined) return key;
-  const find = onSameStore("npm run keys -- show -");
   const list = onSameStore("npm run keys -- list");
-  throw new Error(
-    id.startsWith(SECRET_PREFIX)
-      ? `this is a key, not the id of a key; \`${find}\` reads a key from standard input and shows its id`
-      : `no key has the id ${JSON.stringify(id)}; \`${list}\` shows the ids`,
-  );
+  throw new Error(`no key has the id ${JSON.stringify(id)}; \`${list}\` shows the ids`);
 }
 
 /**
@@ -112,19 +83,8 @@ export async function requireApiKey(database: Orm, id: string): Promise<KeyDetai
  * @throws {UsageError} if the environment variable is not a name.
  */
 export function currentActor(): string {
-  const named = process.env["STORE_ORDERS_ACTOR"] ?? "";
-  if (named === "") return `${account()}@${hostname()}`;
+  const { STORE_ORDERS_ACTOR: named, USER: account = `uid ${process.getuid?.()}` } = process.env;
+  if (!named) return `${account}@${hostname()}`;
   if (isName(named)) return named;
-  throw new UsageError(
-    "STORE_ORDERS_ACTOR is not a name: set it to one line of up to 100 characters",
-  );
-}
-
-function account(): string {
-  try {
-    return userInfo().username;
-  } catch {
-    // A container can run under a user id without an account.
-    return `uid ${process.getuid?.()}`;
-  }
+  throw new UsageError("STORE_ORDERS_ACTOR is no name: set it to one line of up to 100 characters");
 }
