@@ -93,3 +93,15 @@ test("a stalled list first gives back what it has read ahead, and a clock that w
   expect(open(places, "b", 3).place).not.toBeNull();
   expect(stalled).toMatchObject({ hasForgotten: true, isCut: false });
 });
+
+test.each([
+  [7, false],
+  [8, true],
+])("of %i orders, a stalled list is cut off only if that makes enough room", (heldOrders, fits) => {
+  const places = new ListPlaces({ heldOrders, stallMs: STALL_MS });
+  const lists = [1, 2, 3].map(() => open(places, "a", 1));
+  vi.setSystemTime(STALL_MS);
+  for (const { place } of lists.slice(1)) place!.moved();
+  expect(open(places, "b", 3).place !== null).toBe(fits);
+  expect(lists.map(({ isCut }) => isCut)).toStrictEqual([fits, false, false]);
+});

@@ -192,6 +192,33 @@ test.each([1, 3])(
   },
 );
 
+test("a stalled list forgets what it has read ahead if another one needs the room, and reads it again", async () => {
+  vi.useFakeTimers({ toFake: ["Date"] });
+  place(40);
+  let queried = 0;
+  const see = (sql: string) => void (queried += sql.includes("former") ? 1 : 0);
+  const places = new ListPlaces({ heldOrders: 100, stallMs: 60_000 });
+  const sizes = { missingWithManifest: 1, shortBytes: 1, pieceBytes: 1, pieceOrders: 2 };
+  const lists = new OrderLists(queries(), expander, { places, memoryBytes: 0, sizes });
+  const { body } = (await lists.answer(requestOf(d1Of(on(see)))))!;
+  const reader = (body as ReadableStream<Uint8Array>).getReader();
+  let text = "";
+  for (let pieces = 0; ; pieces += 1) {
+    const { done, value } = await reader.read();
+    if (done) break;
+    text += new TextDecoder().decode(value);
+    if (pieces !== 4) continue;
+    vi.setSystemTime(Date.now() + 60_000);
+    const holder = { cutOff: vi.fn(), forgetAhead: vi.fn() };
+    expect(places.take("other", 44, holder)).not.toBeNull();
+    expect(places.held).toBeLessThanOrEqual(44 + 6);
+    queried = 0;
+  }
+  expect(text).toBe(listOf(database));
+  // Nothing is read ahead any more, so each further segment is a query.
+  expect(queried).toBeGreaterThanOrEqual(segmentCount() - 4);
+});
+
 test("a list needs at most 1,000 queries, and a replica that is too old costs it only one more", async () => {
   const stale = openOrderDatabase();
   for (const count of [40, 3]) {
