@@ -30,10 +30,10 @@ const CANCELLATION_MS = 3_600_000;
  * The limiter of one API key. Decides in one synchronous step, from its state in memory. Returns an
  * admission only after it is on disk. Calls that are decided during a write share the next write.
  *
- * A Durable Object that stores anything has an alarm for its reports to the database: the first write
- * of a day is reported within a minute, later ones within an hour. After a report without news, the alarm is set to a time when everything stored has
- * ended: windows, bans, days of usage, the last cancellation. If nothing new is stored until then,
- * the Durable Object deletes its storage.
+ * A Durable Object that stores anything has an alarm for its reports to the database: the first
+ * write of a day is reported within a minute, later ones within an hour. After a report without news,
+ * the alarm is set to a time when everything stored has ended: windows, bans, days of usage, the last
+ * cancellation. If nothing new is stored until then, the Durable Object deletes its storage.
  */
 export class RateLimiter extends DurableObject {
   readonly #config: Config;
