@@ -1,3 +1,5 @@
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { hashSecret } from "../../../src/rules/keys/secret.ts";
 import { keysProgram } from "../../../src/operator/keys/program.ts";
@@ -40,6 +42,15 @@ describe("the real wrangler", () => {
     vi.stubEnv("CLOUDFLARE_API_TOKEN", "");
     await createKey();
     vi.stubEnv("CLOUDFLARE_API_TOKEN", cloudflare.environment["CLOUDFLARE_API_TOKEN"]);
+  });
+
+  it("runs in a process group of its own, which the terminal's Ctrl+C does not reach", async () => {
+    const running = runRealWrangler(["--version"]);
+    const columns = ["-A", "-ww", "-o", "pid=,ppid=,pgid=,args="];
+    const { stdout } = await promisify(execFile)("ps", columns);
+    const child = new RegExp(`^ *(\\d+) +${process.pid} +(\\d+) .*wrangler\\.js`, "m").exec(stdout);
+    expect(child?.[2]).toBe(child?.[1] ?? "a child");
+    await running;
   });
 
   it("says what has failed, also in JSON", async () => {
