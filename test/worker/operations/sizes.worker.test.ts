@@ -1,7 +1,6 @@
 import { env } from "cloudflare:workers";
 import { expect, test } from "vitest";
-import { createApiKey } from "../../../src/operator/keys/key-changes.ts";
-import { creation } from "../../../src/operator/keys/key-changes.ts";
+import { createApiKey, creation } from "../../../src/operator/keys/key-changes.ts";
 import { d1Store } from "../../support/d1-store.ts";
 import { MEASURED } from "./operations.ts";
 
