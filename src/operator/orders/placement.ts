@@ -171,12 +171,12 @@ async function compare(
  * @throws if a part is missing, or if an order would make a shipped order pending again.
  */
 export async function place(
-  { orm, transaction }: StoreDatabase,
+  database: StoreDatabase,
   staged: StagedImport,
   orderCount: number,
 ): Promise<void> {
   const stored = sql<number>`ifnull(sum(${orderSegments.count}), 0)`;
-  const [store] = await orm.select({ count: stored }).from(orderSegments);
+  const [store] = await database.orm.select({ count: stored }).from(orderSegments);
   const isBulk = orderCount >= (store?.count ?? 0) * BULK_SHARE;
   const placing = [...ranges(staged)].flatMap((range) => [
     // Not an upsert, which would also fire the trigger that is meant for INSERT OR REPLACE.
@@ -197,7 +197,7 @@ export async function place(
   const end = sql`DELETE FROM order_bulk_change`;
   const all = isBulk ? [begin, ...placing, ...rebuildSegments(), end] : placing;
   const isLong = staged.partCount > IMPORT_SIZES.partsPerBatch;
-  await transaction([requireParts(staged), ...all], { isLong });
+  await database.transaction([requireParts(staged), ...all], { isLong });
 }
 
 /** Yields for each statement the condition that selects its parts. */

@@ -38,8 +38,8 @@ export interface Verification {
 }
 
 /**
- * Tries the promises of docs/api.md and docs/limits.md on a running service. If the service does not
- * answer, sends no further request, and reports no further result.
+ * Tries the promises of docs/api.md and docs/limits.md on a running service. Sends no further
+ * request to a service that does not answer.
  *
  * @throws {OtherVersionError} if a response does not name the version `options.version`.
  * @throws if the service does not know the key, if `signal` is aborted or `revoke` fails.
@@ -54,13 +54,13 @@ export async function verify({
 }: VerifyOptions): Promise<Verification> {
   const trial: Trial = { ...options, headers, send, clock, signal, seen: { crowd: [] } };
   const promises: PromiseResult[] = [];
-  let silence: string | false = false;
+  let isAnswering = true;
   for (const { title: promise, needs, test } of PROMISES) {
     signal.throwIfAborted();
-    const obstacle = silence || needs.map((need) => OBSTACLES[need](trial)).find(Boolean);
-    const wasSilent = silence;
     let result: PromiseResult = { promise, result: "kept" };
     try {
+      const obstacle = needs.map((need) => OBSTACLES[need](trial)).find(Boolean);
+      if (!isAnswering) throw new Untried("the service does not answer");
       if (obstacle) throw new Untried(obstacle);
       await test(trial);
     } catch (error) {
@@ -69,10 +69,10 @@ export async function verify({
       else if (error instanceof BrokenPromise) {
         result = { promise, result: "broken", reason, requestId: error.requestId };
       } else throw error;
-      if (error instanceof NoAnswerError) silence = "the service does not answer";
+      if (error instanceof NoAnswerError) isAnswering = false;
     }
     promises.push(result);
-    if (!wasSilent) report(result);
+    report(result);
   }
   return { isKept: promises.every(({ result }) => result !== "broken"), promises };
 }
@@ -154,20 +154,14 @@ async function placeOwnOrder({ orm }: StoreDatabase, order: OwnOrder): Promise<O
 
 /** Removes an order, cancelled or not, and those of verifications that were killed. */
 async function removeOwnOrders(
-  { orm, transaction }: StoreDatabase,
+  database: StoreDatabase,
   { id, petId, quantity, shipDate }: OwnOrder,
 ): Promise<void> {
   const ended = new Date(Date.parse(shipDate) - ORDER_LIFE_MS).toISOString();
-  const deleteFrom = (table: typeof orders | typeof cancelledOrders) =>
-    orm
-      .delete(table)
-      .where(
-        and(
-          lte(table.id, LARGEST_ID),
-          eq(table.petId, petId),
-          eq(table.quantity, quantity),
-          or(eq(table.id, id), lt(table.shipDate, ended)),
-        ),
-      );
-  await transaction([deleteFrom(orders), deleteFrom(cancelledOrders)]);
+  const deleteFrom = (table: typeof orders | typeof cancelledOrders) => {
+    const isOwn = or(eq(table.id, id), lt(table.shipDate, ended));
+    const hasFields = and(eq(table.petId, petId), eq(table.quantity, quantity));
+    return database.orm.delete(table).where(and(lte(table.id, LARGEST_ID), hasFields, isOwn));
+  };
+  await database.transaction([deleteFrom(orders), deleteFrom(cancelledOrders)]);
 }

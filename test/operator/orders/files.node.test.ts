@@ -1,6 +1,4 @@
 import { lstatSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { spawn } from "node:child_process";
-import { once } from "node:events";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { StatementSync } from "node:sqlite";
@@ -88,21 +86,4 @@ describe("a full disk", () => {
       expect.stringMatching(/^error: the output does not fit on the disk/),
     ]);
   });
-
-  it.each(["usage --html", "export"])("of a device keeps the device: %s", async (command) => {
-    const args = [...command.split(" "), "/dev/full"];
-    const outcome = await (command === "export" ? store.orders(args) : store.keys(...args));
-
-    expect(outcome.status).toBe(1);
-    expect(lstatSync("/dev/full").isCharacterDevice()).toBe(true);
-  });
-});
-
-it("an export writes into a pipe and keeps it", async () => {
-  const pipe = file("pipe");
-  await once(spawn("mkfifo", [pipe]), "close");
-  const reading = runCommand("cat", [pipe], { env: {} });
-  expect(await store.ordersJson(["export", pipe])).toEqual({ exported: 2 });
-  expect((await reading).stdout).toBe(ORDERS);
-  expect(lstatSync(pipe).isFIFO()).toBe(true);
 });

@@ -22,7 +22,7 @@ import type { Server } from "../../bench/server.ts";
 import { LostConnection, useFakeCloudflare } from "../deploy/fake-cloudflare.ts";
 import { FakeVersions } from "../deploy/fake-workers.ts";
 import { runFakeWrangler } from "../deploy/fake-wrangler.ts";
-import type { Outcome } from "../deploy/run-command.ts";
+import { type Outcome, runCommand } from "../deploy/run-command.ts";
 import { failure, runInProcess } from "../in-process.ts";
 import { LIMIT_SABOTAGES, ORDER_SABOTAGES, SABOTAGES } from "./sabotages.ts";
 
@@ -370,6 +370,34 @@ it("removes the order that a killed verification left an hour ago, and no other"
   expect(await exportOrders()).toBe(before);
 });
 
+it("with a full disk at any use of the database fails, and a later one removes what is left", async () => {
+  const before = await exportOrders();
+  for (const full of [1, 2, 3, 4, 5]) {
+    let uses = 0;
+    const withFullDisk: typeof useLocal = async (...work) => {
+      if ((uses += 1) === full) throw new Error("database or disk is full");
+      return useLocal(...work);
+    };
+    const failing = verifyService({ isWriting: true, useDatabase: withFullDisk });
+    await expect(failing).rejects.toThrow("database or disk is full");
+  }
+  vi.spyOn(clock, "now").mockImplementation(() => Date.now() + aheadMs + 3_700_000);
+  await verifyService({ isWriting: true });
+  vi.mocked(clock.now).mockRestore();
+  expect([await keyStates(), await exportOrders()]).toEqual([[], before]);
+});
+
+it("as typed, fails once if its output is full, and leaves nothing", async () => {
+  const line = `"$NODE" src/operator/main.ts verify --read-only --persist-to "$STORE" --url ${url} > /dev/full`;
+  const env = { NODE: process.execPath, STORE: folder.path };
+  const { status, stderr } = await runCommand("bash", ["-c", line], { env });
+  expect([status, stderr.match(/error: .*/g)]).toEqual([
+    1,
+    [expect.stringContaining("the output does not fit on the disk")],
+  ]);
+  expect(await keyStates()).toEqual([]);
+});
+
 it("removes no order of the store, even if its own order was to get the same id", async () => {
   await folder.ordersJson(["import", "-"], '{"id":-9223372036854775801}');
   const before = await exportOrders();
@@ -513,8 +541,8 @@ it("a service that cannot be reached gets only one request, and is reported once
   const report = (found: PromiseResult) => reported.push(found);
   const { isKept, promises } = await verifyService({ isReadOnly: false, send, report });
   expect({ isKept, requests }).toEqual({ isKept: false, requests: 1 });
-  expect(reported).toEqual([
-    expect.objectContaining({ reason: expect.stringContaining("connect ECONNREFUSED") }),
-  ]);
-  expect(promises.at(-1)?.reason).toBe("the service does not answer");
+  expect(reported).toEqual(promises);
+  const [broken, ...others] = promises;
+  expect(broken?.reason).toContain("connect ECONNREFUSED");
+  expect(new Set(others.map(({ result }) => result))).toEqual(new Set(["untried"]));
 });
