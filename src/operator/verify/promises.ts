@@ -329,7 +329,7 @@ async function readList(trial: Trial): Promise<Answer> {
 
 function cancel(
   trial: Trial,
-  id: unknown,
+  id: bigint | string,
   expected?: Expected,
   headers: Call["headers"] = {},
 ): Promise<Answer> {

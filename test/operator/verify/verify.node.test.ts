@@ -364,9 +364,7 @@ it("removes the order that a killed verification left an hour ago, and no other"
   const after = await exportOrders();
   expect(after).toContain('{"id":-9223372036854775805,');
   expect(after).toHaveLength(before.length + after.indexOf("\n") + 1);
-  vi.spyOn(clock, "now").mockImplementation(() => Date.now() + aheadMs + 200_000);
-  await verifyService({ isWriting: true });
-  vi.mocked(clock.now).mockRestore();
+  await verifyService({ isWriting: true, clock: { ...clock, now: () => clock.now() + 200_000 } });
   expect(await exportOrders()).toBe(before);
 });
 
@@ -381,9 +379,7 @@ it("with a full disk at any use of the database fails, and a later one removes w
     const failing = verifyService({ isWriting: true, useDatabase: withFullDisk });
     await expect(failing).rejects.toThrow("database or disk is full");
   }
-  vi.spyOn(clock, "now").mockImplementation(() => Date.now() + aheadMs + 3_700_000);
-  await verifyService({ isWriting: true });
-  vi.mocked(clock.now).mockRestore();
+  await verifyService({ isWriting: true, clock: { ...clock, now: () => clock.now() + 3_700_000 } });
   expect([await keyStates(), await exportOrders()]).toEqual([[], before]);
 });
 
