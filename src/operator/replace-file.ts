@@ -17,7 +17,7 @@ import { dirname, join, relative } from "node:path";
  * Writes a file under a temporary name and renames it at the end, so a failure keeps the old file.
  * The new file has the permissions of the old one. A device or pipe is written to directly.
  *
- * @throws an Error if the path is a folder or its parent folder is missing; the error of `write`.
+ * @throws an Error if the path is a folder; the error of `write`.
  */
 export async function replaceFile<T>(
   file: string,
@@ -25,10 +25,7 @@ export async function replaceFile<T>(
 ): Promise<T> {
   const existing = await stat(file).catch(() => undefined);
   if (existing?.isDirectory()) throw new Error(`${file} is a folder: name a file`);
-  if (existing !== undefined && !existing.isFile()) return write(file);
-  const folder = dirname(file);
-  const isFolder = (await stat(folder).catch(() => undefined))?.isDirectory();
-  if (isFolder !== true) throw new Error(`there is no folder ${folder}: check the path`);
+  if (existing?.isFile() === false) return write(file);
   const target = existing === undefined ? file : await realpath(file);
   const temporary = `${target}.${randomUUID()}.tmp`;
   try {
@@ -54,16 +51,17 @@ export async function writeFolder(
   files: ReadonlyMap<string, string | Uint8Array>,
 ): Promise<void> {
   await mkdir(folder, { recursive: true });
+  // Beside the folder, because two builds may write to it at the same time.
   const drafts = await mkdtemp(`${folder}-`);
   try {
     for (const [name, content] of files) {
-      const bytes = Buffer.from(content);
-      const current = await readFile(join(folder, name)).catch(() => null);
-      if (current?.equals(bytes)) continue;
+      const file = join(folder, name);
+      const current = await readFile(file).catch(() => null);
+      if (current?.equals(Buffer.from(content))) continue;
       const draft = join(drafts, "draft");
-      await writeFile(draft, bytes);
-      await mkdir(dirname(join(folder, name)), { recursive: true });
-      await rename(draft, join(folder, name));
+      await writeFile(draft, content);
+      await mkdir(dirname(file), { recursive: true });
+      await rename(draft, file);
     }
   } finally {
     await rm(drafts, { recursive: true });

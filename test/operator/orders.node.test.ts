@@ -69,7 +69,7 @@ describe("orders import and export", () => {
     ["import", "no/such/file", "no/such/file does not exist: check the path"],
     ["import", ".", "is a folder"],
     ["export", ".", "is a folder"],
-    ["export", "no/such/folder/file", "there is no folder no/such/folder"],
+    ["export", "no/such/folder/file", "no/such/folder/file does not exist: check the path"],
   ])("refuse %s %s", async (command, path, reason) => {
     const outcome = await other.orders([command, path]);
     expect(outcome).toMatchObject({ status: 1, stdout: "" });

@@ -11,7 +11,6 @@ export function d1Store(d1: D1Database): StoreDatabase {
   const orm = ormOver((statement) => prepare(statement).raw());
   return {
     orm,
-    repeatable: orm,
     transaction: async (statements) => {
       await d1.batch(statements.map((statement) => prepare(toStatement(statement))));
     },

@@ -29,22 +29,21 @@ const TRANSIENT =
 /** Matches transient failures that happen before D1 begins to run a statement. */
 const NOT_BEGUN = /D1 DB is overloaded|while starting up D1 DB storage|\[code: 971\]|\(HTTP 429\)/;
 
-const RETRIES = 4;
-/** Enough retries for at least 30 seconds, so that a short failure does not abort an import. */
-const PATIENT_RETRIES = 8;
+/** After pauses of together some 20 seconds, so that a short failure does not end an import. */
+const RETRIES = 6;
 const LONGEST_PAUSE_MS = 8_000;
 
+/** `jurisdiction`: where the database stays forever; `null` if it has none. */
 const databasesSchema = z.array(
   z.object({
     name: z.string(),
     uuid: z.string(),
-    /** The jurisdiction that the database never leaves; `null` if it has none. */
     jurisdiction: z.nullable(z.string()).default(null),
   }),
 );
-const resultsSchema = z.array(
-  z.object({ results: z.object({ rows: z.array(z.array(z.unknown())) }) }),
-);
+const rowsSchema = z.object({ rows: z.array(z.array(z.unknown())) });
+const resultsSchema = z.array(z.object({ results: rowsSchema }));
+const bookmarkSchema = z.object({ bookmark: z.string() });
 
 /** Finds a database of the account by its name; `undefined` if no database has this name. */
 export async function findDatabase(api: CloudflareApi, name: string) {
@@ -64,9 +63,7 @@ export function connect(target: RemoteTarget): Promise<Connection> {
 }
 
 /**
- * Sends SQL statements, which D1 runs as a batch, in one transaction
- * (https://developers.cloudflare.com/d1/worker-api/d1-database/#batch). Returns the first
- * statement's rows.
+ * Sends SQL statements, which D1 runs in one transaction. Returns the first statement's rows.
  *
  * @throws {CloudflareError} if Cloudflare refuses the query or does not respond.
  */
@@ -76,19 +73,14 @@ export async function sendOnce({ api, path }: Connection, body: D1Query): Promis
 }
 
 /** Sends a query as `sendOnce` does, and retries it as `retrying` does. */
-export function sendQuery(
-  connection: Connection,
-  change: Change,
-  query: D1Query,
-): Promise<unknown[][]> {
+export function sendQuery(connection: Connection, change: Change, query: D1Query) {
   return retrying(connection.target, change, () => sendOnce(connection, query));
 }
 
 /** Finds the D1 Time Travel bookmark of a database's state at a time, by default now. */
 export async function findBookmark({ target, api, path }: Connection, at?: Date): Promise<string> {
   const query = at === undefined ? "" : `?timestamp=${at.toISOString()}`;
-  const schema = z.object({ bookmark: z.string() });
-  const find = () => api.call(`${path}/time_travel/bookmark${query}`, schema);
+  const find = () => api.call(`${path}/time_travel/bookmark${query}`, bookmarkSchema);
   return (await retrying(target, "reads", find)).bookmark;
 }
 
@@ -98,44 +90,38 @@ export async function restoreBookmark(
   bookmark: string,
 ): Promise<void> {
   const url = `${path}/time_travel/restore?bookmark=${encodeURIComponent(bookmark)}`;
-  const restore = () => api.call(url, z.object({ bookmark: z.string() }), { method: "POST" });
+  const restore = () => api.call(url, bookmarkSchema, { method: "POST" });
   await retrying(target, "stores once", restore);
 }
 
 /**
  * Retries a call after transient failures. Retries `writes` only if D1 did not begin to run them.
  *
- * @throws an Error that describes the last failure for the operator.
+ * @throws an Error for the operator that says what failed and, if known, what to do next.
  */
 export async function retrying<T>(
   target: RemoteTarget,
   change: Change,
   attempt: () => Promise<T>,
 ): Promise<T> {
+  const repeatable = change === "writes" ? NOT_BEGUN : TRANSIENT;
   try {
     return await pRetry(attempt, {
-      retries: change === "stores once" ? PATIENT_RETRIES : RETRIES,
+      retries: RETRIES,
       minTimeout: 500,
       maxTimeout: LONGEST_PAUSE_MS,
       randomize: true,
-      shouldRetry: ({ error }) => (change === "writes" ? NOT_BEGUN : TRANSIENT).test(error.message),
+      shouldRetry: ({ error }) => repeatable.test(error.message),
     });
-  } catch (error) {
-    throw describeFailure(error as Error, target, change);
+  } catch (cause) {
+    const reason = cause instanceof CloudflareError ? cause.reason : (cause as Error).message;
+    const isMissing = /no such (?:table|column)/.test(reason);
+    const isUnknown = TRANSIENT.test(reason) && !repeatable.test(reason);
+    const said = isMissing
+      ? `migrations are missing (${reason}): ${deployFirst(target)}`
+      : `${reason}${isUnknown ? ". It is not known whether the change was made" : ""}`;
+    throw new Error(`${target.env} ${target.name} database: ${said}`, { cause });
   }
-}
-
-/** Returns an error that tells the operator what failed and, if known, what to do next. */
-function describeFailure(error: Error, target: RemoteTarget, change: Change): Error {
-  const reason = error instanceof CloudflareError ? error.reason : error.message;
-  const failure = (advice: string) =>
-    new Error(`${target.env} ${target.name} database: ${advice}`, { cause: error });
-  if (/no such (?:table|column)/.test(reason)) {
-    return failure(`migrations are missing (${reason}): ${deployFirst(target)}`);
-  }
-  const isUnknown = change === "writes" && TRANSIENT.test(reason) && !NOT_BEGUN.test(reason);
-  const unknown = "It is not known whether the change was made";
-  return failure(isUnknown ? `${reason}. ${unknown}` : reason);
 }
 
 /** Returns whether an error, or one of its causes, says that a table is missing. */

@@ -14,7 +14,7 @@ export const BINDINGS = { orders: "ORDERS", keys: "KEYS" } as const satisfies Re
   Record<DatabaseName, string>
 >;
 
-/** The drizzle client of a database. `StoreDatabase.transaction` replaces its transactions. */
+/** A drizzle client, whose transactions `StoreDatabase.transaction` replaces. */
 export type Orm = Omit<SqliteRemoteDatabase, "transaction" | "batch">;
 
 /**
@@ -32,8 +32,6 @@ export async function databaseTime(orm: Orm): Promise<Date> {
 /** A database of a local store or of a deployed environment. */
 export interface StoreDatabase {
   readonly orm: Orm;
-  /** A client for idempotent statements, which it retries if the connection is lost. */
-  readonly repeatable: Orm;
   /**
    * Runs all statements in order, in one transaction.
    *
@@ -78,8 +76,8 @@ class Session extends SQLiteRemoteSession<Record<string, never>, Record<string, 
 const dialect = new Dialect();
 
 export function toStatement(query: SQLWrapper): Statement {
-  const written = dialect.sqlToQuery(query.getSQL());
-  return { sql: written.sql, params: texts(written.params) };
+  const { sql: text, params } = dialect.sqlToQuery(query.getSQL());
+  return { sql: text, params: texts(params) };
 }
 
 function texts(params: readonly unknown[]): string[] {
@@ -95,10 +93,6 @@ export function ormOver(run: (statement: Statement) => Promise<unknown[][]>): Or
     // For `get`, drizzle expects the first row instead of an array of rows.
     return { rows: method === "get" ? (rows[0] as unknown[]) : rows };
   };
-  return new SqliteRemoteDatabase(
-    "async",
-    dialect,
-    new Session(callback, dialect, undefined),
-    undefined,
-  );
+  const session = new Session(callback, dialect, undefined);
+  return new SqliteRemoteDatabase("async", dialect, session, undefined);
 }

@@ -16,10 +16,7 @@ export function isStore(folder: string): boolean {
   return DATABASE_NAMES.some((name) => existsSync(databaseFile(folder, name)));
 }
 
-/**
- * Returns the path of the SQLite file in which workerd keeps a database of a local store. wrangler
- * names the file after a Durable Object's id.
- */
+/** Returns the path of the SQLite file of a database. wrangler names it after an object's id. */
 export function databaseFile(folder: string, name: DatabaseName): string {
   const key = createHash("sha256").update(DATABASE_CLASS).digest();
   const half = (data: string | Buffer) =>

@@ -1,8 +1,8 @@
-import { cpSync, existsSync, mkdtempSync, rmSync } from "node:fs";
-import { mkdir } from "node:fs/promises";
+import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { DatabaseSync } from "node:sqlite";
+import { errorMessage } from "../command-line.ts";
 import {
   type DatabaseName,
   ormOver,
@@ -15,7 +15,7 @@ import { MIGRATIONS_TABLE, readMigrations } from "./migrations.ts";
 import { retryWhileBusy } from "./retry-while-busy.ts";
 
 /** D1's limits for SQLite. A statement that D1 would refuse must fail on this machine too. */
-const D1_LIMITS = {
+const limits = {
   length: 2_000_000,
   sqlLength: 100_000,
   column: 100,
@@ -51,25 +51,24 @@ export async function openLocalDatabase(
   name: DatabaseName,
 ): Promise<StoreDatabase> {
   const folder = resolve(persistTo);
-  const file = databaseFile(folder, name);
-  // Creates the store's folder first, so that an error names this folder and not its subfolder.
-  if (!existsSync(file)) await mkdir(folder, { recursive: true });
-  const { sqlite, remove } = await openMigrated(file, name).catch((cause) => {
-    throw new Error(`the store in ${folder} could not be opened: ${cause.message}`, { cause });
+  const { sqlite, remove } = await openMigrated(folder, name).catch((cause) => {
+    throw new Error(`the store in ${folder} could not be opened: ${errorMessage(cause)}`, {
+      cause,
+    });
   });
   const run = ({ sql, params }: Statement) => {
     const statement = sqlite.prepare(sql);
     statement.setReturnArrays(true);
     try {
       return statement.all(...params) as unknown as unknown[][];
-    } catch (error) {
-      throw explain(error as Error, folder);
+    } catch (cause) {
+      const { message } = cause as Error;
+      if (!/readonly database|disk is full|disk I.O error/.test(message)) throw cause;
+      throw new Error(`the store in ${folder} was not changed: ${message}`, { cause });
     }
   };
-  const orm = ormOver((statement) => retryWhileBusy(async () => run(statement)));
   return {
-    orm,
-    repeatable: orm,
+    orm: ormOver((statement) => retryWhileBusy(async () => run(statement))),
     transaction: async (statements) => {
       const written = statements.map(toStatement);
       if (written.length > 0) await inTransaction(sqlite, () => written.forEach(run));
@@ -81,16 +80,13 @@ export async function openLocalDatabase(
   };
 }
 
-function explain(error: Error, folder: string): Error {
-  if (!/readonly database|disk is full/.test(error.message)) return error;
-  return new Error(`the store in ${folder} was not changed: ${error.message}`, { cause: error });
-}
-
-async function openMigrated(file: string, name: DatabaseName) {
+async function openMigrated(folder: string, name: DatabaseName) {
+  const file = databaseFile(folder, name);
   try {
-    await mkdir(dirname(file), { recursive: true });
+    // Creates the store's folder first, so that an error names this folder and not its subfolder.
+    for (const each of [folder, dirname(file)]) mkdirSync(each, { recursive: true });
     // A statement on a locked database fails instead of blocking, and `retryWhileBusy` repeats it.
-    const sqlite = new DatabaseSync(file, { timeout: 0, limits: D1_LIMITS });
+    const sqlite = new DatabaseSync(file, { timeout: 0, limits });
     try {
       await migrate(sqlite, name);
       return { sqlite, remove: () => {} };
@@ -113,7 +109,7 @@ function openCopy(file: string) {
     for (const end of ["", "-wal"]) {
       if (existsSync(file + end)) cpSync(file + end, copy + end);
     }
-    return { sqlite: new DatabaseSync(copy, { readOnly: true, limits: D1_LIMITS }), remove };
+    return { sqlite: new DatabaseSync(copy, { readOnly: true, limits }), remove };
   } catch (error) {
     remove();
     throw error;
@@ -123,31 +119,29 @@ function openCopy(file: string) {
 /** Applies pending migrations in one transaction, without wrangler, which is slow to start. */
 async function migrate(sqlite: DatabaseSync, database: DatabaseName): Promise<void> {
   const migrations = readMigrations(database);
-  const known = await retryWhileBusy(async () => appliedMigrations(sqlite));
-  if (migrations.every(({ name }) => known.has(name))) return;
+  const findPending = () => {
+    const names = (sql: string) =>
+      sqlite
+        .prepare(sql)
+        .all()
+        .map(({ name }) => name);
+    const tables = names("SELECT name FROM sqlite_master WHERE name = 'd1_migrations'");
+    const applied = tables.length === 0 ? [] : names("SELECT name FROM d1_migrations");
+    return migrations.filter(({ name }) => !applied.includes(name));
+  };
+  if ((await retryWhileBusy(async () => findPending())).length === 0) return;
   // With WAL, as in workerd, a transaction of one process does not block reads of another.
   await retryWhileBusy(async () => sqlite.exec("PRAGMA journal_mode = WAL"));
   await inTransaction(sqlite, () => {
     // Another process may have applied migrations before this transaction began.
-    const applied = appliedMigrations(sqlite);
+    const pending = findPending();
     sqlite.exec(MIGRATIONS_TABLE);
     const record = sqlite.prepare("INSERT INTO d1_migrations (name) VALUES (?)");
-    for (const { name, sql } of migrations) {
-      if (applied.has(name)) continue;
+    for (const { name, sql } of pending) {
       sqlite.exec(sql);
       record.run(name);
     }
   });
-}
-
-function appliedMigrations(sqlite: DatabaseSync): ReadonlySet<unknown> {
-  const names = (sql: string) =>
-    sqlite
-      .prepare(sql)
-      .all()
-      .map(({ name }) => name);
-  const tables = names("SELECT name FROM sqlite_master WHERE name = 'd1_migrations'");
-  return new Set(tables.length === 0 ? [] : names("SELECT name FROM d1_migrations"));
 }
 
 function inTransaction(sqlite: DatabaseSync, work: () => void): Promise<void> {

@@ -1,7 +1,6 @@
 import { resolve } from "node:path";
 import type { Command } from "commander";
-import { envOption, jsonOption, persistToOption } from "../arguments.ts";
-import type { RemoteEnvironment } from "../arguments.ts";
+import { envOption, jsonOption, persistToOption, type RemoteEnvironment } from "../arguments.ts";
 import type { DatabaseName, StoreDatabase } from "./database.ts";
 import { DEFAULT_STORE, isStore } from "./local-store.ts";
 
@@ -55,16 +54,15 @@ export async function useDatabase<T>(
   work: (database: StoreDatabase) => Promise<T>,
   { mayMake = false } = {},
 ): Promise<T> {
+  const isNew = !hasStore({ env, persistTo });
   if (!mayMake) requireStore({ env, persistTo });
-  else if (!hasStore({ env, persistTo })) {
-    process.stderr.write(`Making a new store in ${resolve(persistTo)}.\n`);
-  }
   // Imported on demand, because a command needs only one of the two modules.
   const database =
     env === undefined
       ? await (await import("./local.ts")).openLocalDatabase(persistTo, name)
       : await (await import("./remote.ts")).openRemoteDatabase({ env, name });
   try {
+    if (isNew) process.stderr.write(`Made a new store in ${resolve(persistTo)}.\n`);
     return await work(database);
   } finally {
     await database.close();

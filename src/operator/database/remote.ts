@@ -24,20 +24,22 @@ const END = "\n;";
  */
 export async function openRemoteDatabase(target: RemoteTarget): Promise<StoreDatabase> {
   let connecting: Promise<Connection> | undefined;
-  const send = async (statements: readonly Statement[], change: Change) => {
-    return sendQuery(await (connecting ??= connect(target)), change, { batch: statements });
-  };
-  const isRead = ({ sql }: Statement) => /^\s*\(*(?:select|with)\b/i.test(sql);
+  const send = async (change: Change, batch: readonly Statement[]) =>
+    sendQuery(await (connecting ??= connect(target)), change, { batch });
   return {
-    orm: ormOver((statement) => send([statement], isRead(statement) ? "reads" : "writes")),
-    repeatable: ormOver((statement) => send([statement], "stores once")),
+    orm: ormOver((statement) => send(effectOf(statement), [statement])),
     transaction: async (queries, { isLong = false } = {}) => {
       const statements = queries.map(toStatement);
       if (isLong) await importFile(target, statements);
-      else if (statements.length > 0) await send(statements, "writes");
+      else if (statements.length > 0) await send("writes", statements);
     },
     close: async () => {},
   };
+}
+
+function effectOf({ sql }: Statement): Change {
+  if (/^\s*\(*(?:select|with)\b/i.test(sql)) return "reads";
+  return /\bon conflict do nothing$/i.test(sql) ? "stores once" : "writes";
 }
 
 /**

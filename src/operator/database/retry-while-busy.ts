@@ -12,20 +12,15 @@ const BUSY = /SQLITE_BUSY|database is locked|internal error; reference/;
  * @throws an Error for the operator if the lock lasts longer; other errors of `work` unchanged.
  */
 export async function retryWhileBusy<T>(work: () => Promise<T>): Promise<T> {
+  const patience = { retries: Infinity, minTimeout: 10, maxTimeout: 100, randomize: true };
+  const shouldRetry = ({ error }: { error: Error }) => isBusy(error);
   try {
-    return await pRetry(work, {
-      retries: Infinity,
-      minTimeout: 10,
-      maxTimeout: 100,
-      randomize: true,
-      maxRetryTime: PATIENCE_MS,
-      shouldRetry: ({ error }) => isBusy(error),
-    });
-  } catch (error) {
-    if (!isBusy(error)) throw error;
+    return await pRetry(work, { ...patience, maxRetryTime: PATIENCE_MS, shouldRetry });
+  } catch (cause) {
+    if (!isBusy(cause)) throw cause;
     throw new Error(
-      `the database has been locked by another process for ${PATIENCE_MS / 1000} seconds (${(error as Error).message}); try again later`,
-      { cause: error },
+      `the database has been locked by another process for ${PATIENCE_MS / 1000} seconds: try again later`,
+      { cause },
     );
   }
 }

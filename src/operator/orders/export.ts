@@ -1,21 +1,17 @@
-import { createReadStream, createWriteStream } from "node:fs";
-import { mkdtempDisposable, stat } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { createWriteStream } from "node:fs";
 import type { Writable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { createGzip } from "node:zlib";
-import pRetry from "p-retry";
 import { count as countRows, gte, sql } from "drizzle-orm";
-import { orderList, orders } from "../../schema/orders.ts";
+import pRetry from "p-retry";
 import { INT64_MAX, INT64_MIN } from "../../rules/int64.ts";
+import { orderList, orders } from "../../schema/orders.ts";
 import type { StoreDatabase } from "../database/database.ts";
 import { replaceFile } from "../replace-file.ts";
 import { startProgress } from "./progress.ts";
 
 /** How many times an export with `oneMoment` is retried, after pauses of 0.1 to 0.8 seconds. */
 const RESTARTS = 4;
-const FIRST_PAUSE_MS = 100;
 
 /**
  * An SQL expression for a line of an export. SQL writes the line, because D1 would return integers
@@ -37,13 +33,21 @@ interface Exported {
   readonly isOneMoment: boolean;
 }
 
-class OrdersChangedError extends Error {}
+class OrdersChangedError extends Error {
+  constructor() {
+    super(
+      "the orders changed during the export: run the same command again when fewer orders change, or " +
+        "leave out --one-moment",
+    );
+  }
+}
 
 /**
  * Exports the store's orders to a file, or to standard output. Replaces an existing file only when
  * the export is complete. Compresses a file whose name ends in `.gz`.
  *
- * @param oneMoment if true, starts over when an order changes, and fails after several attempts.
+ * @param oneMoment if true, fails when an order changes. Starts a file over several times first; what
+ *   was written to standard output, a pipe or a device cannot be taken back.
  */
 export async function exportOrders(
   database: StoreDatabase,
@@ -51,48 +55,19 @@ export async function exportOrders(
   oneMoment: boolean,
   signal: AbortSignal,
 ): Promise<Exported> {
-  const write = (target: string) => writeFile(database, target, file ?? "", oneMoment, signal);
-  if (file !== undefined) return replaceFile(file, write);
-  if (!oneMoment) return writeOrders(database, [process.stdout], oneMoment, signal);
-  await using folder = await mkdtempDisposable(join(tmpdir(), "store-orders-"));
-  const temporary = join(folder.path, "export.ndjson");
-  const exported = await write(temporary);
-  await pipeline(createReadStream(temporary), process.stdout, { signal });
-  return exported;
-}
-
-async function writeFile(
-  database: StoreDatabase,
-  target: string,
-  name: string,
-  oneMoment: boolean,
-  signal: AbortSignal,
-): Promise<Exported> {
-  const zip = () => (name.toLowerCase().endsWith(".gz") ? [createGzip()] : []);
-  const attempt = async () => {
-    // Flushing is not possible for a pipe or a device.
-    const flush = (await stat(target).catch(() => undefined))?.isFile() !== false;
-    return writeOrders(
-      database,
-      [...zip(), createWriteStream(target, { flush })],
-      oneMoment,
-      signal,
-    );
-  };
-  try {
-    return await pRetry(attempt, {
-      retries: RESTARTS,
-      minTimeout: FIRST_PAUSE_MS,
+  const write = (...streams: Writable[]) => writeOrders(database, streams, oneMoment, signal);
+  if (file === undefined) return write(process.stdout);
+  return replaceFile(file, (target) => {
+    const isNewFile = target !== file;
+    const zip = file.toLowerCase().endsWith(".gz") ? [createGzip] : [];
+    const attempt = () =>
+      write(...zip.map((create) => create()), createWriteStream(target, { flush: isNewFile }));
+    return pRetry(attempt, {
+      retries: isNewFile ? RESTARTS : 0,
+      minTimeout: 100,
       shouldRetry: ({ error }) => error instanceof OrdersChangedError,
     });
-  } catch (error) {
-    if (!(error instanceof OrdersChangedError)) throw error;
-    throw new Error(
-      `the orders changed during each of ${RESTARTS + 1} attempts, so nothing was exported: run the same ` +
-        "command again when fewer orders change, or leave out --one-moment",
-      { cause: error },
-    );
-  }
+  });
 }
 
 /** @throws {OrdersChangedError} if `oneMoment` is true and the version of the list changes. */
@@ -104,7 +79,7 @@ async function writeOrders(
 ): Promise<Exported> {
   let exported = 0;
   const versions = new Set<string>();
-  using progress = startProgress({ doing: "Exporting", unit: "orders" });
+  using progress = startProgress("Exporting");
   async function* pages(): AsyncGenerator<string> {
     for await (const { lines, count, listVersion } of exportPages(database)) {
       versions.add(listVersion);
@@ -128,25 +103,22 @@ interface Page {
  * Reads all orders in ascending id, as newline-delimited JSON, with a query for each page.
  * Pages with the same version of the list of orders are a consistent snapshot.
  */
-export async function* exportPages(database: StoreDatabase): AsyncGenerator<Page> {
-  let firstId = INT64_MIN;
-  for (;;) {
-    const page = database.orm
+export async function* exportPages({ orm }: StoreDatabase): AsyncGenerator<Page> {
+  const listVersion = orm.select({ version: orderList.version }).from(orderList);
+  for (let firstId = INT64_MIN; ;) {
+    const page = orm
       .select({ id: sql`${orders.id}`.as("id"), json: LINE.as("json") })
       .from(orders)
       .where(gte(orders.id, firstId))
       .orderBy(orders.id)
       .limit(PAGE_ORDERS)
       .as("page");
-    const listVersion = database.orm.select({ version: orderList.version }).from(orderList);
-    const [row] = await database.orm
+    const [row] = await orm
       .select({
         count: countRows(),
-        last: sql<string | null>`max(${page.id}) || ''`.as("last"),
-        lines: sql<string>`ifnull(group_concat(${page.json}, char(10)) || char(10), '')`.as(
-          "lines",
-        ),
-        listVersion: sql<string>`${listVersion}`.as("list_version"),
+        last: sql<string | null>`max(${page.id}) || ''`,
+        lines: sql<string>`ifnull(group_concat(${page.json}, char(10)) || char(10), '')`,
+        listVersion: sql<string>`${listVersion}`,
       })
       .from(page);
     if (row === undefined) return;

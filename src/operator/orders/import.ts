@@ -6,10 +6,10 @@ import {
   compareFile,
   compareParts,
   type Comparison,
+  countParts,
   discardParts,
   importIdOf,
   place,
-  readStoredParts,
   storeParts,
 } from "./placement.ts";
 import { startProgress } from "./progress.ts";
@@ -32,11 +32,11 @@ export async function readOrders(
   bytes: AsyncIterable<Uint8Array>,
   orders: SortedOrders,
 ): Promise<void> {
-  for await (const elements of readElements(bytes)) {
-    for (const element of elements) {
-      orders.kind = element.kind;
-      orders.add(element.number, parse(element));
-    }
+  using progress = startProgress("Reading");
+  for await (const element of readElements(bytes)) {
+    orders.kind = element.kind;
+    orders.add(element.number, parse(element));
+    progress.advance(1);
   }
 }
 
@@ -49,8 +49,8 @@ function parse(element: SourceElement): OrderRecord {
 }
 
 /**
- * Imports the orders of a file, either all orders or none. Does not send the parts that an earlier,
- * unfinished import of the same orders has stored.
+ * Imports the orders of a file, all or none. Sends only the parts that an earlier, unfinished import
+ * of the same orders has not stored.
  *
  * @returns how the orders differed from the stored orders before the import.
  * @throws {ElementError} for the first order that would make a shipped order pending again; an
@@ -63,8 +63,7 @@ export async function importOrders(
 ): Promise<Comparison> {
   const importId = importIdOf(orders);
   try {
-    const stored = await readStoredParts(database, importId);
-    const staged = await storeParts(database, importId, orders, stored, signal);
+    const staged = await storeParts(database, importId, orders, signal);
     const comparison = await compareParts(database, staged);
     if (isUnchanged(comparison)) {
       await discardParts(database, importId);
@@ -72,28 +71,25 @@ export async function importOrders(
     }
     await confirm(comparison);
     signal?.throwIfAborted();
-    using _ = startProgress({ doing: "Placing the orders" });
+    using _ = startProgress("Placing the orders");
     const failure = await place(database, staged, orders.count()).then(
-      () => null,
+      () => undefined,
       (error: Error) =>
-        error.message.includes("order_bulk_change_is_one_row")
-          ? new Error("parts of this import are gone", { cause: error })
-          : error,
+        /_is_one_row/.test(error.message) ? new Error("parts of this import are gone") : error,
     );
-    // The transaction deletes the parts.
-    const isPlaced = failure === null && (await readStoredParts(database, importId)).size === 0;
-    // The answer may be lost, or another import of the same file may have placed the orders first.
+    // Neither success nor failure is believed: an answer can be lost, and another import of the same
+    // file may have placed the orders first. The transaction of `place` deletes the parts.
+    const isPlaced = failure === undefined && (await countParts(database, importId)) === 0;
     if (isPlaced || isUnchanged(await compareFile(database, orders))) return comparison;
     throw failure ?? new Error("the database reported success, but placed no order");
   } catch (error) {
     if (error instanceof ElementError || error instanceof NotConfirmedError) {
-      // Ignores a failure to delete the parts, because housekeeping deletes them later.
+      // If this fails too, housekeeping deletes the parts later.
       await discardParts(database, importId).catch(() => {});
       throw error;
     }
     throw new Error(
-      `${errorMessage(error)}. Either all orders of the file are in the store or none, and the store keeps ` +
-        "what was sent for a day: run the same command again",
+      `${errorMessage(error)}. Of the file, all orders are in the store or none: run the same command again`,
       { cause: error },
     );
   }

@@ -19,7 +19,7 @@ export const IMPORT_SIZES = {
   segmentOrders: 8_192,
 };
 
-/** An import whose parts are all in the store, but whose orders are not written to `orders` yet. */
+/** An import whose parts are all in the store, but whose orders are not placed yet. */
 interface StagedImport {
   readonly importId: string;
   readonly partCount: number;
@@ -33,36 +33,36 @@ export function importIdOf(orders: SortedOrders): string {
   return hash.digest("hex");
 }
 
-export async function readStoredParts(
-  database: StoreDatabase,
-  importId: string,
-): Promise<ReadonlySet<number>> {
-  const parts = await database.orm
-    .select({ part: orderImportParts.part })
-    .from(orderImportParts)
-    .where(eq(orderImportParts.importId, importId));
-  return new Set(parts.map(({ part }) => part));
+/** Returns how many parts of an import the store has. */
+export function countParts({ orm }: StoreDatabase, importId: string): Promise<number> {
+  return orm.$count(orderImportParts, eq(orderImportParts.importId, importId));
+}
+
+export async function discardParts({ orm }: StoreDatabase, importId: string): Promise<void> {
+  await orm.delete(orderImportParts).where(eq(orderImportParts.importId, importId));
 }
 
 /**
- * Stores those parts of an import that are not in `stored`, each with its own call. So the import
- * needs little memory, and the service can use the database between the calls.
+ * Stores those parts of an import that the store lacks, each with its own call. So the import needs
+ * little memory, and the service can use the database between the calls.
  *
  * @throws the reason of `signal` if `signal` is aborted, after storing the current part.
  */
 export async function storeParts(
-  database: StoreDatabase,
+  { orm }: StoreDatabase,
   importId: string,
   orders: SortedOrders,
-  stored: ReadonlySet<number>,
   signal: AbortSignal | undefined,
 ): Promise<StagedImport> {
-  using progress = startProgress({ doing: "Sending", unit: "orders", total: orders.count() });
+  const { part, importId: id } = orderImportParts;
+  const rows = await orm.select({ part }).from(orderImportParts).where(eq(id, importId));
+  const stored = new Set(rows.map((row) => row.part));
+  using progress = startProgress("Sending", orders.count());
   let partCount = 0;
   for (const { count, lines } of divide(orders)) {
     if (!stored.has(partCount)) {
       const row = { importId, part: partCount, createdAt: DATABASE_TIME, lines };
-      await database.repeatable.insert(orderImportParts).values(row).onConflictDoNothing();
+      await orm.insert(orderImportParts).values(row).onConflictDoNothing();
     }
     progress.advance(count);
     partCount += 1;
@@ -71,14 +71,8 @@ export async function storeParts(
   return { importId, partCount, kind: orders.kind };
 }
 
-export async function discardParts(database: StoreDatabase, importId: string): Promise<void> {
-  await database.orm.delete(orderImportParts).where(eq(orderImportParts.importId, importId));
-}
-
 /** Divides the orders of an import into parts. `lines` is a JSON array of `count` orders. */
-function* divide(
-  orders: SortedOrders,
-): Generator<{ readonly count: number; readonly lines: string }> {
+function* divide(orders: SortedOrders): Generator<{ count: number; lines: string }> {
   let lines: string[] = [];
   let characters = 2;
   for (const text of orders.texts()) {
@@ -102,13 +96,6 @@ export interface Comparison {
   readonly unchanged: number;
 }
 
-/** Consecutive parts of an import. `last` may be larger than the number of the last part. */
-interface PartRange {
-  readonly importId: string;
-  readonly first: number;
-  readonly last: number;
-}
-
 /**
  * An import of at least this share of the stored orders is large. It turns off the triggers and
  * rebuilds all segments, which is faster. A smaller import keeps the triggers, because every
@@ -122,20 +109,21 @@ const DIFFERS = sql.raw(
     "(staged.pet_id, staged.quantity, staged.ship_date, staged.complete, staged.status)",
 );
 
+const IS_STORED = sql.raw("orders.id IS NOT NULL");
+const SHIPS = sql.raw("orders.status = 'pending' AND staged.status = 'shipped'");
+const count = (condition: SQL) => sql<number>`count(*) FILTER (WHERE ${condition})`;
+
 /** The figures of `compare`. SQLite takes `id` from the same row as the minimum of `line`. */
 const COMPARED = {
-  /** The first line that makes a shipped order pending. */
-  line: sql<
-    number | null
-  >`min(iif(orders.status = 'shipped' AND staged.status <> 'shipped', staged.line, NULL))`,
+  new: count(sql`NOT (${IS_STORED})`),
+  replaced: count(sql`${IS_STORED} AND ${DIFFERS} AND NOT (${SHIPS})`),
+  shipped: count(SHIPS),
+  unchanged: count(sql`${IS_STORED} AND NOT ${DIFFERS}`),
+  /** The first line that makes a shipped order pending; `null` if none does. */
+  line: sql<number | null>`
+    min(iif(orders.status = 'shipped' AND staged.status <> 'shipped', staged.line, NULL))`,
   id: sql<string>`CAST(staged.id AS TEXT)`,
-  total: sql<number>`count(*)`,
-  new: sql<number>`count(*) FILTER (WHERE orders.id IS NULL)`,
-  shipped: sql<number>`count(*) FILTER (WHERE orders.status = 'pending' AND staged.status = 'shipped')`,
-  unchanged: sql<number>`count(*) FILTER (WHERE orders.id IS NOT NULL AND NOT ${DIFFERS})`,
 };
-
-const HAS_CHANGED = sql`EXISTS (SELECT 1 FROM order_bulk_change WHERE changed > 0)`;
 
 /**
  * Compares the orders of a file with the stored orders, without writing to the database.
@@ -153,34 +141,30 @@ export function compareParts(database: StoreDatabase, staged: StagedImport): Pro
 }
 
 async function compare(
-  database: StoreDatabase,
+  { orm }: StoreDatabase,
   tables: Iterable<SQL>,
   kind: SourceElement["kind"],
 ): Promise<Comparison> {
   const counts = { new: 0, replaced: 0, shipped: 0, unchanged: 0 };
   let refused = { line: Infinity, id: "" };
   for (const staged of tables) {
-    const rows = await database.repeatable
+    const [row] = await orm
       .select(COMPARED)
       .from(sql`${staged} LEFT JOIN orders ON orders.id = staged.id`);
-    for (const row of rows) {
-      counts.new += row.new;
-      counts.replaced += row.total - row.new - row.shipped - row.unchanged;
-      counts.shipped += row.shipped;
-      counts.unchanged += row.unchanged;
-      if (row.line !== null && row.line < refused.line) refused = { line: row.line, id: row.id };
+    if (row === undefined) continue;
+    for (const name of ["new", "replaced", "shipped", "unchanged"] as const) {
+      counts[name] += row[name];
     }
+    if (row.line !== null && row.line < refused.line) refused = { line: row.line, id: row.id };
   }
   if (refused.line === Infinity) return counts;
-  throw new ElementError(
-    { kind, number: refused.line },
-    `order ${refused.id} has shipped, which cannot be turned back`,
-  );
+  const fault = `order ${refused.id} has shipped, which cannot be turned back`;
+  throw new ElementError({ kind, number: refused.line }, fault);
 }
 
 /**
- * Writes the orders of an import to the table `orders`, and deletes the stored parts of the import,
- * in one transaction. Writes only orders that differ from the stored orders.
+ * Writes the orders of an import that differ to the table `orders`, and deletes the stored parts of
+ * the import, in one transaction.
  *
  * @param orderCount the number of orders in the import. A large import (see `BULK_SHARE`) rebuilds
  *   all segments at its end; during a smaller one, triggers update the segments.
@@ -195,12 +179,6 @@ export async function place(
   const [store] = await database.orm.select({ count: stored }).from(orderSegments);
   const isBulk = orderCount >= (store?.count ?? 0) * BULK_SHARE;
   const placing = [...ranges(staged)].flatMap((range) => [
-    // For a bulk change, records whether any order differs. If none does, no segment is rebuilt.
-    sql`
-      UPDATE order_bulk_change SET changed = 1
-      WHERE changed = 0 AND EXISTS (
-        SELECT 1 FROM ${stagedOrders(range)} LEFT JOIN orders ON orders.id = staged.id
-        WHERE ${DIFFERS})`,
     // Not an upsert, which would also fire the trigger that is meant for INSERT OR REPLACE.
     sql`
       UPDATE orders SET
@@ -212,28 +190,28 @@ export async function place(
       INSERT INTO orders (id, pet_id, quantity, ship_date, complete, status)
       SELECT id, pet_id, quantity, ship_date, complete, status FROM ${stagedOrders(range)}
       WHERE NOT EXISTS (SELECT 1 FROM orders WHERE orders.id = staged.id)`,
-    sql`DELETE FROM order_import_parts AS parts WHERE ${isIn(range)}`,
+    sql`DELETE FROM order_import_parts AS parts WHERE ${range}`,
   ]);
   // While `order_bulk_change` has a row, the segment triggers are off.
-  const begin = sql`INSERT INTO order_bulk_change (id, changed) VALUES (1, 0)`;
+  const begin = sql`INSERT INTO order_bulk_change (id, changed) VALUES (1, 1)`;
   const end = sql`DELETE FROM order_bulk_change`;
   const all = isBulk ? [begin, ...placing, ...rebuildSegments(), end] : placing;
   const isLong = staged.partCount > IMPORT_SIZES.partsPerBatch;
   await database.transaction([requireParts(staged), ...all], { isLong });
 }
 
-/** Yields the range of parts that each statement reads. */
-function* ranges({ importId, partCount }: StagedImport): Generator<PartRange> {
+/** Yields for each statement the condition that selects its parts. */
+function* ranges({ importId, partCount }: StagedImport): Generator<SQL> {
   const { partsPerStatement } = IMPORT_SIZES;
   for (let first = 0; first < partCount; first += partsPerStatement) {
-    yield { importId, first, last: first + partsPerStatement - 1 };
+    const last = first + partsPerStatement - 1;
+    // Without parameters, because a long transaction has none.
+    yield sql.raw(`parts.import_id = '${importId}' AND parts.part BETWEEN ${first} AND ${last}`);
   }
 }
 
-function stagedOrders(range: PartRange): SQL {
-  return entries(
-    sql`order_import_parts AS parts, json_each(parts.lines) AS entry WHERE ${isIn(range)}`,
-  );
+function stagedOrders(range: SQL): SQL {
+  return entries(sql`order_import_parts AS parts, json_each(parts.lines) AS entry WHERE ${range}`);
 }
 
 /** Returns SQL that reads the JSON arrays `entry.value` of `source` as the table `staged`. */
@@ -247,36 +225,29 @@ function entries(source: SQL): SQL {
   ) AS staged`;
 }
 
-// Not a parameter: a long transaction has no text parameters.
-function isIn({ importId, first, last }: PartRange): SQL {
-  return sql`parts.import_id = ${sql.raw(`'${importId}'`)} AND parts.part BETWEEN ${first} AND ${last}`;
-}
-
 /**
  * A statement that fails if a part is missing, by inserting a row that a CHECK constraint forbids.
  * Another import of the same orders, or housekeeping, may have deleted the part.
  */
 function requireParts({ importId, partCount }: StagedImport): SQL {
-  return sql`
+  return sql.raw(`
     INSERT INTO order_bulk_change (id, changed) SELECT 2, 0
-    WHERE (SELECT count(*) FROM order_import_parts WHERE import_id = ${sql.raw(`'${importId}'`)}) <> ${partCount}`;
+    WHERE (SELECT count(*) FROM order_import_parts WHERE import_id = '${importId}') <> ${partCount}`);
 }
 
 /**
- * Statements that replace all segments and the version of the list, if an order has changed. One of
- * them reads all orders. A full database of 10 GB holds 100 million orders, which take about 10
- * seconds to read. D1 allows a statement 30 seconds.
+ * Statements that replace all segments and the version of the list. One of them reads all orders. A
+ * full database of 10 GB holds 100 million, which take about 10 seconds; D1 allows a statement 30.
  */
 function rebuildSegments(): SQL[] {
   const { segmentOrders } = IMPORT_SIZES;
   return [
-    sql`DELETE FROM order_segments WHERE ${HAS_CHANGED}`,
+    sql`DELETE FROM order_segments`,
     sql`
       INSERT INTO order_segments (first_id, version, count)
       WITH RECURSIVE segment (first_id, next_id) AS (
         SELECT ${sql.raw(String(INT64_MIN))},
           (SELECT id FROM orders ORDER BY id LIMIT 1 OFFSET ${segmentOrders})
-        WHERE ${HAS_CHANGED}
         UNION ALL
         SELECT next_id, (
           SELECT id FROM orders WHERE id >= segment.next_id ORDER BY id LIMIT 1 OFFSET ${segmentOrders})
@@ -284,6 +255,6 @@ function rebuildSegments(): SQL[] {
       SELECT first_id, lower(hex(randomblob(16))), iif(
         next_id IS NULL, (SELECT count(*) FROM orders WHERE id >= first_id), ${segmentOrders})
       FROM segment`,
-    sql`UPDATE order_list SET version = lower(hex(randomblob(16))) WHERE ${HAS_CHANGED}`,
+    sql`UPDATE order_list SET version = lower(hex(randomblob(16)))`,
   ];
 }

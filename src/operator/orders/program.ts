@@ -5,7 +5,6 @@ import { hasStore, storeCommand, type StoreCommandOptions, useDatabase } from ".
 import { withInterruption } from "../interruption.ts";
 import { formatCount, formatNumber } from "../terminal-text.ts";
 import type { Comparison } from "./placement.ts";
-import { openSource } from "./source.ts";
 
 interface ImportCommandOptions extends StoreCommandOptions {
   readonly dryRun: boolean;
@@ -38,7 +37,7 @@ The export is newline-delimited JSON in ascending id, without cancelled orders. 
 unchanged. FILE is compressed if its name ends with .gz.
 
 If orders change meanwhile, the export mixes orders from before and after the change, and a warning says
-so. With --one-moment it starts over instead, and fails after several attempts.
+so. With --one-moment a FILE is started over instead, several times, and then the export fails.
 
 Examples:
   $ npm run orders -- export orders.ndjson.gz
@@ -71,14 +70,15 @@ export function ordersProgram(): Command {
 async function importAndPrint(file: string, options: ImportCommandOptions): Promise<void> {
   // Imported on demand, because loading the database code takes a fraction of a second.
   const { importOrders, readOrders } = await import("./import.ts");
+  const { compareFile } = await import("./placement.ts");
   const { SortedOrders } = await import("./sorted-orders.ts");
+  const { readSource } = await import("./source.ts");
   using orders = new SortedOrders();
   await withInterruption("the file was read: nothing was sent", async (signal) =>
-    readOrders(await openSource(file, signal), orders),
+    readOrders(readSource(file, signal), orders),
   );
   const count = orders.count();
   if (options.dryRun) {
-    const { compareFile } = await import("./placement.ts");
     const counts = hasStore(options)
       ? await useDatabase(options, "orders", (database) => compareFile(database, orders))
       : { new: count, replaced: 0, shipped: 0, unchanged: 0 };
@@ -106,10 +106,10 @@ async function confirmImport(
 ): Promise<void> {
   if (env === undefined) return;
   if (!yes && comparison.replaced + comparison.shipped > 0) {
+    const described = describeImport(count, comparison);
     await requireConfirmation(
       env,
-      `This imports ${describeImport(count, comparison)}, into ${env}.\n` +
-        "A shipped order cannot become pending again.",
+      `This imports ${described}, into ${env}.\nA shipped order cannot become pending again.`,
     );
   }
   process.stderr.write(
@@ -124,24 +124,22 @@ function describeImport(count: number, counts: Comparison): string {
 
 async function exportAndPrint(
   file: string | undefined,
-  options: StoreCommandOptions & { readonly oneMoment: boolean },
+  { json, oneMoment, ...store }: StoreCommandOptions & { readonly oneMoment: boolean },
 ): Promise<void> {
-  if (file === undefined && options.json) {
+  if (file === undefined && json) {
     throw new UsageError("--json needs a FILE: the orders go to standard output");
   }
   const { exportOrders } = await import("./export.ts");
-  const exported = await withInterruption("the export was complete", (signal) =>
-    useDatabase(options, "orders", (database) =>
-      exportOrders(database, file, options.oneMoment, signal),
-    ),
+  const { count, isOneMoment } = await withInterruption("the export was complete", (signal) =>
+    useDatabase(store, "orders", (database) => exportOrders(database, file, oneMoment, signal)),
   );
-  if (!exported.isOneMoment) {
+  if (!isOneMoment) {
     process.stderr.write(
       "warning: orders changed during the export, so it mixes the store before and after those " +
         "changes. Add --one-moment to export the store as it was at one moment.\n",
     );
   }
   if (file === undefined) return;
-  if (options.json) printJson({ exported: exported.count });
-  else process.stdout.write(`Exported ${formatCount(exported.count, "order")} to ${file}.\n`);
+  if (json) printJson({ exported: count });
+  else process.stdout.write(`Exported ${formatCount(count, "order")} to ${file}.\n`);
 }

@@ -1,12 +1,9 @@
-import { createReadStream, fstatSync } from "node:fs";
-import { stat } from "node:fs/promises";
+import { createReadStream, fstatSync, statSync } from "node:fs";
 import { addAbortSignal, pipeline } from "node:stream";
 import { createGunzip } from "node:zlib";
-import { isLosslessNumber, LosslessNumber, parse } from "lossless-json";
-import type { z } from "zod";
+import { LosslessNumber, parse, stringify } from "lossless-json";
 import { CANONICAL_DECIMAL } from "../../rules/int64.ts";
 import { type OrderRecord, orderRecordSchema } from "../../rules/order.ts";
-import { countBytes } from "./progress.ts";
 
 /** One order in the file of an import, not yet parsed. */
 export interface SourceElement {
@@ -20,7 +17,7 @@ export interface SourceElement {
 export class ElementError extends Error {
   override readonly name = "ElementError";
 
-  constructor({ kind, number }: Pick<SourceElement, "kind" | "number">, fault: string) {
+  constructor({ kind, number }: Omit<SourceElement, "text">, fault: string) {
     super(`${kind} ${number}: ${fault}`);
   }
 }
@@ -35,38 +32,21 @@ const LINE_END = /\n/g;
 const PUNCTUATION = /"(?:[^"\\]+|\\[^])*(?:"|\\?$)|[[\]{},]/g;
 
 /**
- * Returns the bytes of a file, or of standard input for `-`. Decompresses gzip, whatever its name.
+ * Yields the bytes of a file, or of standard input for `-`. Decompresses gzip, whatever its name.
  *
- * @throws an Error if the file, or standard input, is a folder.
+ * @throws an Error if it is a folder, or if standard input is closed: Node then reads /dev/null.
  */
-export async function openSource(
-  file: string,
-  signal: AbortSignal,
-): Promise<AsyncIterable<Uint8Array>> {
-  if (file === "-") return gunzip(countBytes(readInput(signal), undefined));
-  const found = await stat(file);
-  if (found.isDirectory()) throw new Error(`${file} is a folder: name a file`);
-  return gunzip(countBytes(readFile(file, signal), found.isFile() ? found.size : undefined));
-}
-
-/** @throws an Error if standard input is a folder, or is closed: Node then reads /dev/null. */
-async function* readInput(signal: AbortSignal): AsyncGenerator<Uint8Array> {
+export function readSource(file: string, signal: AbortSignal): AsyncIterable<Uint8Array> {
+  if (file !== "-") {
+    if (statSync(file).isDirectory()) throw new Error(`${file} is a folder: name a file`);
+    return gunzip(createReadStream(file, { signal }));
+  }
   const input: NodeJS.ReadStream & { readonly fd?: number } = addAbortSignal(signal, process.stdin);
-  const found = input.fd === undefined ? undefined : fstatSync(input.fd);
-  if (found?.isDirectory()) throw new Error("standard input is a folder: name a file");
-  let isEmpty = true;
-  for await (const part of input) {
-    isEmpty = false;
-    yield part as Uint8Array;
+  const found = input.fd === undefined || input.isTTY ? undefined : fstatSync(input.fd);
+  if (found?.isDirectory() || found?.isCharacterDevice()) {
+    throw new Error("standard input is closed, or a folder: pass the orders, or name a file");
   }
-  if (isEmpty && found?.isCharacterDevice() && !input.isTTY) {
-    throw new Error("standard input is closed or empty: pass the orders, or name a file");
-  }
-}
-
-/** Opens a file only at the first read, because the caller could not catch an earlier error. */
-async function* readFile(file: string, signal: AbortSignal): AsyncGenerator<Uint8Array> {
-  yield* createReadStream(file, { signal });
+  return gunzip(input);
 }
 
 /** Decompresses bytes that begin like gzip (RFC 1952), and yields other bytes unchanged. */
@@ -93,88 +73,68 @@ async function* gunzip(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Ar
 }
 
 /**
- * Yields the lines or array elements that each chunk completes. A file is a JSON array if its first
- * character other than white space is `[`, else newline-delimited JSON. Skips a byte order mark.
+ * Divides a file into lines or array elements, which may be invalid JSON. A file is a JSON array if
+ * its first character other than white space is `[`, else newline-delimited JSON. Skips blank lines
+ * and a byte order mark.
  *
- * @throws {ElementError} for a bad element, and an Error for text after the array.
+ * @throws {ElementError} for a bad element, and for an array that does not end or is not all.
  */
 export async function* readElements(
   bytes: AsyncIterable<Uint8Array>,
-): AsyncGenerator<Iterable<SourceElement>> {
+): AsyncGenerator<SourceElement> {
   const decoder = new TextDecoder();
-  const splitter = new Splitter();
-  for await (const part of bytes) yield splitter.push(decoder.decode(part, { stream: true }));
-  yield splitter.push(decoder.decode());
-  yield splitter.end();
-}
-
-/** Splits chunks of text into lines or array elements. These may be invalid JSON. */
-class Splitter {
-  #kind: SourceElement["kind"] | undefined;
-  /** The number of the current line or array element. Blank lines are counted too. */
-  #number = 1;
+  let kind: SourceElement["kind"] | undefined;
+  /** The number of the current line or array element. */
+  let number = 1;
   /** The text after the last complete element. */
-  #rest = "";
+  let rest = "";
   /** True after the closing bracket of an array. */
-  #isClosed = false;
+  let isClosed = false;
+  const bad = (fault: string) => new ElementError({ kind: kind ?? "line", number }, fault);
+  const checkLength = (text: string) => {
+    if (text.length > MAX_ELEMENT_CHARACTERS) {
+      throw bad(`longer than ${MAX_ELEMENT_CHARACTERS} characters`);
+    }
+  };
+  function* element(text: string): Generator<SourceElement> {
+    checkLength(text);
+    // The decoder writes U+FFFD for bytes that are not UTF-8. No order contains this character.
+    if (text.includes("\ufffd")) throw bad("not valid UTF-8, or contains U+FFFD");
+    const isBlank = !VISIBLE.test(text);
+    const isEmptyArray = isClosed && number === 1;
+    if (isBlank && kind === "element" && !isEmptyArray) throw bad("expected an order");
+    if (!isBlank) yield { kind: kind ?? "line", number, text };
+    if (!isBlank || kind === "line") number += 1;
+  }
 
-  *push(text: string): Generator<SourceElement> {
-    this.#rest += text;
-    if (this.#kind === undefined) {
-      const first = this.#rest.search(VISIBLE);
-      if (first !== -1) this.#kind = this.#rest[first] === "[" ? "element" : "line";
-      if (this.#kind === "element") {
-        this.#rest = this.#rest.slice(first + 1);
-        this.#number = 1;
-      }
+  for await (const part of bytes) {
+    rest += decoder.decode(part, { stream: true });
+    if (kind === undefined) {
+      const first = rest.search(VISIBLE);
+      if (first !== -1) kind = rest[first] === "[" ? "element" : "line";
+      if (kind === "element") rest = rest.slice(first + 1);
     }
     let start = 0;
     let depth = 0;
-    const ends = this.#kind === "element" ? PUNCTUATION : LINE_END;
-    for (const { 0: token, index } of this.#rest.matchAll(ends)) {
-      if (this.#isClosed) break;
+    const ends = kind === "line" ? LINE_END : PUNCTUATION;
+    for (const { 0: token, index } of isClosed ? [] : rest.matchAll(ends)) {
       if (token === "[" || token === "{") depth += 1;
       else if (depth > 0) depth -= token === "]" || token === "}" ? 1 : 0;
       else if (token === "\n" || token === "," || token === "]") {
-        this.#isClosed = token === "]";
-        yield* this.#element(this.#rest.slice(start, index));
-        this.#number += 1;
+        isClosed = token === "]";
+        yield* element(rest.slice(start, index));
         start = index + 1;
+        if (isClosed) break;
       }
     }
-    this.#rest = this.#rest.slice(start);
-    if (this.#isClosed) {
-      if (VISIBLE.test(this.#rest)) throw new Error("there is text after the end of the array");
-      this.#rest = "";
-    }
-    this.#checkLength(this.#rest);
+    rest = rest.slice(start);
+    if (isClosed && VISIBLE.test(rest)) throw bad("text after the end of the array");
+    if (isClosed) rest = "";
+    checkLength(rest);
   }
-
-  *end(): Generator<SourceElement> {
-    if (this.#kind !== "element") yield* this.#element(this.#rest);
-    else if (!this.#isClosed) throw this.#error("the file ends before the array does");
-  }
-
-  *#element(text: string): Generator<SourceElement> {
-    this.#checkLength(text);
-    // The decoder writes U+FFFD for bytes that are not UTF-8. No order contains this character.
-    if (text.includes("\ufffd")) throw this.#error("not valid UTF-8, or contains U+FFFD");
-    const kind = this.#kind ?? "line";
-    if (VISIBLE.test(text)) yield { kind, number: this.#number, text };
-    // An empty array has no element before its closing bracket.
-    else if (kind === "element" && !(this.#isClosed && this.#number === 1)) {
-      throw this.#error("expected an order");
-    }
-  }
-
-  #checkLength(text: string): void {
-    if (text.length <= MAX_ELEMENT_CHARACTERS) return;
-    throw this.#error(`longer than ${MAX_ELEMENT_CHARACTERS} characters`);
-  }
-
-  #error(fault: string): ElementError {
-    return new ElementError({ kind: this.#kind ?? "line", number: this.#number }, fault);
-  }
+  rest += decoder.decode();
+  if (kind !== "element") yield* element(rest);
+  else if (!isClosed) throw bad("the file ends before the array does");
 }
 
 /**
@@ -185,9 +145,18 @@ class Splitter {
  */
 export function parseOrder(text: string): OrderRecord {
   const value = parseJson(text);
-  const parsed = orderRecordSchema.safeParse(value);
-  if (parsed.success) return parsed.data;
-  throw new Error(describeIssue(value, parsed.error.issues[0]));
+  const { data, error } = orderRecordSchema.safeParse(value);
+  if (data !== undefined) return data;
+  const [issue] = error.issues;
+  const field = issue?.path[0];
+  if (issue?.code === "unrecognized_keys") {
+    throw new Error(`unknown field ${JSON.stringify(issue.keys[0])}`);
+  }
+  if (field === undefined) throw new Error("expected an order, which is a JSON object");
+  const found = stringify((value as Record<PropertyKey, unknown>)[field]);
+  if (found === undefined) throw new Error(`${String(field)}: missing, ${issue?.message}`);
+  const shown = found.length <= 60 ? found : `${found.slice(0, 57)}...`;
+  throw new Error(`${String(field)}: ${issue?.message}, got ${shown}`);
 }
 
 function parseJson(text: string): unknown {
@@ -195,34 +164,10 @@ function parseJson(text: string): unknown {
     return parse(text, null, (digits) =>
       CANONICAL_DECIMAL.test(digits) ? BigInt(digits) : new LosslessNumber(digits),
     );
-  } catch (error) {
+  } catch (cause) {
+    const { message } = cause as Error;
     // Any other error is a RangeError, because the recursive parser has overflowed the stack.
-    const fault =
-      error instanceof SyntaxError ? `not valid JSON: ${error.message}` : "nested too deeply";
-    throw new Error(fault, { cause: error });
+    const isSyntax = cause instanceof SyntaxError;
+    throw new Error(isSyntax ? `not valid JSON: ${message}` : "nested too deeply", { cause });
   }
-}
-
-function describeIssue(value: unknown, issue: z.core.$ZodIssue | undefined): string {
-  if (issue === undefined) return "not an order";
-  const [field] = issue.path;
-  if (typeof field !== "string") {
-    if (issue.code === "unrecognized_keys") return `unknown field ${JSON.stringify(issue.keys[0])}`;
-    return "expected an order, which is a JSON object";
-  }
-  const fieldValue = (value as Record<string, unknown>)[field];
-  if (fieldValue === undefined) return `${field}: missing, ${issue.message}`;
-  return `${field}: ${issue.message}, got ${format(fieldValue)}`;
-}
-
-function format(value: unknown): string {
-  if (typeof value === "bigint") return value.toString();
-  if (isLosslessNumber(value)) return shorten(value.toString());
-  if (Array.isArray(value)) return "an array";
-  if (typeof value === "object" && value !== null) return "an object";
-  return shorten(JSON.stringify(value));
-}
-
-function shorten(text: string): string {
-  return text.length <= 60 ? text : `${text.slice(0, 57)}...`;
 }

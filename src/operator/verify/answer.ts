@@ -1,13 +1,7 @@
 import { readWindows, type WindowQuota } from "../../client/rate-limit-headers.ts";
 import { differencesFromDocument, INTERNALS } from "../../openapi/documented-answer.ts";
 import { INT64_MIN } from "../../rules/int64.ts";
-import {
-  BrokenPromise,
-  NoAnswerError,
-  OtherVersionError,
-  type ServicePromise,
-  type Trial,
-} from "./service-promise.ts";
+import { BrokenPromise, NoAnswerError, OtherVersionError, type Trial } from "./service-promise.ts";
 
 export const LIST = "/v1/store/orders";
 const TIMEOUT_MS = 20_000;
@@ -55,41 +49,28 @@ export interface Expected {
   readonly body?: string;
 }
 
-/** Returns a `ServicePromise` that is kept if each response is as expected. */
-export function answered(
-  title: string,
-  calls: readonly Call[],
-  expected: Expected,
-): ServicePromise {
-  const test = async (trial: Trial): Promise<void> => {
-    for (const each of calls) expectAnswer(await call(trial, each), expected);
-  };
-  return { title, needs: calls.some(({ withKey }) => withKey) ? ["key"] : [], test };
+/** @throws {BrokenPromise} with the message `fault` if a condition on a response is false. */
+export function expectThat(answer: Answer, condition: boolean, fault: string): void {
+  if (!condition) throw new BrokenPromise(fault, answer.requestId);
 }
 
 /** @throws {BrokenPromise} for the first difference between a response and the expected one. */
 export function expectAnswer(answer: Answer, { status, code, headers = {}, body }: Expected): void {
-  const found = answer.code ?? answer.status;
   const isExpected = answer.status === status && (code === undefined || answer.code === code);
+  const found = answer.code ?? answer.status;
   expectThat(answer, isExpected, `the answer is ${found}, not ${code ?? status}`);
   for (const [name, value] of Object.entries(headers)) {
     const header = answer.headers.get(name);
     const fault = `${name} is ${header ?? "missing"}, not ${value ?? "missing"}`;
     expectThat(answer, header === value, fault);
   }
-  if (body !== undefined) {
-    expectThat(answer, answer.body.includes(body), `the body does not include ${body}`);
-  }
-}
-
-/** @throws {BrokenPromise} with the message `fault` if a condition on a response is false. */
-export function expectThat(answer: Answer, condition: boolean, fault: string): void {
-  if (!condition) throw new BrokenPromise(fault, answer.requestId);
+  const isIncluded = body === undefined || answer.body.includes(body);
+  expectThat(answer, isIncluded, `the body does not include ${body}`);
 }
 
 /**
- * Sends a request. The response must match the OpenAPI document, return the sent `X-Request-Id`,
- * and have rate-limit headers that do not contradict each other.
+ * Sends a request. The response must match `expected` and the OpenAPI document, return the sent
+ * `X-Request-Id`, and have rate-limit headers that do not contradict each other.
  *
  * @throws {BrokenPromise} for any other response, and {NoAnswerError} without a complete response.
  * @throws {OtherVersionError} if the response does not name the version `trial.version`.
@@ -97,12 +78,12 @@ export function expectThat(answer: Answer, condition: boolean, fault: string): v
 export async function call(
   trial: Trial,
   { path = LIST, method = "GET", withKey, headers, sendsId = true, isStatic, readTo }: Call,
+  expected?: Expected,
 ): Promise<Answer> {
   const { key, version, clock } = trial;
   const sentId = `verify-${crypto.randomUUID()}`;
   const repeatsId = sendsId && !isStatic;
-  const request = new Headers({ "Accept-Encoding": "identity", ...trial.headers });
-  for (const [name, value] of Object.entries(headers ?? {})) request.set(name, value);
+  const request = new Headers({ "Accept-Encoding": "identity", ...trial.headers, ...headers });
   if (repeatsId) request.set("X-Request-Id", sentId);
   if (version !== undefined) request.set("X-Version", version);
   if (withKey) request.set("Authorization", `Bearer ${key}`);
@@ -133,6 +114,7 @@ export async function call(
     INTERNALS.test(message) && `the message shows internals: ${message}`,
   ].find(Boolean);
   expectThat(answer, !fault, `${method} ${path} is answered ${status}: ${fault}`);
+  if (expected !== undefined) expectAnswer(answer, expected);
   return answer;
 }
 
@@ -169,25 +151,22 @@ async function readOrders({ body }: Response, readTo = INT64_MIN): Promise<strin
  * window with the fewest requests left; on a tie, the window that ends later.
  */
 function contradictionIn({ headers, windows, receivedMs }: Answer): string | null {
-  const [minute, day] = windows;
-  if (minute === undefined || day === undefined) return null;
-  const isMinute =
-    minute.remaining === day.remaining
-      ? minute.resetSeconds > day.resetSeconds
-      : minute.remaining < day.remaining;
-  const window = isMinute ? minute : day;
-  const [limit = NaN, remaining, resetAt = NaN] = ["Limit", "Remaining", "Reset"].map((name) =>
-    Number(headers.get(`X-RateLimit-${name}`)),
+  const [window, other] = windows.toSorted(
+    (one, two) => one.remaining - two.remaining || two.resetSeconds - one.resetSeconds,
   );
-  if (limit !== window.limit && minute.resetSeconds !== day.resetSeconds) {
-    return `X-RateLimit-Limit is ${limit}, but RateLimit describes ${window.limit}`;
+  if (window === undefined || other === undefined) return null;
+  const header = (name: string) => Number(headers.get(`X-RateLimit-${name}`));
+  // Rounded to seconds, both windows can seem to end at the same time.
+  const isTie = window.remaining === other.remaining && window.resetSeconds === other.resetSeconds;
+  if (header("Limit") !== window.limit && !isTie) {
+    return `X-RateLimit-Limit is ${header("Limit")}, but RateLimit describes ${window.limit}`;
   }
-  if (remaining !== window.remaining) {
-    return `X-RateLimit-Remaining is ${remaining}, but RateLimit describes ${window.remaining}`;
+  if (header("Remaining") !== window.remaining) {
+    return `X-RateLimit-Remaining is ${header("Remaining")}, but RateLimit describes ${window.remaining}`;
   }
-  const skewSeconds = Math.abs(resetAt - (receivedMs / 1_000 + window.resetSeconds));
-  if (skewSeconds <= CLOCK_TOLERANCE_SECONDS) return null;
-  return `X-RateLimit-Reset is ${resetAt}, but RateLimit ends in ${window.resetSeconds} s`;
+  const skewSeconds = header("Reset") - (receivedMs / 1_000 + window.resetSeconds);
+  if (Math.abs(skewSeconds) <= CLOCK_TOLERANCE_SECONDS) return null;
+  return `X-RateLimit-Reset is ${header("Reset")}, but RateLimit ends in ${window.resetSeconds} s`;
 }
 
 function errorOf(body: string): { readonly code?: string; readonly message?: string } {

@@ -14,7 +14,6 @@ import { requireStore, useDatabase } from "../database/open.ts";
 import { withInterruption } from "../interruption.ts";
 import { readSecret } from "../read-secret.ts";
 import {
-  type Clock,
   countResults,
   type PromiseResult,
   SYSTEM_CLOCK,
@@ -28,9 +27,8 @@ const MARKS = { kept: "✔", broken: "✘", untried: "–" };
 const HELP = `
 The command sends requests to a running service and tries what docs/api.md and docs/limits.md promise.
 It takes less than two minutes. It creates a key on the Free plan that expires in ten minutes, uses up
-one minute window of the key, and always revokes and deletes the key at the end.
-Without --write it changes no order. The exit status is 1 if a promise is broken. The line of a broken
-promise names the id of the request, which is also in the log.
+one minute window of the key, and deletes the key at the end. Without --write it changes no order. The
+exit status is 1 if a promise is broken; its line names the id of the request, which the log has too.
 
 Examples:
   $ npm run verify -- --env staging --write
@@ -57,6 +55,9 @@ const SURROUNDINGS: Surroundings = { clock: SYSTEM_CLOCK, send: (url, init) => f
 
 /** Defines the command line of `npm run verify`. */
 export function verifyProgram(surroundings = SURROUNDINGS): Command {
+  const url =
+    "address of the service without /v1; stdin must hold a key unless --env or --persist-to is given";
+  const write = "place an order and cancel it, and try to cancel a shipped one";
   return createProgram(
     "npm run verify --",
     "Check that a running service does what the documents promise.",
@@ -65,18 +66,10 @@ export function verifyProgram(surroundings = SURROUNDINGS): Command {
       envOption("verify the service of this environment, with a new key").conflicts("persistTo"),
     )
     .addOption(persistToOption("create the key in this local store"))
-    .option(
-      "--url <url>",
-      "address of the service without /v1; stdin must hold a key unless --env or --persist-to is given",
-      parseUrl,
-    )
-    .option("--write", "place an order and cancel it, and try to cancel a shipped one", false)
+    .option("--url <url>", url, parseUrl)
+    .addOption(new Option("--write", write).default(false).conflicts("readOnly"))
     .addOption(yesOption())
-    .addOption(
-      new Option("--read-only", "use up no limit, and place no order")
-        .default(false)
-        .conflicts("write"),
-    )
+    .option("--read-only", "use up no limit, and place no order", false)
     .addOption(jsonOption())
     .addHelpText("after", HELP)
     .action((options: Options) => run(options, surroundings));
@@ -98,16 +91,10 @@ async function run(options: Options, { clock, send }: Surroundings): Promise<voi
     if (ownsKey) requireStore(options);
     const url = options.url ?? (await addressOf(options));
     await requireAnswer(url, send);
-    const common: VerifyOptions = {
-      url,
-      isReadOnly: options.readOnly,
-      signal,
-      send,
-      clock: json ? clock : announceWaits(clock),
-      report: json ? () => {} : printResult,
-    };
     if (!json) process.stdout.write(`Verifying ${url}, for up to two minutes ...\n`);
     const startedMs = Date.now();
+    const report = json ? () => {} : printResult;
+    const common = { url, isReadOnly: options.readOnly, signal, send, clock, report };
     const { verify, verifyStore } = await import("./verify.ts");
     const found = ownsKey
       ? await verifyStore({
@@ -128,8 +115,7 @@ async function run(options: Options, { clock, send }: Surroundings): Promise<voi
 async function addressOf({ env, persistTo = DEFAULT_STORE }: Options): Promise<string> {
   if (env === undefined) {
     const { readHolder } = await import("../start/store-lock.ts");
-    const holder = readHolder(resolve(persistTo));
-    return `http://127.0.0.1:${holder?.port ?? DEFAULT_PORT}`;
+    return `http://127.0.0.1:${readHolder(resolve(persistTo))?.port ?? DEFAULT_PORT}`;
   }
   const { CloudflareApi } = await import("../cloudflare-api.ts");
   const { findAddresses } = await import("../deploy/account.ts");
@@ -140,26 +126,14 @@ async function addressOf({ env, persistTo = DEFAULT_STORE }: Options): Promise<s
 
 /** Requires a response, so that no key is made for a service that does not run. */
 async function requireAnswer(url: string, send: Surroundings["send"]): Promise<void> {
-  try {
-    await send(`${url}/healthz`, { signal: AbortSignal.timeout(HEALTH_TIMEOUT_MS) });
-  } catch (error) {
-    const { message, cause } = error as Error;
-    throw new Error(
-      `${url} does not answer: ${cause instanceof Error ? cause.message : message}. Start the service, ` +
-        "or name its address with --url",
-      { cause: error },
-    );
-  }
-}
-
-function announceWaits(clock: Clock): Clock {
-  const wait: Clock["wait"] = (milliseconds, signal) => {
-    const seconds = Math.ceil(milliseconds / 1_000);
-    // A short pause between two attempts needs no announcement.
-    if (seconds > 5) process.stderr.write(`Waiting ${seconds} s for the end of the minute ...\n`);
-    return clock.wait(milliseconds, signal);
-  };
-  return { ...clock, wait };
+  await send(`${url}/healthz`, { signal: AbortSignal.timeout(HEALTH_TIMEOUT_MS) }).catch(
+    (error) => {
+      const { message, cause } = error as Error;
+      const reason = cause instanceof Error ? cause.message : message;
+      const advice = "Start the service, or name its address with --url";
+      throw new Error(`${url} does not answer: ${reason}. ${advice}`, { cause: error });
+    },
+  );
 }
 
 function printResult({ promise, result, reason, requestId }: PromiseResult): void {

@@ -18,16 +18,13 @@ export class NoAnswerError extends BrokenPromise {}
 /** Thrown if a response is not known to come from the version that is verified. */
 export class OtherVersionError extends Error {}
 
-/** Thrown if the service does not know the key. */
-export class UnknownKeyError extends Error {}
-
 /** Thrown if a promise cannot be tried. The message is the reason. */
 export class Untried extends Error {}
 
 export interface PromiseResult {
   readonly promise: string;
   readonly result: "kept" | "broken" | "untried";
-  /** The reason, if the promise is broken or untried. */
+  /** Why the promise is broken or untried. */
   readonly reason?: string;
   /** The `X-Request-Id` of the response that breaks the promise. */
   readonly requestId?: string;
@@ -39,11 +36,9 @@ export function countResults(promises: readonly PromiseResult[]): string {
   return `${count("kept")} promises kept, ${count("broken")} broken, ${count("untried")} not tried`;
 }
 
-/** The clock of a verification. Tests use a clock whose time they set. */
+/** The clock of a verification, in Unix milliseconds. `wait` throws as soon as `signal` is aborted. */
 export interface Clock {
-  /** Unix time in milliseconds. */
   now(): number;
-  /** @throws as soon as `signal` is aborted. */
   wait(milliseconds: number, signal: AbortSignal): Promise<void>;
 }
 
@@ -77,10 +72,7 @@ export interface VerifyOptions {
   readonly orders?: OwnOrders | undefined;
   /** True skips the promises that use up the key's limit per minute. */
   readonly isReadOnly?: boolean;
-  /**
-   * The promises about bad credentials that were tried already and are skipped. An address may send
-   * only few bad credentials a minute, so a repeated verification passes the same set again.
-   */
+  /** The promises about bad credentials that were kept before. An address may send only few. */
   readonly triedCredentials?: Set<string>;
   readonly send?: Send;
   readonly clock?: Clock;
@@ -111,5 +103,5 @@ export interface ServicePromise {
   readonly title: string;
   readonly needs: readonly (keyof typeof OBSTACLES)[];
   /** @throws {BrokenPromise} if the promise is broken, and {Untried} if it cannot be tried. */
-  readonly test: (trial: Trial) => Promise<void>;
+  readonly test: (trial: Trial) => Promise<unknown>;
 }

@@ -1,11 +1,11 @@
-import { and, eq } from "drizzle-orm";
-import { cancelledOrders, orders } from "../../schema/orders.ts";
-import { exact } from "../../schema/int64.ts";
+import { and, eq, lt, lte, or } from "drizzle-orm";
 import { INT64_MAX, INT64_MIN } from "../../rules/int64.ts";
+import { exact } from "../../schema/int64.ts";
+import { cancelledOrders, orders } from "../../schema/orders.ts";
 import type { DatabaseName, StoreDatabase } from "../database/database.ts";
 import { createVerificationKey, revokeApiKey } from "../keys/key-changes.ts";
 import { addKeys, changeKey } from "../keys/change-key.ts";
-import { deleteVerificationKeys, findApiKey } from "../keys/stored-keys.ts";
+import { deleteVerificationKeys } from "../keys/stored-keys.ts";
 import { PROMISES } from "./promises.ts";
 import {
   BrokenPromise,
@@ -22,13 +22,14 @@ import {
 /** The number of orders at the beginning of the list that are searched for a shipped one. */
 const ORDERS_SEARCHED = 1_000;
 
-/** The fields of the pending order. A service that uses doubles would change both integers. */
-const FIELDS = {
-  petId: INT64_MAX,
-  quantity: INT64_MIN,
-  shipDate: "2026-11-20T08:30:00.125Z",
-  complete: false,
-};
+/** The fields that tell orders of verifications from others. Doubles would change both integers. */
+const FIELDS = { petId: INT64_MAX, quantity: INT64_MIN, complete: false };
+
+/** The largest id of such an order. Small ids are near the beginning of the list. */
+const LARGEST_ID = INT64_MIN + 2n ** 32n;
+
+/** The time after which another verification removes the order of one that was killed. */
+const ORDER_LIFE_MS = 3_600_000;
 
 export interface Verification {
   /** True if no promise is broken. */
@@ -37,11 +38,11 @@ export interface Verification {
 }
 
 /**
- * Tries the promises of docs/api.md and docs/limits.md on a running service. If the service does not
- * answer, sends no further request, and reports no further result.
+ * Tries the promises of docs/api.md and docs/limits.md on a running service. Sends no further
+ * request to a service that does not answer.
  *
  * @throws {OtherVersionError} if a response does not name the version `options.version`.
- * @throws if `signal` is aborted or `revoke` fails.
+ * @throws if the service does not know the key, if `signal` is aborted or `revoke` fails.
  */
 export async function verify({
   report = () => {},
@@ -56,13 +57,10 @@ export async function verify({
   let isAnswering = true;
   for (const { title: promise, needs, test } of PROMISES) {
     signal.throwIfAborted();
-    if (!isAnswering) {
-      promises.push({ promise, result: "untried", reason: "the service does not answer" });
-      continue;
-    }
     let result: PromiseResult = { promise, result: "kept" };
     try {
       const obstacle = needs.map((need) => OBSTACLES[need](trial)).find(Boolean);
+      if (!isAnswering) throw new Untried("the service does not answer");
       if (obstacle) throw new Untried(obstacle);
       await test(trial);
     } catch (error) {
@@ -71,7 +69,7 @@ export async function verify({
       else if (error instanceof BrokenPromise) {
         result = { promise, result: "broken", reason, requestId: error.requestId };
       } else throw error;
-      isAnswering = !(error instanceof NoAnswerError);
+      if (error instanceof NoAnswerError) isAnswering = false;
     }
     promises.push(result);
     report(result);
@@ -91,7 +89,7 @@ export interface StoreVerifyOptions extends Omit<VerifyOptions, "key" | "revoke"
 
 /**
  * Verifies a service with a new key on the Free plan. At the end, even after an error, removes the
- * key and the pending order.
+ * key and the pending order, and those that killed verifications have left.
  *
  * @throws an Error whose message lists all failures, also those of revoking and removing.
  */
@@ -100,79 +98,70 @@ export async function verifyStore({
   isWriting = false,
   ...options
 }: StoreVerifyOptions): Promise<Verification> {
-  const { key, record } = createVerificationKey(new Date((options.clock ?? SYSTEM_CLOCK).now()));
-  const orderId = randomOrderId();
-  const remains = failWith(
-    `the key ${record.id} of this verification is not removed and ends by itself within ten minutes`,
-  );
-  const revoke = (): Promise<void> =>
-    useDatabase("keys", async (database) => {
-      if ((await findApiKey(database.orm, record.id)) === undefined) return;
-      await changeKey(database, record.id, "revoke", revokeApiKey);
-    }).catch(remains);
-  const removeKey = () =>
-    useDatabase("keys", (database) => deleteVerificationKeys(database, record.id)).catch(remains);
-  const removeOrder = () =>
-    useDatabase("orders", (database) => removeOwnOrder(database, orderId)).catch(
-      failWith(`the order ${orderId} of this verification may still be in the store; cancel it`),
-    );
+  const now = new Date((options.clock ?? SYSTEM_CLOCK).now());
+  const { key, record } = createVerificationKey(now);
+  const [random = 0] = crypto.getRandomValues(new Uint32Array(1));
+  const order = { ...FIELDS, id: INT64_MIN + BigInt(random), shipDate: now.toISOString() };
   const verifyWithKey = async (): Promise<Verification> => {
     await useDatabase("keys", (database) => addKeys(database, [record]));
-    const ownOrders = isWriting
-      ? await useDatabase("orders", (database) => placeOwnOrders(database, orderId))
-      : undefined;
-    return verify({ ...options, key, revoke, orders: ownOrders });
+    return verify({
+      ...options,
+      key,
+      revoke: () =>
+        useDatabase("keys", async (database) => {
+          await changeKey(database, record.id, "revoke", revokeApiKey);
+        }),
+      orders: isWriting
+        ? await useDatabase("orders", (database) => placeOwnOrder(database, order))
+        : undefined,
+    });
   };
+  const remove = async (name: DatabaseName, work: (database: StoreDatabase) => Promise<void>) =>
+    useDatabase(name, work).catch((cause: Error) => {
+      const what = name === "keys" ? `key ${record.id}` : `order ${order.id}`;
+      throw new Error(
+        `the ${what} of this verification is not removed; another one removes it an hour later: ${cause.message}`,
+        { cause },
+      );
+    });
   const [verified] = await Promise.allSettled([verifyWithKey()]);
   // Cleans up even after an error: the database may have stored the key or the order nevertheless.
-  const cleanedUp = await Promise.allSettled([removeKey(), isWriting ? removeOrder() : undefined]);
+  const cleanedUp = await Promise.allSettled([
+    remove("keys", (database) => deleteVerificationKeys(database, record.id)),
+    isWriting ? remove("orders", (database) => removeOwnOrders(database, order)) : undefined,
+  ]);
   const failures = [verified, ...cleanedUp].flatMap((settled) =>
     settled.status === "rejected" ? [settled.reason as Error] : [],
   );
   if (verified.status === "fulfilled" && failures.length === 0) return verified.value;
-  const [cause] = failures;
-  // If the verification and the clean-up failed for the same reason, the message states it once.
-  throw new Error([...new Set(failures.map(({ message }) => message))].join("\n"), { cause });
+  throw new Error(failures.map(({ message }) => message).join("\n"), { cause: failures[0] });
 }
 
-function failWith(remains: string): (error: Error) => never {
-  return (cause) => {
-    throw new Error(`${remains}: ${cause.message}`, { cause });
-  };
-}
+type OwnOrder = typeof FIELDS & { readonly id: bigint; readonly shipDate: string };
 
-/**
- * Returns a random id near the smallest int64, so that the order is near the beginning of the list.
- * A service that uses doubles would change almost all of these ids.
- */
-function randomOrderId(): bigint {
-  const [random = 0n] = crypto.getRandomValues(new BigUint64Array(1));
-  return INT64_MIN + BigInt.asUintN(61, random);
-}
-
-async function placeOwnOrders(database: StoreDatabase, id: bigint): Promise<OwnOrders> {
-  await database.orm.insert(orders).values({ ...FIELDS, id });
-  const searched = database.orm
-    .select({ id: exact(orders.id).as("id"), status: orders.status })
+async function placeOwnOrder({ orm }: StoreDatabase, order: OwnOrder): Promise<OwnOrders> {
+  await orm.insert(orders).values(order);
+  const first = await orm
+    .select({ id: exact(orders.id), status: orders.status })
     .from(orders)
     .orderBy(orders.id)
-    .limit(ORDERS_SEARCHED)
-    .as("searched");
-  const [shipped] = await database.orm
-    .select({ id: searched.id })
-    .from(searched)
-    .where(eq(searched.status, "shipped"))
-    .limit(1);
-  const { petId, quantity, shipDate, complete } = FIELDS;
+    .limit(ORDERS_SEARCHED);
+  const shipped = first.find(({ status }) => status === "shipped");
+  const { id, petId, quantity, shipDate, complete } = order;
   const json = `{"id":${id},"petId":${petId},"quantity":${quantity},"shipDate":"${shipDate}","complete":${complete}}`;
-  return { pending: { id, json }, shippedId: shipped === undefined ? null : BigInt(shipped.id) };
+  return { pending: { id, json }, shippedId: shipped?.id ?? null };
 }
 
-/** Removes the pending order, cancelled or not, and the record of its cancellation. */
-async function removeOwnOrder(database: StoreDatabase, id: bigint): Promise<void> {
-  const { orm } = database;
-  await database.transaction([
-    orm.delete(orders).where(and(eq(orders.id, id), eq(orders.petId, FIELDS.petId))),
-    orm.delete(cancelledOrders).where(eq(cancelledOrders.id, id)),
-  ]);
+/** Removes an order, cancelled or not, and those of verifications that were killed. */
+async function removeOwnOrders(
+  database: StoreDatabase,
+  { id, petId, quantity, shipDate }: OwnOrder,
+): Promise<void> {
+  const ended = new Date(Date.parse(shipDate) - ORDER_LIFE_MS).toISOString();
+  const deleteFrom = (table: typeof orders | typeof cancelledOrders) => {
+    const isOwn = or(eq(table.id, id), lt(table.shipDate, ended));
+    const hasFields = and(eq(table.petId, petId), eq(table.quantity, quantity));
+    return database.orm.delete(table).where(and(lte(table.id, LARGEST_ID), hasFields, isOwn));
+  };
+  await database.transaction([deleteFrom(orders), deleteFrom(cancelledOrders)]);
 }

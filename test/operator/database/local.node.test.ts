@@ -1,4 +1,4 @@
-import { existsSync, globSync, readdirSync } from "node:fs";
+import { existsSync, globSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { sql } from "drizzle-orm";
@@ -156,10 +156,23 @@ describe("in a folder without a store", () => {
   test.each([
     ["keys create --plan free --name A", undefined],
     ["orders import -", '{"id":1}'],
+  ])("%s fails clearly if the folder is a file, and makes nothing", async (line, input) => {
+    mkdirSync(store.path, { recursive: true });
+    writeFileSync(missing(), "");
+    const { status, stdout, stderr } = await run(line, input);
+    expect([status, stdout]).toEqual([1, ""]);
+    expect(stderr).toBe(
+      `error: the store in ${missing()} could not be opened: ${missing()} is a file, not a folder: name another one\n`,
+    );
+  });
+
+  test.each([
+    ["keys create --plan free --name A", undefined],
+    ["orders import -", '{"id":1}'],
   ])("%s makes a store and says so", async (line, input) => {
     const { status, stderr } = await run(line, input);
     expect(status).toBe(0);
-    expect(stderr).toMatch(new RegExp(`^Making a new store in ${missing()}\\.$`, "m"));
+    expect(stderr).toMatch(new RegExp(`^Made a new store in ${missing()}\\.$`, "m"));
     expect((await run("keys list --json")).status).toBe(0);
     expect((await run("orders export")).status).toBe(0);
     // A `-wal` file would remain if a command had not closed its database.

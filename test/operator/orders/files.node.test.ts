@@ -1,23 +1,11 @@
-import {
-  lstatSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  writeFileSync,
-} from "node:fs";
-import { spawn } from "node:child_process";
-import { once } from "node:events";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { StatementSync } from "node:sqlite";
 import { gunzipSync, gzipSync } from "node:zlib";
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
-import { interrupt } from "../deploy/faults.ts";
 import { type Outcome, runCommand } from "../deploy/run-command.ts";
 import { failure } from "../in-process.ts";
-import * as exporting from "../../../src/operator/orders/export.ts";
 import { StoreFolder } from "../store-folder.ts";
 
 const store = new StoreFolder();
@@ -65,8 +53,8 @@ describe("gzip", () => {
 
 describe("standard input", () => {
   it.each([
-    ["a folder", "orders import - < .", "standard input is a folder"],
-    ["closed", "orders import - <&-", "standard input is closed or empty"],
+    ["a folder", "orders import - < .", "standard input is closed, or a folder"],
+    ["closed", "orders import - <&-", "standard input is closed, or a folder"],
   ])("that is %s is no empty import", async (_, line, message) => {
     expect(await shell(line)).toEqual(failure(message));
   });
@@ -98,41 +86,4 @@ describe("a full disk", () => {
       expect.stringMatching(/^error: the output does not fit on the disk/),
     ]);
   });
-
-  it.each(["usage --html", "export"])("of a device keeps the device: %s", async (command) => {
-    const args = [...command.split(" "), "/dev/full"];
-    const outcome = await (command === "export" ? store.orders(args) : store.keys(...args));
-
-    expect(outcome.status).toBe(1);
-    expect(lstatSync("/dev/full").isCharacterDevice()).toBe(true);
-  });
-});
-
-it("an export writes into a pipe and keeps it", async () => {
-  const pipe = file("pipe");
-  await once(spawn("mkfifo", [pipe]), "close");
-  const reading = runCommand("cat", [pipe], { env: {} });
-  expect(await store.ordersJson(["export", pipe])).toEqual({ exported: 2 });
-  expect((await reading).stdout).toBe(ORDERS);
-  expect(lstatSync(pipe).isFIFO()).toBe(true);
-});
-
-it("an export that is interrupted leaves no file, and the same command again writes it", async () => {
-  mkdirSync(file("empty"));
-  const target = join(file("empty"), "orders.ndjson");
-  const { exportOrders } = exporting;
-  vi.spyOn(exporting, "exportOrders").mockImplementationOnce((database, ...others) => {
-    const orm = new Proxy(database.orm, {
-      get: (real, name) => {
-        interrupt();
-        return Reflect.get(real, name);
-      },
-    });
-    return exportOrders({ ...database, orm }, ...others);
-  });
-  expect(await store.orders(["export", target])).toEqual(
-    failure("ended by SIGINT before the export was complete"),
-  );
-  expect(readdirSync(file("empty"))).toEqual([]);
-  expect(await store.ordersJson(["export", target])).toEqual({ exported: 2 });
 });

@@ -187,27 +187,6 @@ it("after any imports, the orders, their segments and the list's version follow 
   );
 });
 
-it("places nothing if it is interrupted while it asks", async () => {
-  using orders = new SortedOrders();
-  await readOrders(bytesOf([{ id: 1_000, status: "pending" }], "line"), orders);
-  const stop = new AbortController();
-  const options = { signal: stop.signal, confirm: async () => stop.abort() };
-  const { orders: before } = state();
-  await expect(importOrders(store, orders, options)).rejects.toThrow("run the same command again");
-  expect(state().orders).toEqual(before);
-});
-
-it("sends no further part after the part during which it is interrupted", async () => {
-  IMPORT_SIZES.partCharacters = 60;
-  using orders = new SortedOrders();
-  const lines = [1_001, 1_002, 1_003].map((id) => ({ id, status: "pending" }) as const);
-  await readOrders(bytesOf(lines, "line"), orders);
-  const { left } = state();
-  const options = { signal: AbortSignal.abort() };
-  await expect(importOrders(store, orders, options)).rejects.toThrow("run the same command again");
-  expect(state().left).toHaveLength(left.length + 1);
-});
-
 function ascending(model: Model): Line[] {
   return [...model.values()].toSorted((one, other) => one.id - other.id);
 }

@@ -32,7 +32,6 @@ export function openMemoryStore(): MemoryStore {
       store.beforeQuery();
       return run(statement);
     }),
-    repeatable: ormOver(async (statement) => run(statement)),
     transaction: async (statements) => {
       sqlite.exec("SAVEPOINT work");
       try {

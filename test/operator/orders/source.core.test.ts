@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { readElements } from "../../../src/operator/orders/source.ts";
+import { parseOrder, readElements } from "../../../src/operator/orders/source.ts";
+import { INT64_MAX, INT64_MIN } from "../../../src/rules/int64.ts";
 
 async function* parts(bytes: Uint8Array, cuts: readonly number[]) {
   const sorted = [...new Set(cuts.map((cut) => cut % (bytes.length + 1)))].sort((a, b) => a - b);
@@ -14,44 +15,49 @@ async function* parts(bytes: Uint8Array, cuts: readonly number[]) {
 async function read(text: string | Uint8Array, cuts: readonly number[] = []) {
   const bytes = typeof text === "string" ? new TextEncoder().encode(text) : text;
   const found = [];
-  for await (const elements of readElements(parts(bytes, cuts))) {
-    for (const { kind, number, text: json } of elements) found.push([kind, number, json.trim()]);
+  for await (const { kind, number, text: json } of readElements(parts(bytes, cuts))) {
+    found.push([kind, number, json.trim()]);
   }
   return found;
 }
 
 const cuts = fc.array(fc.nat(), { maxLength: 20 });
 const blank = fc.stringMatching(/^[ \t\r\n]{0,3}$/);
+const element = fc
+  .json({ stringUnit: "grapheme", maxDepth: 3 })
+  .filter((json) => !json.includes("\ufffd"));
 
-describe("readElements", () => {
-  it("splits any JSON array into its elements, however the file arrives in parts", async () => {
-    const element = fc
-      .json({ stringUnit: "grapheme", maxDepth: 3 })
-      .filter((json) => !json.includes("\ufffd"));
-    const array = fc.array(element, { maxLength: 6 });
-    await fc.assert(
-      fc.asyncProperty(array, blank, cuts, async (elements, space, at) => {
-        const text = `${space}[${elements.map((json) => space + json + space).join()}]${space}`;
-        expect(await read(text, at)).toEqual(
-          elements.map((json, index) => ["element", index + 1, json]),
-        );
-      }),
-    );
-  });
+describe("a file is divided, however its bytes arrive,", () => {
+  it("into the elements of its JSON array, and a number is named for what follows the array", () =>
+    fc.assert(
+      fc.asyncProperty(
+        fc.array(element, { maxLength: 6 }),
+        blank,
+        cuts,
+        fc.constantFrom("x", "]", ",", "[]", '{"id":1}'),
+        async (elements, space, at, more) => {
+          const text = `${space}[${elements.map((json) => space + json + space).join()}]${space}`;
+          const expected = elements.map((json, index) => ["element", index + 1, json]);
+          expect(await read(text, at)).toEqual(expected);
+          const fault = `element ${elements.length + 1}: text after the end of the array`;
+          await expect(read(text + more, at)).rejects.toThrow(fault);
+        },
+      ),
+    ));
 
-  it("splits any lines, includes blank lines in line numbers and accepts LF and CRLF", async () => {
+  it("into its lines, which end with LF or CRLF, and blank ones are counted", async () => {
     const object = fc.dictionary(fc.string(), fc.string(), { maxKeys: 3 });
     const line = fc.option(object.map((value) => JSON.stringify(value)));
     await fc.assert(
       fc.asyncProperty(
         fc.array(line, { maxLength: 6 }),
         fc.constantFrom("\n", "\r\n"),
+        fc.constantFrom("", "\ufeff"),
         fc.boolean(),
         cuts,
-        async (lines, lineEnd, hasFinalEnd, at) => {
-          const text =
-            lines.map((json) => json ?? " ").join(lineEnd) + (hasFinalEnd ? lineEnd : "");
-          expect(await read(text, at)).toEqual(
+        async (lines, lineEnd, mark, hasFinalEnd, at) => {
+          const text = lines.map((json) => json ?? " ").join(lineEnd);
+          expect(await read(mark + text + (hasFinalEnd ? lineEnd : ""), at)).toEqual(
             lines.flatMap((json, index) => (json === null ? [] : [["line", index + 1, json]])),
           );
         },
@@ -59,17 +65,12 @@ describe("readElements", () => {
     );
   });
 
-  it.each(["", " \r\n\t\n", "[]", "\ufeff [ \n ] ", "\ufeff"])(
-    "finds nothing in %j",
-    async (text) => {
-      expect(await read(text)).toEqual([]);
-    },
-  );
-
-  it("skips a byte order mark", async () => {
-    expect(await read("\ufeff\n{}")).toEqual([["line", 2, "{}"]]);
+  it.each(["", " \r\n\t\n", "[]", "\ufeff [ \n ] ", "\ufeff"])("into nothing: %j", async (text) => {
+    expect(await read(text)).toEqual([]);
   });
 
+  const LONG = "x".repeat(65_537);
+  const bytes = (...codes: number[]) => Uint8Array.from(codes);
   it.each([
     ["[", "element 1: the file ends before the array does"],
     ['[{"id":1}', "element 1: the file ends before the array does"],
@@ -78,36 +79,73 @@ describe("readElements", () => {
     ["[,{}]", "element 1: expected an order"],
     ['[{"id":"]}', "element 1: the file ends before the array does"],
     ["[} [{}]", "element 1: the file ends before the array does"],
-    ["[{}] {}", "there is text after the end of the array"],
-    ["[{}]]", "there is text after the end of the array"],
-    ["[][]", "there is text after the end of the array"],
-  ])("refuses %j", async (text, message) => {
+    [`{}\n${LONG}`, "line 2: longer than 65536 characters"],
+    [`[{},"${LONG}`, "element 2: longer than 65536 characters"],
+    [bytes(0x0a, 0x7b, 0xff, 0x7d), "line 2: not valid UTF-8"],
+    [bytes(0x7b, 0x7d, 0xc3), "line 1: not valid UTF-8"],
+    [bytes(0x5b, 0x31, 0x2c, 0xc3, 0x5d), "element 2: not valid UTF-8"],
+  ])("or the number of its first bad element is named: %.20j", async (text, message) => {
     await expect(read(text)).rejects.toThrow(message);
-    await expect(read(text, [1, 2, 5])).rejects.toThrow(message);
+    await expect(read(text, [1, 2, 3, 5])).rejects.toThrow(message);
+  });
+});
+
+const INTEGER = "expected an integer from -9223372036854775808 to 9223372036854775807";
+
+describe("an order", () => {
+  it("has every int64 exactly", () => {
+    const int64 = fc.bigInt({ min: INT64_MIN, max: INT64_MAX });
+    fc.assert(
+      fc.property(int64, int64, (id, petId) => {
+        const order = parseOrder(`{"id":${id},"petId":${petId},"id":${id}}`);
+        expect(order).toStrictEqual({ id, petId, status: "pending" });
+      }),
+    );
   });
 
-  it("refuses an element that is too long to be an order, before it is complete", async () => {
-    const long = "x".repeat(65_537);
-    await expect(read(`{}\n${long}`)).rejects.toThrow("line 2: longer than 65536 characters");
-    await expect(read(`[{},"${long}`)).rejects.toThrow("element 2: longer than 65536 characters");
-  });
-
-  it("distinguishes escaped from closing quotes, wherever the text is divided", async () => {
-    const elements = ['"\\"],"', '{"\\\\":"[\\\\\\""}', '"\\\\"'];
-    const text = `[${elements.join()}]`;
-    for (let cut = 0; cut <= text.length; cut += 1) {
-      const found = await read(text, [cut]);
-      expect(found.map(([, , json]) => json)).toEqual(elements);
-    }
+  it("has its ship date in UTC", () => {
+    const date = '"shipDate":"2026-11-20T10:30:00+02:00"';
+    expect(
+      parseOrder(`{"status":"shipped","complete":true,${date},"quantity":0,"petId":-1,"id":1}`),
+    ).toEqual({
+      id: 1n,
+      petId: -1n,
+      quantity: 0n,
+      shipDate: "2026-11-20T08:30:00.000Z",
+      complete: true,
+      status: "shipped",
+    });
   });
 
   it.each([
-    ["line 2", [0x0a, 0x7b, 0xff, 0x7d]],
-    ["line 1", [0x7b, 0x7d, 0xc3]],
-    ["element 2", [0x5b, 0x31, 0x2c, 0xc3, 0x5d]],
-  ])("names the element with bytes that are not UTF-8: %s", async (element, bytes) => {
-    const message = `${element}: not valid UTF-8`;
-    await expect(read(Uint8Array.from(bytes))).rejects.toThrow(message);
-    await expect(read(Uint8Array.from(bytes), [3])).rejects.toThrow(message);
+    ["{}", `id: missing, ${INTEGER}`],
+    ['{"id":1.0}', `id: ${INTEGER}, got 1.0`],
+    ['{"id":1e3}', `id: ${INTEGER}, got 1e3`],
+    ['{"id":-0}', `id: ${INTEGER}, got -0`],
+    ['{"id":"1"}', `id: ${INTEGER}, got "1"`],
+    ['{"id":null}', `id: ${INTEGER}, got null`],
+    ['{"id":[1]}', `id: ${INTEGER}, got [1]`],
+    ['{"id":9223372036854775808}', `id: ${INTEGER}, got 9223372036854775808`],
+    ['{"id":-9223372036854775809}', `id: ${INTEGER}, got -9223372036854775809`],
+    [`{"id":${"9".repeat(80)}}`, `id: ${INTEGER}, got ${"9".repeat(57)}...`],
+    ['{"id":1,"quantity":null}', `quantity: ${INTEGER}, got null`],
+    ['{"id":1,"complete":1}', "complete: expected true or false, got 1"],
+    ['{"id":1,"complete":null}', "complete: expected true or false, got null"],
+    ['{"id":1,"status":"cancelled"}', 'status: expected "pending" or "shipped", got "cancelled"'],
+    ['{"id":1,"status":null}', 'status: expected "pending" or "shipped", got null'],
+    ['{"id":1,"shipDate":"1990-12-31T23:59:60Z"}', "shipDate: a leap second"],
+    ['{"id":1,"shipDate":null}', "shipDate: "],
+    ['{"id":1,"shipDate":0}', "shipDate: expected an RFC 3339 date-time, got 0"],
+    ['{"id":1,"colour":"red"}', 'unknown field "colour"'],
+    ['{"id":1,"__proto__":{"petId":2}}', 'unknown field "__proto__"'],
+    ['{"id":1,"id":2}', "not valid JSON: Duplicate key 'id'"],
+    ['{"id":01}', "not valid JSON: "],
+    ['{"id":1', "not valid JSON: "],
+    ['{"id":'.repeat(9_000), "nested too deeply"],
+    ['{"id":1}{"id":2}', "not valid JSON: "],
+    ["[1]", "expected an order, which is a JSON object"],
+    ["null", "expected an order, which is a JSON object"],
+  ])("is refused with its fault: %.40s", (text, message) => {
+    expect(() => parseOrder(text)).toThrow(message);
   });
 });

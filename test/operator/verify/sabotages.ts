@@ -136,6 +136,18 @@ export const LIMIT_SABOTAGES: Sabotages = {
 
 /** Sabotages that show only if the verification places an order. */
 export const ORDER_SABOTAGES: Sabotages = {
+  "ignores If-Match of a cancellation": [
+    /precondition is false/,
+    request(({ pathname }, headers) => {
+      if (OWN_ORDER.test(pathname)) headers.delete("If-Match");
+    }),
+  ],
+  "ignores If-None-Match of a cancellation": [
+    /precondition is false/,
+    request(({ pathname }, headers) => {
+      if (OWN_ORDER.test(pathname)) headers.delete("If-None-Match");
+    }),
+  ],
   "changes a digit of an order": [
     /digit for digit/,
     body(200, LIST, (text) => text.replace(/(?<="petId":922337203685477580)7/, "6")),
@@ -214,7 +226,7 @@ export const SABOTAGES: Sabotages = {
   ],
   // Errors and ids
   "contradicts the OpenAPI document": [
-    /trailing slash/,
+    /new id/,
     body(404, UNKNOWN, (text) => text.replace("}", ',"trace":1}')),
   ],
   "shows SQL in an error": [
@@ -224,13 +236,19 @@ export const SABOTAGES: Sabotages = {
   "drops X-Request-Id": [/healthz/, request((_, headers) => headers.delete("X-Request-Id"))],
   // Browsers
   "allows scripts of every origin to send requests": [
-    /not listed may not call/,
+    /origin that is not listed/,
     answer(/./, /./, ({ headers }) => headers.set("Access-Control-Allow-Origin", "*")),
   ],
   // The list
   "ignores If-None-Match": [/ETag/, request((_, headers) => headers.delete("If-None-Match"))],
+  "ignores If-Match of the list": [
+    /If-Match with another tag/,
+    request(({ pathname }, headers) => {
+      if (LIST.test(pathname)) headers.delete("If-Match");
+    }),
+  ],
   "answers 304 to every If-None-Match": [
-    /another tag returns 200/,
+    /another tag, returns 200/,
     request((_, headers) => {
       if (headers.has("If-None-Match")) headers.set("If-None-Match", "*");
     }),
