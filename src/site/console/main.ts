@@ -21,6 +21,8 @@ const orderIdField = element("order-id", HTMLInputElement);
 const orderIdNote = element("order-id-note", HTMLElement);
 const controls = element("controls", HTMLElement);
 const results = element("results", HTMLElement);
+const wait = element("wait", HTMLElement);
+const summary = element("summary", HTMLElement);
 const dialog = element("confirm", HTMLDialogElement);
 const busy = element("busy", HTMLElement);
 const progress = element("progress", HTMLElement);
@@ -100,11 +102,14 @@ function trigger(kind: "limit" | "ban"): Promise<void> {
   });
 }
 
-/** Scrolls the console to the top of the window, unless its results are in the upper half. */
+/** Scrolls to the outcome, and to the controls above it if both fit into the window. */
 function bringIntoView(): void {
-  const { top } = results.getBoundingClientRect();
-  if (top >= 0 && top <= innerHeight / 2) return;
-  controls.scrollIntoView();
+  const { top } = controls.getBoundingClientRect();
+  const { bottom } = (wait.hidden ? summary : wait).getBoundingClientRect();
+  const { scrollPaddingTop } = getComputedStyle(document.documentElement);
+  if (top >= 0 && bottom <= innerHeight / 2) return;
+  const fits = bottom - top <= innerHeight - parseFloat(scrollPaddingTop);
+  (fits ? controls : results).scrollIntoView();
   if (!controls.contains(document.activeElement)) results.focus({ preventScroll: true });
 }
 

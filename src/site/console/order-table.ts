@@ -48,6 +48,7 @@ export class OrderTable {
     if (!hadFocus) return;
     action.tabIndex = -1;
     (action.querySelector("button") ?? action).focus({ preventScroll: true });
+    row.scrollIntoView({ block: "nearest" });
   }
 
   #draw(): void {
@@ -61,13 +62,13 @@ export class OrderTable {
   }
 
   #drawNote(): void {
-    const isMissing = this.#find.value.trim() !== "" && this.#rows.children.length === 0;
     const gone = [...this.#states].filter(
       ([id, { settled }]) =>
         /^(?:cancelled|order_not_found)$/.test(settled) && this.#list.find(id) !== null,
     );
-    const count = countText(this.#list.total, gone.length, MAX_ROWS);
-    this.#note.textContent = isMissing ? `No order in this list has this id. ${count}` : count;
+    const isFinding = this.#find.value.trim() !== "";
+    const rows = this.#rows.children.length;
+    this.#note.textContent = countText(this.#list.total, gone.length, rows, isFinding);
   }
 
   #row(order: ListedOrder): HTMLTableRowElement {
