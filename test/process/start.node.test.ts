@@ -94,10 +94,15 @@ describe("the static files", () => {
   const get = (path: string) =>
     fetch(`http://127.0.0.1:${service.port}${path}`, { redirect: "manual" });
 
-  it("redirect /docs to the reference page", async () => {
-    const { status, headers } = await get("/docs");
-    expect([status, headers.get("Location")]).toEqual([302, "/"]);
-  });
+  it.each(["/", "/docs", "/docs/", "/index", "/index.html", "/nothing"])(
+    "at %s are answered without repeating the query",
+    async (path) => {
+      const answer = await get(`${path}?key=SECRET`);
+      expect(answer.status).toBe(/index$|nothing/.test(path) ? 404 : 200);
+      expect(answer.headers.get("Location")).toBeNull();
+      expect(await answer.text()).not.toContain("SECRET");
+    },
+  );
 
   it.each([
     ["/openapi.json", "application/json", null],
