@@ -361,6 +361,7 @@ describe.skipIf(chromium === undefined)("the reference page", () => {
       await answerWith(page, { body: `[${rows.join()}]`, headers: QUOTA });
       await listOrders(page, keys["business"] ?? "");
       expect(await isClear(page.locator(STATUS))).toBe(true);
+      expect(await brokenNumbers(page.locator("#body"))).toStrictEqual([]);
       const headers = { "Retry-After": "40" };
       const row = page.locator("#orders tbody tr").nth(52);
       const url = `**/v1/store/orders/${idAt(52)}`;
@@ -477,6 +478,14 @@ describe.skipIf(chromium === undefined)("the reference page", () => {
     await atEveryWidth(page, async () => {
       for (const link of links) expect(await isClear(link)).toBe(true);
       expect(await cutElements(page)).toStrictEqual([]);
+      // The name and the content begin at one line, and the key field is above the sample.
+      const [brand, title, key, sample] = await Promise.all(
+        [".brand", "h1", "#first-key", ".intro .aside"].map((one) =>
+          page.locator(one).boundingBox(),
+        ),
+      );
+      expect(brand?.x).toBe(title?.x);
+      expect(key?.y).toBeLessThan((sample?.y ?? 0) + (sample?.height ?? 0));
     });
     const codes = await page.locator("a:has(code)").all();
     expect(codes.length).toBeGreaterThan(9);
@@ -530,8 +539,10 @@ describe.skipIf(chromium === undefined)("the reference page", () => {
       await expectText(page, "#wait", new RegExp(`^${over}\n+0:00`));
     };
     await page.locator("#key").fill(keys["free"] ?? "");
+    const changes = await page.evaluateHandle(countAnnouncements);
     await page.getByRole("button", { name: "Trigger a 429" }).click();
     await page.locator("#wait").waitFor();
+    expect(await changes.evaluate(({ count }) => count)).toBeLessThanOrEqual(2);
     expect(await text(STATUS)).toBe("429 Too Many Requests");
     expect(await text(MINUTE)).toContain("0 of 60");
     expect(await text(DAY)).toContain("940 of 1,000");
@@ -627,6 +638,30 @@ async function showInTurn({ answers, order }: { answers: typeof ANSWERS; order: 
     shown.push(html.replace(/<span>\d+ ms<\/span>/, ""));
   }
   return shown;
+}
+
+/** Counts how often the page changes what a screen reader reads out by itself. */
+function countAnnouncements(): { count: number } {
+  const changes = { count: 0 };
+  const observer = new MutationObserver(() => (changes.count += 1));
+  for (const region of document.querySelectorAll("[aria-live], [role=status], [role=alert]")) {
+    observer.observe(region, { subtree: true, childList: true, characterData: true });
+  }
+  return changes;
+}
+
+/** Lists the numbers of an element that are broken over lines. */
+function brokenNumbers(element: Locator): Promise<string[]> {
+  return element.evaluate((found) =>
+    [...found.childNodes].flatMap((node) =>
+      [...(node.textContent ?? "").matchAll(/\d+/g)].flatMap(({ 0: digits, index }) => {
+        const range = document.createRange();
+        range.setStart(node, index);
+        range.setEnd(node, index + digits.length);
+        return range.getClientRects().length > 1 ? [digits] : [];
+      }),
+    ),
+  );
 }
 
 function apiRequests(): string[] {
