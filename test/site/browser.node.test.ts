@@ -378,13 +378,24 @@ describe.skipIf(chromium === undefined)("the reference page", () => {
         expect(await row.getByRole("button").isVisible()).toBe(true);
       }
       expect(await isClear(page.locator("#wait-time"))).toBe(true);
-      await page.locator("#key").scrollIntoViewIfNeeded();
-      await page.locator("#key").focus();
+      await page.evaluate(() => {
+        scrollTo(0, document.body.scrollHeight);
+        document.getElementById("key")?.focus();
+      });
       expect(await isClear(page.locator("#key"))).toBe(true);
       for (const label of ["API key", "orderId"]) {
         expect(await page.locator(`#controls label:text-is("${label}")`).isVisible()).toBe(true);
       }
-      // A ban is on the screen when it begins.
+      // The outcome of the form is on the screen, and so is a wait or a ban when it begins.
+      await answerWith(page, { status: 404, body: '{"code":"order_not_found"}' }, url);
+      await page.locator("#order-id").fill(String(idAt(52)));
+      await cancelIn(page.locator("#cancel"));
+      await expectText(page, STATUS, /^404/);
+      expect(await isClear(page.locator(STATUS))).toBe(true);
+      await answerWith(page, { ...ANSWERS[4] });
+      await page.getByRole("button", { name: "Trigger a 429" }).click();
+      await expectText(page, "#wait-title", /^Limit reached/);
+      expect(await isClear(page.locator("#wait-meaning"))).toBe(true);
       await answerWith(page, { ...ANSWERS[5] });
       await listOrders(page);
       await expectText(page, "#wait-title", /^Key banned/);

@@ -65,7 +65,6 @@ export class AnswerView {
       }),
     );
     this.tick();
-    if (view.wait !== null) this.#wait.scrollIntoView({ block: "nearest" });
   }
 
   /** Updates the countdown. */
