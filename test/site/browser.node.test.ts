@@ -378,11 +378,11 @@ describe.skipIf(chromium === undefined)("the reference page", () => {
         expect(await row.getByRole("button").isVisible()).toBe(true);
       }
       expect(await isClear(page.locator("#wait-time"))).toBe(true);
-      await page.evaluate(() => {
-        scrollTo(0, document.body.scrollHeight);
-        document.getElementById("key")?.focus();
-      });
-      expect(await isClear(page.locator("#key"))).toBe(true);
+      await page.getByRole("link", { name: "Try it" }).click();
+      await page.locator("#key").focus();
+      for (const one of ["#try-title", "#key"]) {
+        expect(await isClear(page.locator(one)), one).toBe(true);
+      }
       for (const label of ["API key", "orderId"]) {
         expect(await page.locator(`#controls label:text-is("${label}")`).isVisible()).toBe(true);
       }
