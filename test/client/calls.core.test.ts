@@ -47,17 +47,12 @@ function ignoresSignal(): Promise<Response> {
   return new Promise(() => undefined);
 }
 
-const CALLS = {
-  listOrders: { run: (client, options) => client.listOrders(options).all(), answer: list("[]") },
-  cancelOrder: { run: (client, options) => client.cancelOrder(1n, options), answer: cancelled },
-  cancelOrders: { run: (client, options) => client.cancelOrders([1n], options), answer: cancelled },
-} satisfies Record<
-  string,
-  {
-    run: (client: ReturnType<typeof clientOf>, options: CallOptions) => Promise<unknown>;
-    answer: Answer;
-  }
->;
+type Run = (client: ReturnType<typeof clientOf>, options: CallOptions) => Promise<unknown>;
+const CALLS: readonly [string, Answer, Run][] = [
+  ["listOrders", list("[]"), async (client, options) => client.listOrders(options).all()],
+  ["cancelOrder", cancelled, (client, options) => client.cancelOrder(1n, options)],
+  ["cancelOrders", cancelled, (client, options) => client.cancelOrders([1n], options)],
+];
 
 describe("cancelOrder", () => {
   test("sends each id with every digit, and refuses any other before a request", async () => {
@@ -256,7 +251,7 @@ describe("waiting", () => {
   });
 });
 
-describe.each(Object.entries(CALLS))("%s", (operation, { run, answer }) => {
+describe.each(CALLS)("%s", (operation, answer, run) => {
   test.each([silent, ignoresSignal])(
     "applies retries and timeoutMs to a call (%o)",
     async (silence) => {
