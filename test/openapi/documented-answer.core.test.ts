@@ -65,27 +65,25 @@ test.each(Object.entries(GOOD))("%s matches the OpenAPI document", (_, seen) => 
 
 describe("a difference is found in", () => {
   test.each([
-    ["a status of another operation", { ...GOOD.cancelled, status: 304 }],
-    ["a status that no operation has", { ...GOOD.list, status: 418 }],
-    ["a 204 for OPTIONS without CORS", { ...GOOD.preflight, headers: new Headers() }],
-    ["a 409 on the list", error("GET", "/v1/store/orders", 409, "order_already_shipped")],
-    ["a 405 for a known method", { ...GOOD.otherMethod, method: "GET" }],
-    ["a 404 for a known path", { ...GOOD.otherPath, path: "/v1/store/orders" }],
-    ["a 405 for an unknown path", { ...GOOD.otherMethod, path: "/v1/pets" }],
-    ["a 404 for another method", { ...GOOD.otherPath, method: "PUT", path: "/v1/store/orders" }],
-    ["a 200 for an unknown path", { ...GOOD.list, path: "/v1/pets" }],
-  ])("%s", (_, seen) => {
-    expect(differencesFromDocument(seen)).toStrictEqual([
-      `the document has no ${seen.status} here`,
-    ]);
+    { ...GOOD.cancelled, status: 304 },
+    { ...GOOD.list, status: 418 },
+    { ...GOOD.preflight, headers: new Headers() },
+    error("GET", "/v1/store/orders", 409, "order_already_shipped"),
+    { ...GOOD.otherMethod, method: "GET" },
+    { ...GOOD.otherPath, path: "/v1/store/orders" },
+    { ...GOOD.otherMethod, path: "/v1/pets" },
+    { ...GOOD.otherPath, method: "PUT", path: "/v1/store/orders" },
+    { ...GOOD.list, path: "/v1/pets" },
+  ])("a $status for $method $path", (seen) => {
+    const difference = `the document has no ${seen.status} here`;
+    expect(differencesFromDocument(seen)).toStrictEqual([difference]);
   });
 
   const OWN = ["ETag", "Cache-Control", "Retry-After", "Allow"];
   test.each([...Object.keys(QUOTA), ...OWN])("every response without its header %s", (name) => {
     for (const seen of Object.values(GOOD).filter(({ headers }) => headers.has(name))) {
-      expect(differencesFromDocument(withHeader(seen, name, null))).toStrictEqual([
-        `the header ${name} is missing`,
-      ]);
+      const difference = `the header ${name} is missing`;
+      expect(differencesFromDocument(withHeader(seen, name, null))).toStrictEqual([difference]);
     }
   });
 
@@ -98,9 +96,9 @@ describe("a difference is found in", () => {
     ["Sunset", "2028-07-01T00:00:00Z"],
     ["Deprecation", "true"],
   ])("a header %s: %s", (name, value) => {
-    expect(differencesFromDocument(withHeader(GOOD.cancelled, name, value))).toStrictEqual([
-      `the header ${name} is ${JSON.stringify(value)}`,
-    ]);
+    const difference = `the header ${name} is ${JSON.stringify(value)}`;
+    const seen = withHeader(GOOD.cancelled, name, value);
+    expect(differencesFromDocument(seen)).toStrictEqual([difference]);
   });
 
   test.each([
@@ -116,20 +114,22 @@ describe("a difference is found in", () => {
     expect(differencesFromDocument(seen, { isBehindEdge: true })).toStrictEqual(expected);
   });
 
-  test.each([
-    ["a list with an extra field", [{ id: 1, status: "pending" }]],
-    ["a list with a null", [{ id: 1, petId: null }]],
-    ["a list with an id as text", [{ id: "1" }]],
-    ["a list with a fraction", [{ id: 1, quantity: 1.5 }]],
-    ["a list with a date with an offset", [{ id: 1, shipDate: "2026-11-20T08:30:00+01:00" }]],
-    ["a list with a number beyond int64", [{ id: 2 ** 64 }]],
-    ["an object instead of a list", { orders: [] }],
-    ["an error with an extra field", { ...CONFLICT, detail: "x" }],
-    ["an error with the code of another answer", { ...CONFLICT, code: "not_found" }],
-    ["an error with an unknown code", { ...CONFLICT, code: "conflict" }],
-    ["an error with another status", { ...CONFLICT, status: 404 }],
-    ["an error without a message", { ...CONFLICT, message: undefined }],
-  ])("%s", (_, body) => {
+  test.each<object>(
+    [
+      [{ id: 1, petId: null }],
+      [{ id: 1, status: "pending" }],
+      { ...CONFLICT, detail: "x" },
+      [{ id: "1" }],
+      [{ id: 1, quantity: 1.5 }],
+      [{ id: 1, shipDate: "2026-11-20T08:30:00+01:00" }],
+      [{ id: 2 ** 64 }],
+      { orders: [] },
+      { ...CONFLICT, code: "not_found" },
+      { ...CONFLICT, code: "conflict" },
+      { ...CONFLICT, status: 404 },
+      { ...CONFLICT, message: undefined },
+    ].map((body) => [body]),
+  )("the body %j", (body) => {
     const seen = "code" in body ? GOOD.conflict : GOOD.list;
     const differences = differencesFromDocument({ ...seen, body: JSON.stringify(body) });
     expect(differences.length).toBeGreaterThan(0);

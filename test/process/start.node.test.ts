@@ -82,17 +82,27 @@ describe("npm start on a new store", () => {
 describe("the static files", () => {
   const CATALOG = 'application/linkset+json; profile="https://www.rfc-editor.org/info/rfc9727"';
   const LINK = '</.well-known/api-catalog>; rel="api-catalog"';
+  const get = (path: string) =>
+    fetch(`http://127.0.0.1:${service.port}${path}`, { redirect: "manual" });
+
+  it.each(["/", "/docs", "/docs/", "/index", "/index.html", "/nothing"])(
+    "at %s are answered without repeating the query",
+    async (path) => {
+      const answer = await get(`${path}?key=SECRET`);
+      expect(answer.status).toBe(/index$|nothing/.test(path) ? 404 : 200);
+      expect(answer.headers.get("Location")).toBeNull();
+      expect(await answer.text()).not.toContain("SECRET");
+    },
+  );
 
   it.each([
-    ["/docs", 302, { Location: "/" }],
     ["/openapi.json", 200, { "Content-Type": "application/json" }],
     ["/llms.txt", 200, { "Content-Type": "text/plain; charset=utf-8" }],
     ["/.well-known/api-catalog", 200, { "Content-Type": CATALOG, Link: LINK }],
     // Of the Worker.
     ["/reference", 404, { Link: expect.stringContaining('</>; rel="service-doc"') }],
   ])("answer %s with their headers, for any origin", async (path, status, expected) => {
-    const url = `http://127.0.0.1:${service.port}${path}`;
-    const response = await fetch(url, { redirect: "manual" });
+    const response = await get(path);
     expect(response.status).toBe(status);
     for (const [name, value] of Object.entries(expected)) {
       expect(response.headers.get(name)).toEqual(value);

@@ -140,8 +140,12 @@ describe("what an outcome shows", () => {
     expect(view.viewOf({ kind: "answer", answer: empty }).meaning).toBe("The store has no orders.");
     const cut = answer({ status: 200, body: '[{"id":1}' });
     expect(view.viewOf({ kind: "answer", answer: cut }).meaning).toContain("broke off");
-    expect(view.countText(2, 1, 100)).toBe("1 order");
-    expect(view.countText(1_200, 2, 100)).toMatch(/^1,198 orders\. The table shows the first 100/);
+    expect(view.countText(2, 1, 2, false)).toBe("1 order.");
+    expect(view.countText(1_200, 2, 100, false)).toMatch(
+      /^1,198 orders\. The table shows the first 100/,
+    );
+    expect(view.countText(1_200, 2, 1, true)).toBe("1,198 orders.");
+    expect(view.countText(1_200, 2, 0, true)).toMatch(/^No order in this list has this id/);
   });
 
   test("a wait and a ban end with words of their own", () => {

@@ -37,18 +37,15 @@ export class AnswerView {
   show(outcome: Outcome): void {
     const view = (this.#view = viewOf(outcome));
     const line = made("p", "", "status-line");
-    if (view.status !== null) {
-      line.dataset["kind"] = view.status.isGood ? "good" : "bad";
-      const [title = "", ...others] = view.status.parts;
-      line.append(made("b", title));
-      for (const part of others) {
-        const span = made("span");
-        span.append(...breakable(part, "/"));
-        line.append(span);
-      }
+    line.dataset["kind"] = view.status.isGood ? "good" : "bad";
+    const [title = "", ...others] = view.status.parts;
+    line.append(made("b", title));
+    for (const part of others) {
+      const span = made("span");
+      span.append(...breakable(part, "/"));
+      line.append(span);
     }
-    const meaning = made("p", view.meaning, "meaning");
-    this.#summary.replaceChildren(...(view.status === null ? [meaning] : [line, meaning]));
+    this.#summary.replaceChildren(line, made("p", view.meaning, "meaning"));
     const { body, headers } = view.sent ?? { body: "", headers: new Headers() };
     const isLong = body.length > SHOWN_CHARACTERS;
     this.#answer.hidden = view.sent === null;
@@ -68,7 +65,6 @@ export class AnswerView {
       }),
     );
     this.tick();
-    if (view.wait !== null) this.#wait.scrollIntoView({ block: "nearest" });
   }
 
   /** Updates the countdown. */

@@ -21,6 +21,8 @@ const orderIdField = element("order-id", HTMLInputElement);
 const orderIdNote = element("order-id-note", HTMLElement);
 const controls = element("controls", HTMLElement);
 const results = element("results", HTMLElement);
+const wait = element("wait", HTMLElement);
+const summary = element("summary", HTMLElement);
 const dialog = element("confirm", HTMLDialogElement);
 const busy = element("busy", HTMLElement);
 const progress = element("progress", HTMLElement);
@@ -62,7 +64,7 @@ function list(): Promise<void> {
     (key, signal) => send(key, { method: "GET", path: LIST }, signal),
     (outcome) => {
       orderTable.showList(outcome);
-      bringIntoView();
+      bringIntoView(0.5);
     },
   );
 }
@@ -75,15 +77,16 @@ function cancel(orderId: string): Promise<void> {
       orderTable.showState(orderId, { settled: "", note: "Cancelling …" });
       return send(key, { method: "DELETE", path }, signal);
     },
-    (outcome) => orderTable.showState(orderId, rowStateOf(outcome)),
+    (outcome) => {
+      if (!orderTable.showState(orderId, rowStateOf(outcome))) bringIntoView(1);
+    },
   );
 }
 
 /** Provokes a 429 or a ban with the key that is in the field now. */
 function trigger(kind: "limit" | "ban"): Promise<void> {
-  const graceMs = Number(results.dataset["graceMs"]);
   const headers = { "If-None-Match": "*" };
-  return start(kind, async (key, signal) => {
+  const task = async (key: string, signal: AbortSignal): Promise<Outcome> => {
     const provocation = {
       signal,
       request: async (end: AbortSignal) => {
@@ -94,18 +97,22 @@ function trigger(kind: "limit" | "ban"): Promise<void> {
       say: (text: string) => void (progress.textContent = text),
     };
     if (kind === "limit") return provokeLimit(provocation);
-    const last = await provokeBan(provocation, graceMs);
+    const last = await provokeBan(provocation, Number(results.dataset["graceMs"]));
     if (last.kind !== "answer" || last.answer.status !== 304) return last;
     return { kind: "unsent", problem: "A new window opened before the ban. Try again." };
-  });
+  };
+  return start(kind, task, () => bringIntoView(1));
 }
 
-/** Scrolls the console to the top of the window, unless its results are in the upper half. */
-function bringIntoView(): void {
-  const { top } = results.getBoundingClientRect();
-  if (top >= 0 && top <= innerHeight / 2) return;
-  controls.scrollIntoView();
-  if (!controls.contains(document.activeElement)) results.focus({ preventScroll: true });
+/** Scrolls to the outcome, and to the controls if both fit, unless the upper `share` shows it. */
+function bringIntoView(share: number): void {
+  const { top, bottom } = (wait.hidden ? summary : wait).getBoundingClientRect();
+  const covered = parseFloat(getComputedStyle(document.documentElement).scrollPaddingTop);
+  if (top >= covered && bottom <= innerHeight * share) return;
+  const fits = bottom - controls.getBoundingClientRect().top <= innerHeight - covered;
+  (fits ? controls : results).scrollIntoView();
+  const staysInView = fits && element("try", HTMLElement).contains(document.activeElement);
+  if (!staysInView) results.focus({ preventScroll: true });
 }
 
 /** Asks for confirmation, unless this cannot start now. Then runs `go`. */

@@ -35,39 +35,40 @@ export class OrderTable {
     this.#draw();
   }
 
-  /** Shows what became of a cancellation in the row of the order. Keeps the focus there. */
-  showState(orderId: string, state: RowState): void {
+  /** Shows what became of a cancellation in the row of the order. Returns if the focus is there. */
+  showState(orderId: string, state: RowState): boolean {
     this.#states.set(orderId, state);
     this.#drawNote();
     const row = [...this.#rows.children].find((one) => inside(one, "td").textContent === orderId);
-    if (row === undefined) return;
+    if (row === undefined) return false;
     const hadFocus =
       row.contains(document.activeElement) || document.activeElement === document.body;
     const action = inside(row, "td:last-child");
     this.#drawState(row, action, orderId);
-    if (!hadFocus) return;
+    if (!hadFocus) return false;
     action.tabIndex = -1;
     (action.querySelector("button") ?? action).focus({ preventScroll: true });
+    row.scrollIntoView({ block: "nearest" });
+    return true;
   }
 
   #draw(): void {
-    const list = this.#list;
     const id = this.#find.value.trim();
-    const found = id === "" ? null : list.find(id);
-    const orders = id === "" ? list.first(MAX_ROWS) : found === null ? [] : [found];
+    const found = id === "" ? null : this.#list.find(id);
+    const orders = id === "" ? this.#list.first(MAX_ROWS) : found === null ? [] : [found];
     this.#root.hidden = false;
     this.#rows.replaceChildren(...orders.map((order) => this.#row(order)));
     this.#drawNote();
   }
 
   #drawNote(): void {
-    const isMissing = this.#find.value.trim() !== "" && this.#rows.children.length === 0;
     const gone = [...this.#states].filter(
       ([id, { settled }]) =>
         /^(?:cancelled|order_not_found)$/.test(settled) && this.#list.find(id) !== null,
     );
-    const count = countText(this.#list.total, gone.length, MAX_ROWS);
-    this.#note.textContent = isMissing ? `No order in this list has this id. ${count}` : count;
+    const isFinding = this.#find.value.trim() !== "";
+    const rows = this.#rows.children.length;
+    this.#note.textContent = countText(this.#list.total, gone.length, rows, isFinding);
   }
 
   #row(order: ListedOrder): HTMLTableRowElement {

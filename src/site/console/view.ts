@@ -7,7 +7,7 @@ export const SHOWN_CHARACTERS = 20_000;
 
 /** Everything that the console shows of the newest outcome, and of nothing else. */
 export interface View {
-  readonly status: { readonly isGood: boolean; readonly parts: readonly string[] } | null;
+  readonly status: { readonly isGood: boolean; readonly parts: readonly string[] };
   readonly meaning: string;
   /** The response as it was sent; `null` if there is none. */
   readonly sent: {
@@ -19,17 +19,19 @@ export interface View {
 }
 
 export function viewOf(outcome: Outcome): View {
-  const nothing = { status: null, sent: null, wait: null };
-  switch (outcome.kind) {
-    case "answer":
-      return answerView(outcome.answer);
-    case "failure":
-      return { ...nothing, meaning: failureText(outcome.request, outcome.reason) };
-    case "stopped":
-      return { ...nothing, meaning: `Stopped.${doubt(outcome.request)}` };
-    case "unsent":
-      return { ...nothing, meaning: outcome.problem };
+  if (outcome.kind === "answer") return answerView(outcome.answer);
+  const nothing = { sent: null, wait: null };
+  if (outcome.kind === "unsent") {
+    return { ...nothing, status: { isGood: false, parts: ["Not sent"] }, meaning: outcome.problem };
   }
+  const { kind, request } = outcome;
+  const [title, meaning] =
+    kind === "stopped"
+      ? ["Stopped", "Nobody waits for the answer."]
+      : ["No answer", `No complete answer came (${outcome.reason}). Is the service running?`];
+  const parts = [title, `${request.method} ${request.path}`];
+  const doubt = request.method === "GET" ? "" : ` ${DOUBT}`;
+  return { ...nothing, status: { isGood: false, parts }, meaning: meaning + doubt };
 }
 
 function answerView(answer: Answer): View {
@@ -67,14 +69,8 @@ function meaningOf({ status, body }: Answer): string {
   return errorIn(body)?.message ?? "This page does not know this answer of the service.";
 }
 
-function failureText(request: ApiRequest, reason: string): string {
-  return `No complete answer came (${reason}). Is the service running?${doubt(request)}`;
-}
-
-function doubt({ method }: ApiRequest): string {
-  if (method === "GET") return "";
-  return " The order may or may not be cancelled: list the orders, or cancel it again. An order that is already cancelled is answered 404.";
-}
+const DOUBT =
+  "The order may or may not be cancelled: list the orders, or cancel it again. An order that is already cancelled is answered 404.";
 
 /** The state of an order in the table after its cancellation was tried. */
 export interface RowState {
@@ -94,11 +90,12 @@ export function rowStateOf(outcome: Outcome): RowState {
   return { settled: "", note: `${status}: ${status < 500 ? "not" : "perhaps"} cancelled` };
 }
 
-/** Returns the words under the table. Orders that are cancelled or gone no longer count. */
-export function countText(total: number, gone: number, shown: number): string {
+/** Returns the words above the table. Orders that are cancelled or gone no longer count. */
+export function countText(total: number, gone: number, rows: number, isFinding: boolean): string {
   const left = total - gone;
-  const count = `${left.toLocaleString("en")} ${left === 1 ? "order" : "orders"}`;
-  return total > shown ? `${count}. The table shows the first ${shown}; find others by id.` : count;
+  const count = `${left.toLocaleString("en")} ${left === 1 ? "order" : "orders"}.`;
+  if (isFinding) return rows === 0 ? `No order in this list has this id. ${count}` : count;
+  return rows < total ? `${count} The table shows the first ${rows}; find others by id.` : count;
 }
 
 /** What the meters show of an answer: the windows, and whose they are. */
@@ -132,7 +129,8 @@ export function metersAt({ windows, receivedMs, isBan }: Quota, nowMs: number) {
     const total = limit.toLocaleString("en");
     if (isBan) {
       const note = seconds > 0 ? "nothing until the ban ends" : "known after the next answer";
-      return { name, limit, left: 0, level: "none", figure: `– of ${total}`, note };
+      const level = seconds > 0 ? "none" : "unknown";
+      return { name, limit, left: 0, level, figure: `– of ${total}`, note };
     }
     const left = seconds > 0 ? remaining : limit;
     const level = left === 0 ? "none" : left <= limit * LOW_SHARE ? "low" : "plenty";

@@ -78,6 +78,7 @@ export function ConsoleSection({ fields }: { readonly fields: readonly Field[] }
                 Find an id <input id="find-id" inputmode="numeric" autocomplete="off" />
               </label>
             </div>
+            <p class="note" id="orders-note" aria-live="polite"></p>
             <div class="scroll" tabindex={0} role="group" aria-labelledby="orders-title">
               <table role="table">
                 <thead>
@@ -93,7 +94,6 @@ export function ConsoleSection({ fields }: { readonly fields: readonly Field[] }
                 <tbody></tbody>
               </table>
             </div>
-            <p class="note" id="orders-note" aria-live="polite"></p>
           </div>
 
           <div id="answer" hidden>
