@@ -7,7 +7,7 @@ import { LIST_SIZES } from "../../../src/worker/orders/list-memory.ts";
 import { createApiKey, createEnterpriseKey } from "../../support/api-key-fixture.ts";
 import { advanceClock, DAY_MS, HOUR_MS, stopClock } from "../../support/clock.ts";
 import { cutIntoSegments, placeManyOrders } from "../../support/order-fixture.ts";
-import { observedBindings } from "../../bench/observed/bindings.ts";
+import { observedBindings } from "../../support/observed-bindings.ts";
 import { CountedService, NO_OPERATIONS, type Operations } from "./counted-service.ts";
 
 const of = (operations: Partial<Operations>) => ({ ...NO_OPERATIONS, ...operations });
