@@ -2,10 +2,12 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { StatementSync } from "node:sqlite";
+import { Readable } from "node:stream";
 import { gunzipSync, gzipSync } from "node:zlib";
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
+import { ordersProgram } from "../../../src/operator/orders/program.ts";
 import { type Outcome, runCommand } from "../deploy/run-command.ts";
-import { failure } from "../in-process.ts";
+import { failure, runInProcess } from "../in-process.ts";
 import { StoreFolder } from "../store-folder.ts";
 
 const store = new StoreFolder();
@@ -48,6 +50,14 @@ describe("gzip", () => {
     }
     const piped = await shell('orders import - --json < "$FOLDER/zipped.txt"');
     expect(piped).toEqual({ status: 0, stdout: '{"imported":2}\n', stderr: "" });
+  });
+
+  it("gives the same orders if its bytes arrive one by one", async () => {
+    const bytes = Readable.from(Array.from(gzipSync(ORDERS), (byte) => Buffer.of(byte)));
+    const args = ["import", "-", "--json", "--persist-to", store.path];
+    const imported = await runInProcess(ordersProgram(), args, bytes);
+    expect(imported).toEqual({ status: 0, stdout: '{"imported":2}\n', stderr: "" });
+    expect((await store.orders(["export"])).stdout).toBe(ORDERS);
   });
 });
 

@@ -1,8 +1,8 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { eq, sql } from "drizzle-orm";
+import { eq, inArray, sql } from "drizzle-orm";
 import { beforeAll, describe, expect, it, vi } from "vitest";
-import { apiKeys, keyUsage } from "../../../src/schema/keys.ts";
+import { apiKeys, keyBans, keyUsage } from "../../../src/schema/keys.ts";
 import { openLocalDatabase } from "../../../src/operator/database/local.ts";
 import { useDatabase } from "../../../src/operator/database/open.ts";
 import * as keyDetails from "../../../src/operator/keys/stored-keys.ts";
@@ -349,6 +349,35 @@ it("deletes its key with its usage, and those that killed verifications left", a
   expect(ids).not.toContain(killed.record.id);
   expect(await database.orm.$count(keyUsage, eq(keyUsage.keyId, killed.record.id))).toBe(0);
   await database.orm.delete(apiKeys).where(eq(apiKeys.id, other.record.id));
+  await database.close();
+});
+
+it("keeps the operator's own ended keys that are named like its own, with their usage and bans", async () => {
+  const ended = new Date(Date.now() - 3_600_000);
+  const record = () => administration.createVerificationKey(ended).record;
+  const keys = [
+    { ...record(), expiresAt: new Date(ended.getTime() + 660_000) },
+    { ...record(), expiresAt: null, revokedAt: ended },
+  ];
+  const ids = keys.map(({ id }) => id);
+  const database = await openLocalDatabase(folder.path, "keys");
+  await database.orm.insert(apiKeys).values(keys);
+  for (const id of ids) {
+    await database.orm.run(
+      sql`INSERT INTO key_usage VALUES (${id}, '2026-11-20', 1, 0, 0, 0, 1, 1, 60, 1000, 0)`,
+    );
+    await database.orm.run(sql`INSERT INTO key_bans VALUES (${id}, 0, 1, 1, NULL)`);
+  }
+  await verifyService({});
+  const ofKeys = [
+    [apiKeys, inArray(apiKeys.id, ids)],
+    [keyUsage, inArray(keyUsage.keyId, ids)],
+    [keyBans, inArray(keyBans.keyId, ids)],
+  ] as const;
+  for (const [table, where] of ofKeys) {
+    expect(await database.orm.$count(table, where)).toBe(2);
+    await database.orm.delete(table).where(where);
+  }
   await database.close();
 });
 

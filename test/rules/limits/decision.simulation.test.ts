@@ -48,7 +48,7 @@ function expectSame(actual: unknown, expected: unknown): void {
   if (!isDeepStrictEqual(actual, expected)) expect(actual).toStrictEqual(expected);
 }
 
-test("any history of a key gets the same decisions, strikes and bans as from the reference model", () => {
+test("any history of a key gets the same decisions, strikes and bans as from the reference model: a ban or window ends at the latest after its own length if the clock is set back", () => {
   const seen = { strikes: 0, bans: 0 };
   fc.assert(
     fc.property(anyKey, anyHistory, ({ policy, bans }, history) => {

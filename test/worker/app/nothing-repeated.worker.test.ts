@@ -45,12 +45,13 @@ test.each([
   [...secret].join("-"),
   hex,
   hex.toUpperCase(),
-  base64(secret),
-  base64(`1${secret}`),
-  base64(`12${secret}`),
-  base64(secret.toUpperCase()),
-  base64(`1${secret.toUpperCase()}`),
-  base64(`12${secret.toUpperCase()}`),
+  // At each offset in a group of four characters, and in a group of three bytes.
+  ...["", "x", "xy", "xyz"].flatMap((before) =>
+    ["", "1", "12"].flatMap((bytes) => [
+      before + base64(bytes + secret),
+      before + base64(bytes + secret.toUpperCase()),
+    ]),
+  ),
   base32nopad.encode(new TextEncoder().encode(secret)),
   `Authorization-Bearer-${secret.slice(SECRET_PREFIX.length)}`,
 ])("an X-Request-Id in which a key could be is replaced: %s", async (id) => {
