@@ -1,4 +1,4 @@
-import { createWriteStream } from "node:fs";
+import { open } from "node:fs/promises";
 import type { Writable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { createGzip } from "node:zlib";
@@ -60,8 +60,14 @@ export async function exportOrders(
   return replaceFile(file, (target) => {
     const isNewFile = target !== file;
     const zip = file.toLowerCase().endsWith(".gz") ? [createGzip] : [];
-    const attempt = () =>
-      write(...zip.map((create) => create()), createWriteStream(target, { flush: isNewFile }));
+    const attempt = async () => {
+      // Opened first: a stream that fails before it opened its file would create the file later.
+      const handle = await open(target, "w");
+      return write(
+        ...zip.map((create) => create()),
+        handle.createWriteStream({ flush: isNewFile }),
+      );
+    };
     return pRetry(attempt, {
       retries: isNewFile ? RESTARTS : 0,
       minTimeout: 100,
