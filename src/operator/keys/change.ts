@@ -63,7 +63,9 @@ export async function update(id: string, options: UpdateOptions): Promise<void> 
     if (expires !== undefined) refusePast(expiresAt, now);
     const nextPlan = plan ?? current.plan;
     const limits = ownLimits(nextPlan, options, current) ?? { perMinute: null, perDay: null };
-    return { ...current, name: name ?? current.name, expiresAt, plan: nextPlan, ...limits };
+    const next = { ...current, name: name ?? current.name, expiresAt, plan: nextPlan, ...limits };
+    limitsOf(next); // Refuses a plan that this version does not know, before its limits are lost.
+    return next;
   };
   const key = await useDatabase(options, "keys", (database) =>
     changeKey(database, id, "update", decide),

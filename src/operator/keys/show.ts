@@ -1,5 +1,5 @@
 import { desc, eq } from "drizzle-orm";
-import { keyState, limitsOf } from "../../rules/keys/api-key.ts";
+import { keyState } from "../../rules/keys/api-key.ts";
 import { hashSecret } from "../../rules/keys/secret.ts";
 import { keyBans, keyChanges } from "../../schema/keys.ts";
 import { onSameStore, printData, printJson, UsageError } from "../command-line.ts";
@@ -13,6 +13,7 @@ import {
   type KeyDetails,
   type KeyFilter,
   keyStateOrBan,
+  knownLimitsOf,
   listApiKeys,
   toKeyJson,
 } from "./stored-keys.ts";
@@ -217,7 +218,7 @@ export async function printSecret(
 }
 
 function toRecord(key: KeyDetails, now: Date) {
-  const { perMinute, perDay } = limitsOf(key);
+  const { perMinute, perDay } = knownLimitsOf(key);
   const state = keyStateOrBan(key, now);
   const isUsable = keyState(key, now.getTime()) === "active";
   const formerEnds = isUsable ? key.formerKeyEnds.filter((end) => end > now).map(formatTime) : [];

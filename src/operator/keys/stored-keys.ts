@@ -1,6 +1,6 @@
 import { and, eq, getTableColumns, inArray, isNull, max, or, type SQL, sql } from "drizzle-orm";
 import { KEY_STATES, keyState, limitsOf } from "../../rules/keys/api-key.ts";
-import type { Plan } from "../../rules/limits/plans.ts";
+import { type Plan, PLANS } from "../../rules/limits/plans.ts";
 import { apiKeys, formerKeyHashes, keyBans, keyUsage } from "../../schema/keys.ts";
 import { databaseTime, type Orm, type StoreDatabase } from "../database/database.ts";
 
@@ -136,12 +136,21 @@ export function banEnd({ bannedUntil }: KeyDetails, now: Date): Date | null {
   return bannedUntil !== null && bannedUntil > now ? bannedUntil : null;
 }
 
+/**
+ * Returns the limits that apply to a key. Those of a plan that only a later version knows are
+ * `null`, unless the key has limits of its own.
+ */
+export function knownLimitsOf(key: KeyDetails) {
+  const { plan, perMinute, perDay } = key;
+  return PLANS.includes(plan) ? limitsOf(key) : { perMinute, perDay };
+}
+
 /** Returns the settings of a key, with the limits that apply: the key's own or its plan's. */
 export function settingsOf(key: KeyDetails) {
   const { name, plan, expiresAt, locationHint, revokedAt, formerKeyEnds } = key;
   /** The time at which the last replaced secret becomes or became invalid; `null` if none. */
   const formerKeyEndsAt = formerKeyEnds.at(-1) ?? null;
-  return { name, plan, ...limitsOf(key), expiresAt, locationHint, revokedAt, formerKeyEndsAt };
+  return { name, plan, ...knownLimitsOf(key), expiresAt, locationHint, revokedAt, formerKeyEndsAt };
 }
 
 /** Returns a key as the commands print it with `--json`, without the hash of its secret. */

@@ -103,7 +103,7 @@ function page(report: UsageReport, key: KeyReport | undefined): Html {
 
 function describeKey({ id, plan, limits, bannedUntil }: KeyReport): Html {
   const { perMinute, perDay } = limits;
-  const quota = `${formatNumber(perMinute)} requests a minute, ${formatNumber(perDay)} a day`;
+  const quota = `${show(perMinute)} requests a minute, ${show(perDay)} a day`;
   const ban = bannedUntil && html`<strong>Banned until ${formatTime(bannedUntil)}.</strong>`;
   return html`<small>${id}, ${plan}: ${quota}</small>${ban}`;
 }

@@ -1,13 +1,11 @@
 import { and, count as countRows, eq, getTableColumns, gte, inArray, sql } from "drizzle-orm";
 import { dayOf, dayText } from "../../rules/days.ts";
-import { limitsOf } from "../../rules/keys/api-key.ts";
-import type { Limits } from "../../rules/limits/plans.ts";
 import { keyBans, keyUsage } from "../../schema/keys.ts";
 import { REPORT_EVERY_MS } from "../../worker/usage/day-usage.ts";
 import type { Orm } from "../database/database.ts";
 import { formatTime, MISSING } from "../terminal-text.ts";
 import { requireApiKey } from "./change-key.ts";
-import { banEnd, type KeyDetails, listApiKeys } from "./stored-keys.ts";
+import { banEnd, type KeyDetails, knownLimitsOf, listApiKeys } from "./stored-keys.ts";
 
 /** The share of a limit from which a key counts as near the limit. */
 export const NEAR_LIMIT = 0.8;
@@ -29,7 +27,7 @@ const UNREPORTED = Object.fromEntries(Object.keys(columns).map((name) => [name, 
 export type Figures = Readonly<ReturnType<typeof sumUp>>;
 
 export interface KeyReport extends Pick<KeyDetails, "id" | "name" | "plan">, Figures {
-  readonly limits: Limits;
+  readonly limits: ReturnType<typeof knownLimitsOf>;
   readonly bannedUntil: Date | null;
   /** The days with a report or a ban, in ascending order. */
   readonly days: readonly UsageDay[];
@@ -70,7 +68,8 @@ export async function readReport(
   const reports = keys.map((key) => {
     const { id: keyId, name, plan } = key;
     const ofKey = withBans(usage.get(keyId) ?? [], bans.get(keyId) ?? []);
-    const common = { id: keyId, name, plan, limits: limitsOf(key), bannedUntil: banEnd(key, now) };
+    const limits = knownLimitsOf(key);
+    const common = { id: keyId, name, plan, limits, bannedUntil: banEnd(key, now) };
     return { ...common, ...sumUp(ofKey), days: ofKey };
   });
   const busiestFirst = (one: Figures, other: Figures) =>

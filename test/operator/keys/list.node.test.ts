@@ -1,4 +1,7 @@
+import { readFile } from "node:fs/promises";
+import { DatabaseSync } from "node:sqlite";
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
+import { databaseFile } from "../../../src/operator/database/local-store.ts";
 import { addKeys } from "../../../src/operator/keys/change-key.ts";
 import { createVerificationKey } from "../../../src/operator/keys/key-changes.ts";
 import { KeysCommand } from "./keys-command.ts";
@@ -45,3 +48,31 @@ it.each([
     expect(stderr).toBe(names.length === 0 ? "No matching keys.\n" : "");
   },
 );
+
+it("A key whose plan only a later version knows is shown as stored and hides no other key", async () => {
+  const { record } = await keys.add({ name: "Of a later version" });
+  {
+    using sqlite = new DatabaseSync(databaseFile(keys.path, "keys"), { timeout: 10_000 });
+    sqlite.exec("PRAGMA ignore_check_constraints = ON");
+    sqlite.prepare("UPDATE api_keys SET plan = 'team', per_day = 7 WHERE id = ?").run(record.id);
+  }
+  const stored = { id: record.id, plan: "team" };
+  const limits = { perMinute: null, perDay: 7 };
+  for (const [command, shown] of [
+    ["list", { ...stored, ...limits }],
+    ["usage", stored],
+  ] as const) {
+    const listed = await keys.json(command);
+    expect(listed).toContainEqual(expect.objectContaining(shown));
+    expect(listed.map(({ name }: any) => name)).toContain("later");
+    expect(await keys.text(command)).toContain(record.id);
+  }
+  const page = `${keys.path}/usage.html`;
+  await keys.text("usage", "--html", page);
+  expect(await readFile(page, "utf8")).toContain("team: – requests a minute, 7 a day");
+  expect(await keys.json("show", record.id)).toMatchObject({ ...stored, ...limits });
+
+  // An update would lose limits that this version does not know.
+  const { stderr } = await keys.run("update", record.id, "--name", "New");
+  expect(stderr).toContain("does not know the plan");
+});
