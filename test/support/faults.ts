@@ -111,15 +111,16 @@ export function brokenLimiters() {
 export function stopDeadlines(timeoutMs: number): () => void {
   const { setTimeout, clearTimeout } = globalThis;
   const deadlines = new Map<unknown, () => void>();
+  let lastId = 0;
   const set = (expire: () => void, ms?: number) => {
     if (ms !== timeoutMs) return setTimeout(expire, ms);
-    const id = Symbol("deadline");
-    deadlines.set(id, expire);
-    return id;
+    // A number that no timer has: the end of a late query may clear it after the test.
+    lastId -= 1;
+    deadlines.set(lastId, expire);
+    return lastId;
   };
   const clear = (id: unknown) => {
-    if (typeof id === "symbol") deadlines.delete(id);
-    else clearTimeout(id as number);
+    if (!deadlines.delete(id)) clearTimeout(id as number);
   };
   vi.spyOn(globalThis, "setTimeout").mockImplementation(set as typeof setTimeout);
   vi.spyOn(globalThis, "clearTimeout").mockImplementation(clear as typeof clearTimeout);
