@@ -28,8 +28,9 @@ export async function requireConfirmation(
       "nothing was changed, because there is no terminal to ask at: confirm with --yes",
     );
   }
-  output.write(`Type ${environment} to go on: `);
   const answer = await withInterruption("the answer: nothing was changed", async (signal) => {
+    // Not before signals are handled: an early Ctrl+C would end the command without a word.
+    output.write(`Type ${environment} to go on: `);
     // `terminal: false` leaves Ctrl+C and Ctrl+Z to the terminal, which signals npm and this process.
     using lines = createInterface({ input, terminal: false, signal });
     const line = await new Promise<string>((resolve) => {
