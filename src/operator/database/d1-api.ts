@@ -124,12 +124,6 @@ export async function retrying<T>(
   }
 }
 
-/** Returns whether an error, or one of its causes, says that a table is missing. */
-export function isMissingTable(error: unknown): boolean {
-  if (!(error instanceof Error)) return false;
-  return error.message.includes("no such table") || isMissingTable(error.cause);
-}
-
 function deployFirst({ env }: RemoteTarget): string {
   return `run \`npm run deploy -- --env ${env}\` first`;
 }

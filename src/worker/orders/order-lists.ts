@@ -236,8 +236,8 @@ export class OrderLists {
    * Returns a function that reads some segments of a list.
    *
    * @throws {ListMovedError} if a bulk change or a restore has replaced a segment since the
-   *   manifest was read, or housekeeping has removed its former states: those of a day are kept, so
-   *   that no client can make the database grow by reading slowly.
+   *   manifest was read, or housekeeping has removed its former states because the list's lease was
+   *   not renewed for a day.
    */
   #groupReader(manifest: Manifest, { database, waitUntil }: ListRequest) {
     const read = this.#database.segmentsOf(database, manifest);
@@ -248,7 +248,7 @@ export class OrderLists {
       const found = await read(group);
       if (found.size < group.length) {
         throw new ListMovedError(
-          "While the list was sent, a bulk change or a restore has replaced the orders, or the former states of a day ago were removed.",
+          "While the list was sent, a bulk change or a restore has replaced the orders, or its lease was not renewed for a day.",
         );
       }
       for (const [segment, text] of found) this.#memory.add(segment, text);

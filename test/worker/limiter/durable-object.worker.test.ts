@@ -1,8 +1,7 @@
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
-import { resetApiKey } from "../../../src/operator/keys/key-changes.ts";
-import { change } from "../../../src/operator/keys/key-changes.ts";
+import { change, resetApiKey } from "../../../src/operator/keys/key-changes.ts";
 import { findApiKey } from "../../../src/operator/keys/stored-keys.ts";
 import type { QuotaPolicy } from "../../../src/rules/limits/limiter-state.ts";
 import { createApiKey } from "../../support/api-key-fixture.ts";
