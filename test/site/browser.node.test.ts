@@ -413,20 +413,20 @@ describe.skipIf(chromium === undefined)("the reference page", () => {
         .first()
         .evaluate((found, property) => getComputedStyle(found)[property], name);
     await page.emulateMedia({ media: "print", colorScheme: "dark" });
-    for (const pane of await page.locator(".tabs .pane pre").all()) {
+    for (const pane of await page.locator(".tabs > div pre").all()) {
       expect(await pane.isVisible()).toBe(true);
     }
     expect(await style("body", "backgroundColor")).toBe("rgb(255, 255, 255)");
     for (const state of [":checked", ":not(:checked)"]) {
-      expect(await style(`.tab:has(${state})`, "color")).toBe("rgb(0, 0, 0)");
+      expect(await style(`.tabs > label:has(${state})`, "color")).toBe("rgb(0, 0, 0)");
     }
     expect(await page.locator("#first-key").isVisible()).toBe(false);
     await page.emulateMedia({ media: "screen", forcedColors: "active" });
     expect(await style(`${MINUTE} .fill`, "backgroundColor")).not.toBe(
       await style(`${MINUTE} .track`, "backgroundColor"),
     );
-    expect(await style(".tab:has(:checked)", "borderBottomColor")).not.toBe(
-      await style(".tab:has(:not(:checked))", "borderBottomColor"),
+    expect(await style(".tabs > label:has(:checked)", "borderBottomColor")).not.toBe(
+      await style(".tabs > label:has(:not(:checked))", "borderBottomColor"),
     );
   });
 
@@ -711,7 +711,7 @@ function clipboard(page: Page): Promise<string> {
 function describeFocus(): { name: string; hasOutline: boolean } {
   const active = document.activeElement ?? document.body;
   // The outline of a radio button is on its tab, because the radio button is invisible.
-  const shown = active instanceof HTMLInputElement ? (active.closest(".tab") ?? active) : active;
+  const shown = active instanceof HTMLInputElement ? (active.closest("label") ?? active) : active;
   const { outlineStyle, outlineWidth } = getComputedStyle(shown);
   return {
     name: active.id || active.getAttribute("name") || (active.textContent ?? "").trim(),

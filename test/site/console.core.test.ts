@@ -106,6 +106,18 @@ test("a list keeps every digit, counts its orders and finds an id, and no neighb
   const [one] = new OrderList('[{"id":9007199254740993}]').first(1);
   expect(String(one?.["id"])).toBe("9007199254740993");
   expect(new OrderList("[]").find("1")).toBeNull();
+  // Braces, ids and escaped quotes inside a string belong to no order.
+  const note = 'a }], { "id":2 } \\\\" {';
+  const noted = new OrderList(
+    JSON.stringify([
+      { id: 1, note },
+      { id: 3, note },
+    ]),
+  );
+  expect(noted.total).toBe(2);
+  expect(noted.first(2)).toStrictEqual(["1", "3"].map((id) => ({ id, note })));
+  expect(noted.find("2")).toBeNull();
+  expect(noted.find("3")).toStrictEqual({ id: "3", note });
 });
 
 describe("what an outcome shows", () => {

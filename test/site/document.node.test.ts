@@ -1,6 +1,7 @@
+import { gzipSync } from "node:zlib";
 import { expect, test } from "vitest";
 import { openApiDocument } from "../../src/openapi/document.ts";
-import { buildPage, documentedClient } from "../../src/operator/build/site.ts";
+import { buildPage, documentedClient, siteFiles } from "../../src/operator/build/site.ts";
 import { textOf } from "./page-text.ts";
 
 const text = openApiDocument();
@@ -90,4 +91,22 @@ test("has unique ids, links that lead somewhere, no Markdown and no reference to
   expect(links.filter((id) => !ids.includes(id ?? ""))).toStrictEqual([]);
   const prose = textOf(page.replace(/<pre.*?<\/pre>/gs, ""));
   expect(prose).not.toMatch(/`|\]\(|undefined|\[object|this document|these headers/i);
+});
+
+test("stays under 100 KiB with everything it loads, and under 30 KiB as it is transferred", async () => {
+  const files = await siteFiles({ email: "orders@shop.example" });
+  const html = String(files.get("index.html"));
+  const loaded = [...html.matchAll(/<(?:link|script)[^>]* (?:href|src)="\/([^"]+)"/g)];
+  const names = ["index.html", ...loaded.map(([, name = ""]) => name)];
+  expect(names.toSorted()).toStrictEqual([
+    "console.css",
+    "favicon.svg",
+    "index.html",
+    "main.js",
+    "style.css",
+  ]);
+  const contents = names.map((name) => Buffer.from(files.get(name) ?? ""));
+  const bytes = (parts: readonly Uint8Array[]) => parts.reduce((sum, part) => sum + part.length, 0);
+  expect(bytes(contents)).toBeLessThan(100 * 1_024);
+  expect(bytes(contents.map((content) => gzipSync(content)))).toBeLessThan(30 * 1_024);
 });

@@ -1,6 +1,6 @@
 import { type Answer, type ApiRequest, codeOf, errorIn, type Outcome } from "./answer.ts";
 import { isWholeList } from "./order-list.ts";
-import { readRetryAfterSeconds, readWindows } from "../../client/rate-limit-headers.ts";
+import { readRetryAfterSeconds } from "../../client/rate-limit-headers.ts";
 
 /** The page shows only this much of a body. Longer bodies can be downloaded. */
 export const SHOWN_CHARACTERS = 20_000;
@@ -117,6 +117,18 @@ export function quotaOf(answer: Answer): Quota | null {
       : "";
   const isBan = codeOf(answer) === "api_key_banned";
   return { windows, receivedMs: answer.receivedMs, isBan, subject };
+}
+
+/** Reads both headers as this service spells them. The client package reads every spelling. */
+function readWindows(headers: Headers) {
+  const policy = headers.get("RateLimit-Policy") ?? "";
+  const windows = headers.get("RateLimit")?.matchAll(/"(\w+)";r=(\d+);t=(\d+)/g) ?? [];
+  return Array.from(windows, ([, name = "", remaining, resetSeconds]) => ({
+    name,
+    limit: Number(new RegExp(`"${name}";q=(\\d+)`).exec(policy)?.[1] ?? 0),
+    remaining: Number(remaining),
+    resetSeconds: Number(resetSeconds),
+  }));
 }
 
 /** A meter shows a warning if at most this share of a window's requests is left. */
