@@ -38,6 +38,13 @@ function textsIn(part: any): string[] {
   return [...texts, ...Object.values(others).flatMap(textsIn)];
 }
 
+function descriptionsIn(part: any): string[] {
+  if (typeof part !== "object" || part === null) return [];
+  const { description, ...others } = part;
+  const own = typeof description === "string" ? [description] : [];
+  return [...own, ...Object.values(others).flatMap(descriptionsIn)];
+}
+
 function plain(markdown: string): string {
   return markdown.replaceAll("`", "").replace(/\s+/g, " ");
 }
@@ -63,6 +70,18 @@ test("shows everything in a changed document and nothing else", async () => {
   const fields = [schemas.Order.properties, schemas.Error.properties];
   for (const expected of textsIn([document.paths, parameters, headers, responses, fields])) {
     expect(shown).toContain(plain(expected));
+  }
+});
+
+test("llms.txt has the meaning of each operation, parameter, answer, header and field", async () => {
+  const { paths, components } = JSON.parse(text);
+  const { parameters, headers, responses, schemas } = components;
+  const fields = [schemas.Order.properties, schemas.Error.properties];
+  const llms = String((await siteFiles()).get("llms.txt"));
+  const names = ["X-RateLimit-Reset", "ETag", "If-None-Match", "304", "X-Request-Id", "shipDate"];
+  for (const name of names) expect(llms).toContain(`- \`${name}\``);
+  for (const meaning of descriptionsIn([paths, parameters, headers, responses, fields])) {
+    expect(llms).toContain(meaning);
   }
 });
 
