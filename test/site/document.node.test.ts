@@ -30,19 +30,13 @@ function idsIn({ paths, components }: any): string[] {
   ];
 }
 
-function textsIn(part: any): string[] {
+/** Lists what stands under a name, anywhere in a part of a document. */
+function valuesOf(part: any, name: string): any[] {
   if (typeof part !== "object" || part === null) return [];
-  const { summary = "", description = "", example, value = example, ...others } = part;
-  const shown = typeof value === "object" ? JSON.stringify(value, undefined, 2) : String(value);
-  const texts = [summary, ...description.split("\n\n"), ...(value === undefined ? [] : [shown])];
-  return [...texts, ...Object.values(others).flatMap(textsIn)];
-}
-
-function descriptionsIn(part: any): string[] {
-  if (typeof part !== "object" || part === null) return [];
-  const { description, ...others } = part;
-  const own = typeof description === "string" ? [description] : [];
-  return [...own, ...Object.values(others).flatMap(descriptionsIn)];
+  return Object.entries(part).flatMap(([key, value]) => [
+    ...(key === name ? [value] : []),
+    ...valuesOf(value, name),
+  ]);
 }
 
 function plain(markdown: string): string {
@@ -51,6 +45,13 @@ function plain(markdown: string): string {
 
 function anchorsIn(html: string): string[] {
   return [...html.matchAll(/ id="([^"]+)"/g)].map(([, id = ""]) => id);
+}
+
+/** The parts whose texts a reader needs. */
+function partsOf({ paths, components }: any) {
+  const { parameters, headers, responses, schemas } = components;
+  const fields = [schemas.Order.properties, schemas.Error.properties];
+  return [paths, parameters, headers, responses, fields];
 }
 
 test("shows everything in a changed document and nothing else", async () => {
@@ -62,27 +63,27 @@ test("shows everything in a changed document and nothing else", async () => {
     .replaceAll("order_not_found", "order_unknown");
   const html = await buildPage(source);
   const document = JSON.parse(source);
-  const { parameters, headers, responses, schemas } = document.components;
   const errors = [...html.matchAll(/<tr id="(\w+)"/g)].map(([, code = ""]) => code);
   const ids = [...anchorsIn(html).filter((id) => /\.|-\d+$/.test(id)), ...errors];
   expect(ids.toSorted()).toStrictEqual(idsIn(document).toSorted());
+  const parts = partsOf(document);
+  const examples = ["example", "value"].flatMap((name) => valuesOf(parts, name));
+  const texts = [
+    ...["summary", "description"].flatMap((name) => valuesOf(parts, name)),
+    ...examples.map((one) => (typeof one === "object" ? JSON.stringify(one, undefined, 2) : one)),
+  ];
   const shown = plain(textOf(html));
-  const fields = [schemas.Order.properties, schemas.Error.properties];
-  for (const expected of textsIn([document.paths, parameters, headers, responses, fields])) {
-    expect(shown).toContain(plain(expected));
+  for (const one of texts) {
+    for (const paragraph of String(one).split("\n\n")) expect(shown).toContain(plain(paragraph));
   }
 });
 
 test("llms.txt has the meaning of each operation, parameter, answer, header and field", async () => {
-  const { paths, components } = JSON.parse(text);
-  const { parameters, headers, responses, schemas } = components;
-  const fields = [schemas.Order.properties, schemas.Error.properties];
+  const parts = partsOf(JSON.parse(text));
   const llms = String((await siteFiles()).get("llms.txt"));
+  for (const meaning of valuesOf(parts, "description")) expect(llms).toContain(meaning);
   const names = ["X-RateLimit-Reset", "ETag", "If-None-Match", "304", "X-Request-Id", "shipDate"];
   for (const name of names) expect(llms).toContain(`- \`${name}\``);
-  for (const meaning of descriptionsIn([paths, parameters, headers, responses, fields])) {
-    expect(llms).toContain(meaning);
-  }
 });
 
 test("has the command and the files of the generated client in docs/api.md", async () => {
