@@ -1,11 +1,10 @@
 export type ListedOrder = Readonly<Record<string, unknown>>;
 
-/** A list of orders as the service sent it. Integers keep every digit. */
+/** A list of orders, from its JSON text as the service sent it. Integers keep every digit. */
 export class OrderList {
   readonly #text: string;
   readonly total: number;
 
-  /** @param text the JSON text of an array of objects. */
   constructor(text: string) {
     this.#text = text;
     let total = 0;
@@ -27,9 +26,7 @@ export class OrderList {
     if (!/^-?\d+$/.test(id)) return null;
     for (const [text] of this.#text.matchAll(ORDER)) {
       // Reads only orders that may have the id, because reading every order takes longer.
-      if (!text.includes(id)) continue;
-      const order = readOrder(text);
-      if (order["id"] === id) return order;
+      if (text.includes(id) && readOrder(text)["id"] === id) return readOrder(text);
     }
     return null;
   }

@@ -1,5 +1,5 @@
 import { inside, made } from "./element.ts";
-import { type EnteredKey, readKey } from "./key.ts";
+import { readKey } from "./key.ts";
 
 const NO_KEY = "YOUR_API_KEY";
 
@@ -26,7 +26,7 @@ export class KeyFields {
     }
   }
 
-  get entered(): EnteredKey {
+  get entered(): ReturnType<typeof readKey> {
     return readKey(this.#fields[0]?.value ?? "");
   }
 

@@ -86,14 +86,13 @@ export async function Code({ code, syntax, label, copy = false }: CodeProps) {
   );
 }
 
-interface TabsProps {
+/** Tabs that work without a script: radio buttons of one name, each followed by its content. */
+export function Tabs(props: {
   readonly name: string;
   readonly label: string;
   readonly tabs: readonly { readonly title: string; readonly content: Child }[];
-}
-
-/** Tabs that work without a script: radio buttons of one name, each followed by its content. */
-export function Tabs({ name, label, tabs }: TabsProps) {
+}) {
+  const { name, label, tabs } = props;
   return (
     <div class="tabs" role="group" aria-label={label}>
       {tabs.map(({ title, content }, index) => (
@@ -109,15 +108,8 @@ export function Tabs({ name, label, tabs }: TabsProps) {
   );
 }
 
-export function Samples({
-  name,
-  label,
-  samples,
-}: {
-  name: string;
-  label: string;
-  samples: readonly Sample[];
-}) {
+export function Samples(props: { name: string; label: string; samples: readonly Sample[] }) {
+  const { name, label, samples } = props;
   return (
     <Tabs
       name={`${name}-language`}
