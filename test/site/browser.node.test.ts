@@ -236,13 +236,13 @@ describe.skipIf(chromium === undefined)("the reference page", () => {
   });
 
   test("of a long list, shows the total, finds an id, and offers a download instead of a part", async () => {
-    const { page, see, press, list } = await open();
-    await answerWith(page, { body: "[]" });
+    const { page, see, press, list, answerWith } = await open();
+    await answerWith({ body: "[]" });
     await list();
     await see("#summary", /The store has no orders/);
     expect(await page.getByLabel("Find an id").isVisible()).toBe(false);
     const long = ordersFrom(2_000);
-    await answerWith(page, { body: long });
+    await answerWith({ body: long });
     await list();
     await see("#orders-note", /^2,000 orders\. The table shows the first 100/);
     expect(await page.locator(IDS).count()).toBe(100);
@@ -318,14 +318,18 @@ describe.skipIf(chromium === undefined)("the reference page", () => {
     "$width px wide, shows in its row that a cancellation failed, and the countdown",
     async (on) => {
       const { from, ...viewport } = on;
-      const { page, text, see, clear, list, cancelIn } = await open({ from, viewport, ...PHONE });
+      const { page, text, see, clear, list, cancelIn, answerWith } = await open({
+        from,
+        viewport,
+        ...PHONE,
+      });
       if (from !== undefined) {
         // Elsewhere, there are no hints for a local service.
         expect(await text("main")).not.toMatch(/npm start|Trigger a ban/);
         expect(await text("main")).toContain(`${from}/v1`);
         expect(await bottomOf(page.locator("#first-key"))).toBeLessThan(844);
       }
-      await answerWith(page, { body: ordersFrom(60), headers: QUOTA });
+      await answerWith({ body: ordersFrom(60), headers: QUOTA });
       await list(keys.pro);
       await clear(STATUS, ...(from === undefined ? [] : ["#order-id", IDS]));
       expect(await page.locator("#body").evaluate(brokenNumbers)).toStrictEqual([]);
@@ -336,7 +340,7 @@ describe.skipIf(chromium === undefined)("the reference page", () => {
         [null, "No answer: perhaps cancelled"],
         [LIMITED, "429: not cancelled"],
       ] as const) {
-        await answerWith(page, answer, url);
+        await answerWith(answer, url);
         await cancelIn(row);
         await clear(row.getByText(note), row.getByRole("button"));
       }
@@ -345,7 +349,7 @@ describe.skipIf(chromium === undefined)("the reference page", () => {
       await page.locator("#key").focus();
       await clear("#try-title", "#key", "label[for=key]", "label[for=order-id]");
       // The outcome of the form is on the screen, and so is a wait or a ban when it begins.
-      await answerWith(page, { status: 404, body: '{"code":"order_not_found"}' }, url);
+      await answerWith({ status: 404, body: '{"code":"order_not_found"}' }, url);
       await page.locator("#order-id").fill(idAt(52));
       await cancelIn(page.locator("#cancel"));
       await see(STATUS, /^404/);
@@ -354,14 +358,14 @@ describe.skipIf(chromium === undefined)("the reference page", () => {
         [LIMITED, "#trigger-limit", /^Limit reached/],
         [BANNED, "#list [type=submit]", /^Key banned/],
       ] as const) {
-        await answerWith(page, answer);
+        await answerWith(answer);
         await page.locator(button).click();
         await see("#wait-title", title);
         await clear("#wait-time", "#wait-meaning");
       }
       await page.locator("#listOrders label", { hasText: "Go" }).click();
       await page.locator("#cancelOrder label", { hasText: "503" }).click();
-      expect(await cutElements(page)).toStrictEqual([]);
+      expect(await page.evaluate(cutElements)).toStrictEqual([]);
     },
   );
 
@@ -431,7 +435,7 @@ describe.skipIf(chromium === undefined)("the reference page", () => {
     expect(links).toHaveLength(10);
     await atEveryWidth(page, async () => {
       await clear(...links);
-      expect(await cutElements(page)).toStrictEqual([]);
+      expect(await page.evaluate(cutElements)).toStrictEqual([]);
       // The name and the content begin at one line, and the key field is above the sample.
       const parts = [".brand", "h1", "#first-key", ".intro .aside"].map((one) => page.locator(one));
       const boxes = parts.map((part) => part.boundingBox());
@@ -552,6 +556,12 @@ async function open({ hasClock = false, from, ...options }: OpenOptions = {}) {
         await expect.poll(() => found.evaluate(isClear), about).toBe(true);
       }
     },
+    /** Answers requests to an address in place of the service; `null`: not at all. */
+    answerWith: async (answer: Parameters<Route["fulfill"]>[0] | null, url = ORDERS) => {
+      await page.unroute(url);
+      const json = { contentType: "application/json", ...answer };
+      await page.route(url, (route) => (answer === null ? route.abort() : route.fulfill(json)));
+    },
     /** Lists the orders with a key, or with the key that is in the field. */
     list: async (key?: string) => {
       if (key !== undefined) await page.locator("#key").fill(key);
@@ -564,19 +574,6 @@ async function open({ hasClock = false, from, ...options }: OpenOptions = {}) {
       await press("Cancel order", page.getByRole("dialog"));
     },
   };
-}
-
-/** Answers requests to an address in place of the service; `null`: not at all. */
-async function answerWith(
-  page: Page,
-  answer: Parameters<Route["fulfill"]>[0] | null,
-  url = ORDERS,
-): Promise<void> {
-  await page.unroute(url);
-  const contentType = "application/json";
-  await page.route(url, (route) =>
-    answer === null ? route.abort() : route.fulfill({ contentType, ...answer }),
-  );
 }
 
 /** Lets the console receive answers in this order. Returns what it shows after each. */
@@ -670,14 +667,12 @@ function isClear(element: Element): boolean {
 }
 
 /** Lists the elements beyond the window's right edge, except inside SVG and boxes that scroll. */
-function cutElements(page: Page): Promise<string[]> {
-  return page.evaluate(() =>
-    [document.documentElement, ...document.querySelectorAll("main *")]
-      .filter((element) => {
-        const { right, width } = element.getBoundingClientRect();
-        const isScrolled = element.closest("svg, pre, table, .unseen") !== null;
-        return width > 0 && right > innerWidth && !isScrolled;
-      })
-      .map((element) => `${element.tagName}.${element.className}`),
-  );
+function cutElements(): string[] {
+  const all = [document.documentElement, ...document.querySelectorAll("main *")];
+  const cut = all.filter((element) => {
+    const { right, width } = element.getBoundingClientRect();
+    const isScrolled = element.closest("svg, pre, table, .unseen") !== null;
+    return width > 0 && right > innerWidth && !isScrolled;
+  });
+  return cut.map((element) => `${element.tagName}.${element.className}`);
 }
