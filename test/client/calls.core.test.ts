@@ -299,6 +299,12 @@ describe.each(CALLS)("%s", (operation, answer, run) => {
   });
 });
 
+test.each([0, -1, 1.5, NaN, 1_001])("a concurrency of %d is refused", async (concurrency) => {
+  const batch: Run = (client) => client.cancelOrders([1n], { concurrency });
+  const outcome = { reason: { message: expect.stringContaining("concurrency") } };
+  expect(await attempt([cancelled], batch)).toMatchObject({ outcome, sent: 0 });
+});
+
 test("limits are those in the last response that has them", async () => {
   const used = { ...quota(940), RateLimit: '"minute";r=0;t=31, "day";r=940;t=80000' };
   const malformed = { "Retry-After": "1", RateLimit: '"' };

@@ -233,8 +233,3 @@ test.each([
   expect(listed.toSorted((one, other) => Number(one - other))).toEqual(ids(12));
   expect(performance.now() - startMs).toBeLessThanOrEqual(30_001);
 });
-
-test.each([0, -1, 1.5, NaN, 1_001])("a concurrency of %d is refused", async (concurrency) => {
-  const client = clientOf(new ScriptedService(cancelled));
-  await expect(client.cancelOrders([1n], { concurrency })).rejects.toThrow("concurrency");
-});
