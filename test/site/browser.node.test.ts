@@ -138,7 +138,7 @@ describe.skipIf(chromium === undefined)("the reference page", () => {
   });
 
   test("says what is wrong with a key, keeps the list, and says whose limits it shows", async () => {
-    const { page, see, press, list } = await open();
+    const { page, see, press, list, answerWith } = await open();
     await list(keys.enterprise);
     const count = await page.locator(IDS).count();
     expect(count).toBeGreaterThan(5);
@@ -161,7 +161,7 @@ describe.skipIf(chromium === undefined)("the reference page", () => {
     await see("#meters-subject", /^$/);
     await press("Stop");
     await see("#summary", /^Stopped/);
-    await page.context().setOffline(true);
+    await answerWith(null);
     await list();
     await see("#summary", /^No answer\n[^]*No complete answer came/);
     expect(await page.locator(IDS).count()).toBe(count);
