@@ -1,6 +1,5 @@
 import { env } from "cloudflare:workers";
-import { HonoRequest } from "hono/request";
-import { expect, type MockInstance, test, vi } from "vitest";
+import { expect, test } from "vitest";
 import { generateSecret } from "../../../src/operator/keys/key-changes.ts";
 import { SECRET_PREFIX } from "../../../src/rules/keys/secret.ts";
 import { expectError, quotaOf } from "../../support/answer.ts";
@@ -10,112 +9,55 @@ import { faultyDatabases } from "../../support/faults.ts";
 import { eventLines } from "../../support/written-lines.ts";
 import { LIST, type RequestOptions, send, startService } from "../../support/service.ts";
 
-const PLAIN_CHALLENGE = 'Bearer realm="store-orders"';
-const TOKEN_CHALLENGE = 'Bearer realm="store-orders", error="invalid_token"';
-
-/** Expects a 401 that was counted against the client's address. Returns the error message. */
-async function expectUnauthorized(response: Response, challenge: string): Promise<string> {
-  expect(response.headers.get("WWW-Authenticate")).toBe(challenge);
-  expect(quotaOf(response)).toMatchObject({ limit: 60, remaining: 59 });
-  return expectError(response, 401, "unauthorized");
-}
-
-test("credentials without a bearer token", async () => {
-  const { key } = await createApiKey();
-  for (const headers of [
-    {},
-    { Authorization: "" },
-    { Authorization: "Basic dXNlcjpwYXNz" },
-    { Authorization: "Bearers abc" },
-    { Authorization: "Bearer" },
-    { Authorization: key },
-    { Cookie: `access_token=${key}`, "X-Api-Key": key, "Proxy-Authorization": key },
-  ]) {
-    const path = `${LIST}/${key}?access_token=${key}&api_key=${key}&key=${key}`;
-    // After each test, a hook checks that no log line contains `key`.
-    const response = await startService()(path, { headers });
-    expect(await expectUnauthorized(response, PLAIN_CHALLENGE)).not.toContain(key);
-  }
-});
-
-test("a token that is not a secret is refused without a query", async () => {
+test("anything but one header with one token in the form of a key is 401 without a query, and the message says why", async () => {
   const { key } = await createApiKey();
   const mistyped = key.slice(0, -1) + (key.endsWith("a") ? "b" : "a");
   const { bindings, script } = faultyDatabases("KEYS");
-  const twice = "exactly one API key";
-  for (const [Authorization, expected] of [
-    [`Bearer ${mistyped}`, "mistyped"],
-    [`Bearer "${key}"`, "a character that no API key has"],
-    [`Bearer token=${key}`, "a character that no API key has"],
-    [`Bearer ${SECRET_PREFIX}${"a".repeat(40)}`, "mistyped"],
-    [`Bearer ${"a".repeat(60_000)}`, "mistyped"],
-    [`Bearer ${key} ${key}`, twice],
+  for (const [credentials, hasToken, words] of [
+    [null, false, "No API key was sent"],
+    ["", false, "No API key was sent"],
+    ["Basic dXNlcjpwYXNz", false, "another scheme"],
+    ["Bearers abc", false, "another scheme"],
+    ["Bearer", false, "holds no API key"],
+    [key, false, "another scheme"],
+    [`Bearer ${mistyped}`, true, "mistyped"],
+    [`Bearer ${key.toUpperCase()}`, true, "mistyped"],
+    [`Bearer ${SECRET_PREFIX}${"a".repeat(40)}`, true, "mistyped"],
+    [`Bearer ${"a".repeat(60_000)}`, true, "mistyped"],
+    [`Bearer "${key}"`, true, "a character that no API key has"],
+    [`Bearer token=${key}`, true, "a character that no API key has"],
+    [`Bearer ${key}\v`, true, "a character that no API key has"],
+    [`\fBearer ${key}`, false, "another scheme"],
+    [`Bearer ${key} ${key}`, true, "exactly one API key"],
     // The runtime joins two `Authorization` headers with a comma. An empty first one leaves no trace.
-    [`Bearer ${key}, Bearer ${key}`, twice],
-    [`Bearer ${key}, Basic ${key}`, twice],
-    [`Bearer ${key}, `, twice],
-    [`Bearer, Bearer ${key}`, twice],
+    [`Bearer ${key}, Bearer ${key}`, true, "exactly one API key"],
+    [`Bearer ${key}, Basic ${key}`, true, "exactly one API key"],
+    [`Bearer ${key}, `, true, "exactly one API key"],
+    [`Bearer, Bearer ${key}`, true, "exactly one API key"],
   ] as const) {
-    const response = await startService({}, bindings)(LIST, { headers: { Authorization } });
-    const message = await expectUnauthorized(response, TOKEN_CHALLENGE);
-    expect(message).toContain(expected);
+    const headers = { Cookie: `key=${key}`, "X-Api-Key": key, "Proxy-Authorization": key };
+    const response = await startService({}, bindings)(
+      // After each test, a hook checks that no log line contains a key that was sent as `key`.
+      `${LIST}/${key}?access_token=${key}&api_key=${key}&key=${key}`,
+      { headers: credentials === null ? headers : { ...headers, Authorization: credentials } },
+    );
+    const challenge = `Bearer realm="store-orders"${hasToken ? ', error="invalid_token"' : ""}`;
+    expect(response.headers.get("WWW-Authenticate"), words).toBe(challenge);
+    expect(quotaOf(response)).toMatchObject({ limit: 60, remaining: 59 });
+    const message = await expectError(response, 401, "unauthorized");
+    expect(message, credentials ?? "").toContain(words);
     expect(message).not.toContain(key);
-    expect(message.length).toBeLessThan(300);
   }
   expect(script.calls).toBe(0);
 });
 
-test("a key expires exactly at the millisecond of its expiry", async () => {
-  const nowMs = stopClock();
-  const { key } = await createApiKey({ expiresAt: new Date(nowMs + 5_000) });
-  advanceClock(4_999);
-  expect((await send(LIST, { key })).status).toBe(200);
-  advanceClock(1);
-  const response = await send(LIST, { key });
-  expect(await expectUnauthorized(response, TOKEN_CHALLENGE)).toContain("expired");
-});
-
-test("a valid key is accepted after the scheme in any case", async () => {
+test("a valid key is accepted after the scheme in any case, and with spaces and tabs around it", async () => {
   const { key } = await createApiKey();
-  for (const scheme of [
-    "Bearer ",
-    "bearer ",
-    "BEARER ",
-    "bEaReR ",
-    "Bearer   ",
-    "Bearer\t",
-    " \tBearer \t ",
-  ]) {
-    const response = await send(LIST, { headers: { Authorization: `${scheme}${key}` } });
+  for (const scheme of ["Bearer ", "bearer ", "BEARER   ", "bEaReR\t", " \tBearer \t "]) {
+    const response = await send(LIST, { headers: { Authorization: `${scheme}${key} \t` } });
     expect(response.status, scheme).toBe(200);
     expect(response.headers.has("WWW-Authenticate")).toBe(false);
   }
-});
-
-test.each([
-  ["a byte order mark before it", "\u{feff}", ""],
-  ["a no-break space after it", "", "\u{a0}"],
-  ["an ideographic space after it", "", "\u{3000}"],
-  ["a zero-width space after it", "", "\u{200b}"],
-  ["quotation marks around it", '"', '"'],
-])("a key with %s is refused with a message about the character", async (_, before, after) => {
-  const { key } = await createApiKey();
-  // A `Request` in JavaScript takes no such characters without a warning.
-  const header = vi.spyOn(HonoRequest.prototype, "header") as MockInstance<
-    (name: string) => unknown
-  >;
-  header.mockImplementation((name) =>
-    name === "Authorization" ? `Bearer ${before}${key}${after}` : undefined,
-  );
-  const response = await send(LIST);
-  const message = await expectError(response, 401, "unauthorized");
-  expect(message).toContain("a character that no API key has");
-});
-
-test("a revoked key is refused whatever the time of its revocation", async () => {
-  const { key } = await createApiKey({ revokedAt: new Date(Date.now() + 300_000) });
-  const message = await expectUnauthorized(await send(LIST, { key }), TOKEN_CHALLENGE);
-  expect(message).toContain("revoked");
 });
 
 test("a key whose plan this version does not know is 500, which is logged", async () => {
@@ -125,12 +67,9 @@ test("a key whose plan this version does not know is 500, which is logged", asyn
     env.KEYS.prepare("UPDATE api_keys SET plan = 'team'"),
   ]);
   await expectError(await send(LIST, { key }), 500, "internal_error");
-  expect(eventLines()).toMatchObject([
-    { error: "This version does not know the plan of the key." },
-  ]);
+  const error = "This version does not know the plan of the key.";
+  expect(eventLines()).toMatchObject([{ error }]);
 });
-
-const ADDRESS = "198.51.100.7";
 
 test("an address has one budget, the Free plan's limits, for all kinds of wrong credentials together; a valid key is served without it", async () => {
   const nowMs = stopClock();
@@ -138,7 +77,7 @@ test("an address has one budget, the Free plan's limits, for all kinds of wrong 
   const headers = { Authorization: "Bearer x" };
   const { key: revoked } = await createApiKey({ revokedAt: new Date(nowMs) });
   const kinds = [{}, { headers }, { headers: { Authorization: "Basic x" } }, { key: revoked }];
-  const request = (options: RequestOptions) => send(LIST, { address: ADDRESS, ...options });
+  const request = (options: RequestOptions) => send(LIST, { address: "198.51.100.7", ...options });
   for (let attempt = 0; attempt < 60; attempt++) {
     const response = await request(kinds[attempt % 5] ?? { key: generateSecret() });
     expect(response.status).toBe(401);

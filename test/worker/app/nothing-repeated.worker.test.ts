@@ -79,7 +79,7 @@ test.each([
       const { key } = await createApiKey();
       let queries = 0;
       const prepare = (sql: string) => ({
-        bind(...values: unknown[]) {
+        bind(...values: string[]) {
           queries += 1;
           if (queries !== failing) return env[name].prepare(sql).bind(...values);
           // The error of D1 contains the value of an object that it cannot bind.
