@@ -1,4 +1,4 @@
-import { beforeEach, describe, expect, test } from "vitest";
+import { beforeEach, expect, test } from "vitest";
 import { generateSecret } from "../../../src/operator/keys/key-changes.ts";
 import { expectError, quotaOf } from "../../support/answer.ts";
 import { createApiKey, createEnterpriseKey } from "../../support/api-key-fixture.ts";
@@ -17,178 +17,146 @@ import {
 import { eventLines, events, requestLines } from "../../support/written-lines.ts";
 
 const ORDER = `${LIST}/7`;
+const UNKNOWN = "/v1/nothing";
 const ORDERS = 40;
 const BUSY = fail("D1_ERROR: database is locked: SQLITE_BUSY");
 /** An error that a local D1 may report instead of `SQLITE_BUSY`. */
 const HIDDEN = fail("D1_ERROR: internal error; reference = 1");
 const FAULTS = [
-  ["fail", LOST],
-  ["hang", HANG],
+  ["fails", LOST],
+  ["hangs", HANG],
 ] as const;
 
 /** The timeout of queries. `stopDeadlines` finds their timers by this unusual length. */
 const TIMEOUT_MS = 29_998;
 
-let expire: () => void;
-let line: ReturnType<typeof faultyDatabases>;
 let service: Send;
 let key: string;
+let script: ReturnType<typeof faultyDatabases>["script"];
 
-beforeEach(async () => {
-  expire = stopDeadlines(TIMEOUT_MS);
-  ({ key } = await createApiKey());
-  await placeManyOrders(ORDERS);
-  start();
-});
-
-function start(...names: ("ORDERS" | "KEYS")[]): void {
-  line = faultyDatabases(...names);
-  line.script.onHang = expire;
+/** Starts a service whose databases can fail, and which remembers a key. */
+async function start(...names: ("ORDERS" | "KEYS")[]): Promise<void> {
+  const line = faultyDatabases(...names);
+  ({ script } = line);
+  script.onHang = stopDeadlines(TIMEOUT_MS);
   service = startService({ DATABASE_TIMEOUT_MS: String(TIMEOUT_MS) }, line.bindings);
+  await service(UNKNOWN, { key });
 }
 
-async function expectUnavailable(response: Response): Promise<void> {
+beforeEach(async () => {
+  stopClock();
+  ({ key } = await createApiKey());
+  await placeManyOrders(ORDERS);
+});
+
+const cancel = () => service(ORDER, { key, method: "DELETE" });
+
+/** Expects a 503 after one query. */
+async function expectUnavailable(request: () => Promise<Response>): Promise<Response> {
+  script.calls = 0;
+  const response = await request();
+  expect(script.calls).toBe(1);
   expect(response.headers.get("Retry-After")).toBe("5");
   expect(response.headers.has("WWW-Authenticate")).toBe(false);
   expect(response.headers.has("ETag")).toBe(false);
-  quotaOf(response);
   await expectError(response, 503, "service_unavailable");
+  return response;
 }
 
-describe.each(FAULTS)("while the databases %s", (_, outcome) => {
-  test("a list and a cancellation receive 503; each query is sent once", async () => {
-    stopClock();
-    await service("/v1/nothing", { key });
-    line.script.always(outcome);
-    line.script.calls = 0;
-    const first = await service(LIST, { key });
+test.each(FAULTS)(
+  "while the orders database %s, a list and a cancellation receive 503 after one query, a key past its limit still 429, an unknown one 401",
+  async (_, outcome) => {
+    await start("ORDERS");
+    const limited = await createEnterpriseKey(1, 10);
+    await service(UNKNOWN, limited);
+    script.always(outcome);
+    const first = await expectUnavailable(() => service(LIST, { key }));
     const requestId = first.headers.get("X-Request-Id");
-    await expectUnavailable(first);
-    await expectUnavailable(await service(LIST, { key }));
-    expect(line.script.calls).toBe(2);
-    const head = await service(LIST, { key, method: "HEAD" });
-    expect([head.status, await head.text()]).toStrictEqual([503, ""]);
-    line.script.calls = 0;
+    await expectUnavailable(() => service(LIST, { key }));
     // A write is not repeated, because its outcome is unknown.
-    await expectUnavailable(await service(ORDER, { key, method: "DELETE" }));
-    expect(line.script.calls).toBe(1);
+    await expectUnavailable(cancel);
     expect(await storedOrder(7n)).toMatchObject({ status: "pending", cancelledAt: null });
-    expect(eventLines()).toMatchObject([{ event: "orders_database_unavailable", requestId }]);
-    line.script.always(PASS);
-    advanceClock(10_000);
-    expect((await service(ORDER, { key, method: "DELETE" })).status).toBe(204);
-    expect(eventLines().slice(1)).toMatchObject([
-      { event: "orders_database_available", failures: 4 },
-    ]);
-  });
-
-  test("a remembered key is valid for 25 seconds, and then receives 503, never 401", async () => {
-    stopClock();
-    await service("/v1/nothing", { key });
-    line.script.always(outcome);
-    for (const waitMs of [1_000, 9_000, 1_000, 13_999]) {
-      advanceClock(waitMs);
-      await expectError(await service("/v1/nothing", { key }), 404, "not_found");
+    for (let n = 0; n < 2; n++) {
+      await expectError(await service(LIST, limited), 429, "rate_limit_exceeded");
     }
-    advanceClock(1);
-    await expectUnavailable(await service("/v1/nothing", { key }));
-    line.script.always(PASS);
-    expect((await service("/v1/nothing", { key })).status).toBe(404);
-  });
-
-  test("an unknown key receives 503 and does not count against the client's address; mistyped and missing keys receive 401", async () => {
-    line.script.always(outcome);
-    for (let n = 0; n < 3; n++) {
-      const response = await service(LIST, { key: generateSecret(), address: "192.0.2.7" });
-      expect(quotaOf(response).remaining).toBe(60);
-      await expectUnavailable(response);
-    }
-    line.script.calls = 0;
-    await expectError(await service(LIST), 401, "unauthorized");
-    await expectError(await service(LIST, { key: "sord_mistyped" }), 401, "unauthorized");
-    expect(line.script.calls).toBe(0);
-  });
-
-  test("one of them, the other one works", async () => {
-    start("ORDERS");
-    line.script.always(outcome);
-    await expectUnavailable(await service(LIST, { key }));
     await expectError(await service(LIST, { key: generateSecret() }), 401, "unauthorized");
-    start("KEYS");
-    await service("/v1/nothing", { key });
-    line.script.always(outcome);
-    const { key: unseen } = await createApiKey();
-    await expectUnavailable(await service(LIST, { key: unseen }));
-    expect(await (await service(LIST, { key })).json()).toHaveLength(ORDERS);
-    expect((await service(ORDER, { key, method: "DELETE" })).status).toBe(204);
+    const began = { event: "orders_database_unavailable", requestId };
+    expect(eventLines()).toMatchObject([began]);
     const degraded = requestLines().map((request) => request.degraded);
-    expect(degraded).toStrictEqual(["orders", null, null, "keys", null, null]);
-    const outages = ["orders_database_unavailable", "keys_database_unavailable"];
-    expect(events()).toStrictEqual(outages);
-  });
-});
-
-test("an outage of the keys database ends with a successful look-up of a key, not with a successful list", async () => {
-  stopClock();
-  start("KEYS");
-  await service("/v1/nothing", { key });
-  line.script.always(LOST);
-  const unknown = generateSecret();
-  await service(LIST, { key: unknown });
-  advanceClock(20_000);
-  expect((await service(LIST, { key })).status).toBe(200);
-  expect(events()).toHaveLength(1);
-  line.script.always(PASS);
-  expect((await service(LIST, { key: unknown })).status).toBe(401);
-  expect(events()).toStrictEqual(["keys_database_unavailable", "keys_database_available"]);
-});
-
-const path = { GET: LIST, DELETE: ORDER };
-
-test.each([
-  ["GET", BUSY, 200],
-  ["DELETE", BUSY, 204],
-  ["GET", HIDDEN, 200],
-  ["DELETE", HIDDEN, 503],
-] as const)(
-  "a busy database is queried again by %s until it is no longer busy",
-  async (method, busy, status) => {
-    line.script.next(BUSY, HIDDEN);
-    await service("/v1/nothing", { key });
-    expect(line.script.calls).toBe(3);
-    line.script.next(busy, busy);
-    expect((await service(path[method], { method, key })).status).toBe(status);
-    expect(line.script.calls).toBe(status === 503 ? 4 : 6);
+    expect(degraded).toStrictEqual([null, null, "orders", "orders", "orders", null, null, null]);
+    script.always(PASS);
+    advanceClock(10_000);
+    expect((await cancel()).status).toBe(204);
+    const ended = { event: "orders_database_available", failures: 3 };
+    expect(eventLines()).toMatchObject([began, ended]);
   },
 );
 
+test.each(FAULTS)(
+  "while the keys database %s, an unknown key receives 503, which counts against no address; a remembered key is served for 25 seconds, and then receives 503, never 401",
+  async (_, outcome) => {
+    await start("KEYS");
+    script.always(outcome);
+    for (let n = 0; n < 3; n++) {
+      const secret = { key: generateSecret(), address: "192.0.2.7" };
+      const response = await expectUnavailable(() => service(LIST, secret));
+      expect(quotaOf(response).remaining).toBe(60);
+    }
+    expect((await cancel()).status).toBe(204);
+    for (const waitMs of [1_000, 9_000, 1_000, 13_999]) {
+      advanceClock(waitMs);
+      await expectError(await service(UNKNOWN, { key }), 404, "not_found");
+    }
+    // A successful list does not end the outage of the keys database.
+    expect(await (await service(LIST, { key })).json()).toHaveLength(ORDERS - 1);
+    expect(events()).toStrictEqual(["keys_database_unavailable"]);
+    advanceClock(1);
+    await expectUnavailable(() => service(UNKNOWN, { key }));
+    const degraded = requestLines().map((request) => request.degraded);
+    expect(degraded.filter((part) => part !== null)).toStrictEqual(Array(4).fill("keys"));
+    script.always(PASS);
+    advanceClock(10_000);
+    expect((await service(UNKNOWN, { key })).status).toBe(404);
+    expect(eventLines().slice(1)).toMatchObject([
+      { event: "keys_database_available", failures: 4 },
+    ]);
+  },
+);
+
+test("a busy database is queried again until it is no longer busy; a cancellation is not repeated if it may have been executed", async () => {
+  await start();
+  for (const [method, busy, status, calls] of [
+    ["GET", BUSY, 200, 3],
+    ["GET", HIDDEN, 200, 3],
+    ["DELETE", HIDDEN, 503, 1],
+    ["DELETE", BUSY, 204, 3],
+  ] as const) {
+    script.calls = 0;
+    script.next(busy, busy);
+    const path = method === "GET" ? LIST : ORDER;
+    expect((await service(path, { method, key })).status).toBe(status);
+    expect(script.calls).toBe(calls);
+    script.next();
+  }
+  script.next(BUSY, HIDDEN);
+  await expectError(await service(LIST, { key: generateSecret() }), 401, "unauthorized");
+  expect(script.calls).toBe(6);
+});
+
 test("a cancellation whose result is lost receives 503, and 404 when it is repeated", async () => {
-  await service("/v1/nothing", { key });
-  line.script.next(loseTheAnswer("D1_ERROR: Network connection lost."));
-  await expectUnavailable(await service(ORDER, { method: "DELETE", key }));
+  await start();
+  script.next(loseTheAnswer("D1_ERROR: Network connection lost."));
+  await expectUnavailable(cancel);
   const stored = await storedOrder(7n);
   expect(stored).toMatchObject({ status: "cancelled" });
-  const again = await service(ORDER, { method: "DELETE", key });
-  expect(await expectError(again, 404, "order_not_found")).toMatch(/cancelled before/);
+  expect(await expectError(await cancel(), 404, "order_not_found")).toMatch(/cancelled before/);
   expect(await storedOrder(7n)).toStrictEqual(stored);
 });
 
-test("a request over the limit receives 429 although the database does not respond", async () => {
-  const limited = await createEnterpriseKey(1, 10);
-  await service("/v1/nothing", limited);
-  line.script.always(LOST);
-  for (let n = 0; n < 3; n++) {
-    await expectError(await service(LIST, limited), 429, "rate_limit_exceeded");
-  }
-  expect(eventLines()).toStrictEqual([]);
-});
-
 test("a list is cut off as invalid JSON if a query gets no response, and is complete when requested again", async () => {
-  stopClock();
   await cutIntoSegments(2);
-  await service("/v1/nothing", { key });
-  line.script.next(LOST, PASS, LOST, BUSY, PASS, HANG);
-  expect((await service(LIST, { key })).status).toBe(503);
+  await start();
+  script.next(PASS, LOST, BUSY, PASS, HANG);
   const response = await service(LIST, { key });
   quotaOf(response);
   let text = "";
@@ -201,6 +169,6 @@ test("a list is cut off as invalid JSON if a query gets no response, and is comp
   expect(text).toMatch(/^\[\{"id":1\},.*[^\]]$/);
   const requestId = response.headers.get("X-Request-Id");
   expect(eventLines().at(-1)).toMatchObject({ event: "order_list_broken", requestId });
-  line.script.next(PASS, LOST, BUSY, LOST, LOST);
+  script.next(PASS, LOST, BUSY, LOST, LOST);
   expect(await (await service(LIST, { key })).json()).toHaveLength(ORDERS);
 });

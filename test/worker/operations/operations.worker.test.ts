@@ -1,59 +1,118 @@
+import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { expect, test } from "vitest";
 import { generateSecret } from "../../../src/operator/keys/key-changes.ts";
 import { DatabaseQueries } from "../../../src/worker/db/availability.ts";
 import { ListDatabase } from "../../../src/worker/orders/list-database.ts";
 import { LIST_SIZES } from "../../../src/worker/orders/list-memory.ts";
-import { createApiKey, createEnterpriseKey } from "../../support/api-key-fixture.ts";
+import { createApiKey, createEnterpriseKey, rotate } from "../../support/api-key-fixture.ts";
 import { advanceClock, DAY_MS, HOUR_MS, stopClock } from "../../support/clock.ts";
+import { limiterNamed } from "../../support/limiter.ts";
 import { cutIntoSegments, placeManyOrders } from "../../support/order-fixture.ts";
 import { observedBindings } from "../../support/observed-bindings.ts";
-import { CountedService, NO_OPERATIONS, type Operations } from "./counted-service.ts";
+import { LIST, type RequestOptions, settle, startService } from "../../support/service.ts";
 
-const of = (operations: Partial<Operations>) => ({ ...NO_OPERATIONS, ...operations });
-const ADMISSION = { objectCalls: 1, objectRowsWritten: 1 };
-/** A list that is answered with 304, or from the isolate's memory. */
-const UNCHANGED_LIST = of({ ...ADMISSION, queries: 1, rowsRead: 1 });
+/** The operations that Cloudflare bills, or that keep the D1 database busy. */
+const NONE = {
+  /** Calls to Durable Objects, alarms included. */
+  objectCalls: 0,
+  /** Writes and deletions in the storage of Durable Objects, and alarms set. */
+  objectRowsWritten: 0,
+  /** D1 queries. A batch is one query. */
+  queries: 0,
+  rowsRead: 0,
+  rowsWritten: 0,
+};
+
+const counted = { ...NONE };
+const BINDINGS = observedBindings(env, {
+  beforeObjectCall: () => void (counted.objectCalls += 1),
+  beforeQuery: () => void (counted.queries += 1),
+  afterStatement: (meta) => {
+    counted.rowsRead += meta.rows_read;
+    counted.rowsWritten += meta.rows_written;
+  },
+});
+
+/** Returns the operations of some work, and of the background work after it. */
+async function operationsOf(...work: Promise<unknown>[]): Promise<typeof NONE> {
+  await Promise.all(work);
+  await settle();
+  const operations = { ...counted };
+  Object.assign(counted, NONE);
+  return operations;
+}
+
+/** Starts an isolate. Returns a function that sends a request, and reads the whole response. */
+function startIsolate(sender: RequestOptions, vars: Record<string, string> = {}) {
+  const isolate = startService(vars, BINDINGS);
+  return async (options: RequestOptions = {}, path = LIST) => {
+    const response = await isolate(path, { ...sender, ...options });
+    await response.arrayBuffer();
+    return response.headers.get("ETag") ?? "";
+  };
+}
+
+/** From now on, also counts the writes and queries of the key's Durable Object. */
+async function watchObject(keyId: string): Promise<void> {
+  await runInDurableObject(limiterNamed(`key:${keyId}`), (object, { storage }) => {
+    const watch = (target: any, name: string) => {
+      const method = target[name].bind(target);
+      target[name] = (...args: unknown[]) => {
+        counted.objectRowsWritten += 1;
+        return method(...args);
+      };
+    };
+    for (const method of ["put", "delete"]) watch(storage.kv, method);
+    for (const method of ["setAlarm", "deleteAll"]) watch(storage, method);
+    Object.assign(object, { env: { ...env, KEYS: BINDINGS.KEYS } });
+  });
+}
 
 /** Starts an isolate that remembers a key and the list. */
-async function warmService({ perMinute = 1_000, vars = {}, orders = 20, perSegment = 20 } = {}) {
+async function warmIsolate({ perMinute = 1_000, vars = {}, orders = 20, perSegment = 20 } = {}) {
   const { key, id } = await createEnterpriseKey(perMinute, 1_000);
   await placeManyOrders(orders);
   await cutIntoSegments(perSegment);
-  const service = new CountedService({ key }, vars);
-  const { etag } = await service.send();
-  await service.watchObject(`key:${id}`);
-  await service.send();
-  return { service, etag };
+  const request = startIsolate({ key }, vars);
+  const etag = await request();
+  await watchObject(id);
+  await operationsOf(request());
+  return { request, etag, key, id };
 }
 
-const cancel = (path: string) => ({ method: "DELETE", path });
+const ADMISSION = { ...NONE, objectCalls: 1, objectRowsWritten: 1 };
+/** A list that is answered with 304, or from the isolate's memory. */
+const UNCHANGED_LIST = { ...ADMISSION, queries: 1, rowsRead: 1 };
+const CANCEL = { method: "DELETE" };
+const NO_ORDER = `${LIST}/none`;
 
 test.for([{}, { LIST_READS: "nearest" }])(
   "an unchanged list, and cancellations with and without effect, with %j",
   async (vars) => {
     const near = "LIST_READS" in vars ? 1 : 0;
-    const { service, etag } = await warmService({ vars });
-    for (const headers of [{}, { "If-None-Match": etag }]) {
-      expect(await service.operationsOf({ headers })).toEqual(UNCHANGED_LIST);
-    }
+    const { request, etag } = await warmIsolate({ vars });
+    expect(await operationsOf(request())).toEqual(UNCHANGED_LIST);
+    const headers = { "If-None-Match": etag };
+    expect(await operationsOf(request({ headers }))).toEqual(UNCHANGED_LIST);
     const recorded = { objectCalls: 1 + near, objectRowsWritten: 1 + near, queries: 1 };
-    const done = of({ ...recorded, rowsRead: 12 + near, rowsWritten: 5 });
-    expect(await service.operationsOf(cancel("/7"))).toEqual(done);
-    const vain = of({ ...recorded, rowsRead: 4 + near });
-    expect(await service.operationsOf(cancel("/7"))).toEqual(vain);
+    const done = { ...recorded, rowsRead: 12 + near, rowsWritten: 5 };
+    expect(await operationsOf(request(CANCEL, `${LIST}/7`))).toEqual(done);
+    const vain = { ...recorded, rowsRead: 4 + near, rowsWritten: 0 };
+    expect(await operationsOf(request(CANCEL, `${LIST}/7`))).toEqual(vain);
     await env.ORDERS.exec("UPDATE orders SET status = 'shipped' WHERE id = 8");
-    expect(await service.operationsOf(cancel("/8"))).toEqual({ ...vain, ...ADMISSION });
-    expect(await service.operationsOf(cancel("/none"))).toEqual(of(ADMISSION));
+    const shipped = { ...ADMISSION, queries: 1, rowsRead: 4 + near };
+    expect(await operationsOf(request(CANCEL, `${LIST}/8`))).toEqual(shipped);
+    expect(await operationsOf(request(CANCEL, NO_ORDER))).toEqual(ADMISSION);
   },
 );
 
 test("32 simultaneous lists with one key share writes of the key's object", async () => {
-  const { service } = await warmService();
-  const lists = Array.from({ length: 32 }, () => ({}));
+  const { request } = await warmIsolate();
   const written: number[] = [];
   for (let round = 0; round < 4; round += 1) {
-    const { objectRowsWritten, ...others } = await service.operationsOf(...lists);
+    const lists = Array.from({ length: 32 }, () => request());
+    const { objectRowsWritten, ...others } = await operationsOf(...lists);
     for (const count of Object.values(others)) expect(count).toBeLessThanOrEqual(32);
     written.push(objectRowsWritten);
   }
@@ -61,93 +120,96 @@ test("32 simultaneous lists with one key share writes of the key's object", asyn
   expect(Math.min(...written)).toBeLessThanOrEqual(16);
 });
 
-test.for([
-  "INSERT INTO orders (id) VALUES (0)",
-  "UPDATE orders SET status = 'shipped' WHERE id = 7",
-])("a change of an order: %s", async (sql) => {
+test("a placed and a shipped order write four rows", async () => {
   await placeManyOrders(20);
-  const { meta } = await env.ORDERS.prepare(sql).run();
-  expect(meta.rows_written).toBe(4);
-  expect(meta.rows_read).toBeLessThanOrEqual(11);
+  const changes = ["INSERT INTO orders (id) VALUES (0)", "UPDATE orders SET status = 'shipped'"];
+  for (const [index, sql] of changes.entries()) {
+    const { meta } = await env.ORDERS.prepare(index === 0 ? sql : `${sql} WHERE id = 7`).run();
+    expect(meta.rows_written).toBe(4);
+    expect(meta.rows_read).toBeLessThanOrEqual(11);
+  }
 });
 
 test("a key that the isolate does not remember, and requests without a valid key, look up at most once and write nothing", async () => {
-  const { service } = await warmService();
-  service.forget();
-  const lookUp = { queries: 1, rowsRead: 3 };
-  expect(await service.operationsOf(cancel("/none"))).toEqual(of({ ...ADMISSION, ...lookUp }));
+  const { key, id } = await warmIsolate();
+  const own = await rotate(id, HOUR_MS);
+  for (let n = 0; n < 5; n++) await rotate((await createApiKey()).id, HOUR_MS);
   const { key: revoked } = await createApiKey({ revokedAt: new Date() });
-  for (const key of ["", "malformed", revoked, generateSecret()]) {
-    const sender = new CountedService(key === "" ? {} : { key });
-    const { queries, rowsRead, ...others } = await sender.operationsOf({});
-    expect(of(others)).toEqual(NO_OPERATIONS);
-    expect(queries).toBeLessThanOrEqual(lookUp.queries);
-    expect(rowsRead).toBeLessThanOrEqual(lookUp.rowsRead);
-    expect(await sender.operationsOf({})).toEqual(NO_OPERATIONS);
+  // In each half of the look-up's UNION, D1 also counts one row for the wanted hash.
+  for (const [sent, queries, rowsRead, admission] of [
+    [own, 1, 3, ADMISSION],
+    [key, 1, 4, ADMISSION],
+    [revoked, 1, 3, NONE],
+    [generateSecret(), 1, 2, NONE],
+    ["malformed", 0, 0, NONE],
+    ["", 0, 0, NONE],
+  ] as const) {
+    const request = startIsolate(sent === "" ? {} : { key: sent });
+    const lookUp = { ...admission, queries, rowsRead };
+    expect(await operationsOf(request(CANCEL, NO_ORDER)), sent).toEqual(lookUp);
+    expect(await operationsOf(request(CANCEL, NO_ORDER)), sent).toEqual(admission);
   }
 });
 
 test("a refusal by the Durable Object, and a refusal from the isolate's memory", async () => {
-  const { service } = await warmService({ perMinute: 2 });
+  const { request } = await warmIsolate({ perMinute: 2 });
   // The isolate has already begun to read the list.
-  expect(await service.operationsOf({})).toEqual(of({ objectCalls: 1, queries: 1, rowsRead: 1 }));
-  expect(await service.operationsOf({})).toEqual(NO_OPERATIONS);
+  expect(await operationsOf(request())).toEqual({ ...UNCHANGED_LIST, objectRowsWritten: 0 });
+  expect(await operationsOf(request())).toEqual(NONE);
 });
 
 test("a Durable Object that reports its usage and later deletes its storage", async () => {
   const startMs = stopClock();
   advanceClock(Math.ceil(startMs / DAY_MS) * DAY_MS + 12 * HOUR_MS - startMs);
   const { key, id } = await createApiKey();
-  const service = new CountedService({ key });
-  await service.send();
-  await service.watchObject(`key:${id}`);
-  advanceClock(HOUR_MS);
-  const report = of({ ...ADMISSION, queries: 1, rowsWritten: 1 });
-  expect(await service.operationsOfAlarm(`key:${id}`)).toEqual(report);
-  expect(await service.operationsOf(cancel("/none"))).toMatchObject({ objectRowsWritten: 1 });
-  advanceClock(HOUR_MS);
-  await service.operationsOfAlarm(`key:${id}`);
-  advanceClock(DAY_MS);
-  expect(await service.operationsOfAlarm(`key:${id}`)).toEqual(of({ ...ADMISSION, queries: 1 }));
+  const request = startIsolate({ key });
+  const alarm = async (waitMs: number) => {
+    advanceClock(waitMs);
+    const ran = runDurableObjectAlarm(limiterNamed(`key:${id}`));
+    const { objectCalls, ...operations } = await operationsOf(ran);
+    expect([await ran, objectCalls]).toEqual([true, 0]);
+    return operations;
+  };
+  await request();
+  await watchObject(id);
+  await operationsOf();
+  const report = { objectRowsWritten: 1, queries: 1, rowsRead: 0, rowsWritten: 1 };
+  expect(await alarm(HOUR_MS)).toEqual(report);
+  expect(await operationsOf(request(CANCEL, NO_ORDER))).toMatchObject({ objectRowsWritten: 1 });
+  await alarm(HOUR_MS);
+  expect(await alarm(DAY_MS)).toEqual({ ...report, rowsWritten: 0 });
 });
 
 test.for([16, 40])("a list of %d segments reads those that memory lacks", async (segments) => {
   const perSegment = 200;
-  const { service } = await warmService({ orders: segments * perSegment, perSegment });
-  const expectReads = async (missing: number) => {
-    const { rowsRead, ...others } = await service.operationsOf({});
+  const { request, key } = await warmIsolate({ orders: segments * perSegment, perSegment });
+  const expectReads = async (list: Promise<unknown>, missing: number) => {
+    const { rowsRead, ...others } = await operationsOf(list);
     const later = missing <= LIST_SIZES.missingWithManifest ? 0 : missing - 1;
     const queries = 1 + Math.ceil(later / LIST_SIZES.groupSegments);
-    expect(others).toEqual({ ...ADMISSION, queries, rowsWritten: 0 });
+    expect({ ...others, rowsRead: 0 }).toEqual({ ...ADMISSION, queries });
     // Three rows for each segment in the manifest, and again for each segment that is read.
     const most = 1 + segments * 3 + missing * (perSegment + 3);
     expect(rowsRead).toBeLessThanOrEqual(most);
     expect(rowsRead).toBeGreaterThanOrEqual(0.85 * most);
   };
   await env.ORDERS.exec("UPDATE orders SET quantity = 77 WHERE id = 3107");
-  await expectReads(1);
-  service.forget();
-  await service.send(cancel("/none"));
-  await expectReads(segments);
+  await expectReads(request(), 1);
+  const another = startIsolate({ key });
+  await operationsOf(another(CANCEL, NO_ORDER));
+  await expectReads(another(), segments);
 });
 
 test("a group of a list that has begun reads one row at most for each change outside its range of ids", async () => {
   await placeManyOrders(1_000);
   await cutIntoSegments(200);
-  let rowsRead = 0;
-  const { ORDERS } = observedBindings(env, {
-    beforeObjectCall: () => undefined,
-    beforeQuery: () => undefined,
-    afterStatement: (meta) => void (rowsRead = meta.rows_read),
-  });
   const lists = new ListDatabase(new DatabaseQueries("orders", 10_000), false);
   const needs = { needsManifest: true, knownVersions: [], segmentVersions: [], atLeast: 0 };
-  const { manifest } = await lists.snapshot(ORDERS, { ...needs, maxMissing: 0 });
-  const readGroup = lists.segmentsOf(ORDERS, manifest!);
-  const rowsOfGroup = async () => {
-    await readGroup(manifest!.segments.slice(1, 2));
-    return rowsRead;
-  };
+  const { manifest } = await lists.snapshot(BINDINGS.ORDERS, { ...needs, maxMissing: 0 });
+  const readGroup = lists.segmentsOf(BINDINGS.ORDERS, manifest!);
+  await operationsOf();
+  const rowsOfGroup = async () =>
+    (await operationsOf(readGroup(manifest!.segments.slice(1, 2)))).rowsRead;
   await env.ORDERS.exec("UPDATE orders SET quantity = 1 WHERE id = 250");
   const before = await rowsOfGroup();
   await env.ORDERS.exec("UPDATE orders SET quantity = 1 WHERE id NOT BETWEEN 201 AND 400");
