@@ -162,12 +162,11 @@ test("a former secret ends at the exact millisecond, and with a grace of zero wi
   await expectError(await cutOff(UNKNOWN_PATH, { key }), 503, "service_unavailable");
 });
 
-test.each([
-  ["with the second one, if its own grace is longer", 24 * HOUR_MS, HOUR_MS],
-  ["at the end of its own grace, if that is shorter", HOUR_MS, 24 * HOUR_MS],
-])(
-  "the first secret of a key that is rotated twice ends %s, and the next rotation forgets it",
-  async (_, graceMs, lastGraceMs) => {
+test("the first secret of a key that is rotated twice ends at the earlier of both graces, and the next rotation forgets it", async () => {
+  for (const [graceMs, lastGraceMs] of [
+    [24 * HOUR_MS, HOUR_MS],
+    [HOUR_MS, 24 * HOUR_MS],
+  ] as const) {
     const { id, key: first } = await createApiKey();
     const { id: otherId, key: other } = await createApiKey();
     const second = await rotate(id, graceMs);
@@ -183,5 +182,5 @@ test.each([
     await expectUnauthorized(startService(), "unknown", first);
     // The last rotation has not removed the replaced secret of another key.
     await expectUnauthorized(send, REPLACED, other);
-  },
-);
+  }
+});

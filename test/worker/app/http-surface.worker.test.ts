@@ -4,10 +4,8 @@ import { generateSecret } from "../../../src/operator/keys/key-changes.ts";
 import { quotaOf } from "../../support/answer.ts";
 import { createApiKey, createEnterpriseKey } from "../../support/api-key-fixture.ts";
 import { placeOrder, storedOrder } from "../../support/order-fixture.ts";
-import { startService } from "../../support/service.ts";
+import { LIST, startService } from "../../support/service.ts";
 import { events } from "../../support/written-lines.ts";
-
-const MILLION = 1_000_000;
 
 /** Generates one of the texts between spaces, or of `others` half as often. */
 function anyOf(texts: string, ...others: fc.Arbitrary<string>[]): fc.Arbitrary<string> {
@@ -16,8 +14,8 @@ function anyOf(texts: string, ...others: fc.Arbitrary<string>[]): fc.Arbitrary<s
 
 /** Only methods that the Workers runtime accepts. */
 const anyMethod = anyOf(
-  "GET GET GET HEAD DELETE DELETE",
-  fc.constantFrom("POST", "PUT", "PATCH", "OPTIONS", "PROPFIND", "PURGE", "SEARCH", "LOCK", "COPY"),
+  "GET GET HEAD DELETE DELETE",
+  anyOf("POST PUT PATCH OPTIONS PROPFIND PURGE SEARCH LOCK COPY"),
 );
 
 const anySegment = anyOf(
@@ -30,8 +28,8 @@ const anySegment = anyOf(
 
 const anySegments = fc.array(anySegment, { maxLength: 6 }).map((all) => all.join("/"));
 const anyPath = anyOf(
-  "/v1/store/orders /v1/store/orders/1 /v1",
-  anySegment.map((segment) => `/v1/store/orders/${segment}`),
+  `${LIST} ${LIST}/1 /v1`,
+  anySegment.map((segment) => `${LIST}/${segment}`),
   anySegments.map((segments) => `/v1/${segments}`),
   anySegments.map((segments) => `/${segments}`),
 );
@@ -46,12 +44,10 @@ const anyHeaderText = fc
   .string({ unit: "binary-ascii", maxLength: 60 })
   .map((text) => text.replaceAll(/[^\x20-\x7e]/g, " "));
 
-/** `Authorization` headers, in which each name in braces stands for a secret. */
-const anyCredentials = fc.oneof(
-  { weight: 5, arbitrary: fc.constant("Bearer {good}") },
-  fc.constantFrom("", "{good}", "bearer  {good}  ", "Basic {good}", "Bearer {good}, Bearer {good}"),
-  fc.constantFrom("Bearer\t{good}", "Bearer {expired}", "Bearer {revoked}", "Bearer {invented}"),
-  fc.constant(`Bearer ${"a".repeat(20_000)}`),
+/** `Authorization` headers, in which `_` stands for a space, and each name in braces for a secret. */
+const anyCredentials = anyOf(
+  "Bearer_{good} Bearer_{good} bearer__{good}__ Bearer\t{good}",
+  anyOf(" {good} Basic_{good} Bearer_{good},_Bearer_{good} Bearer_{expired} Bearer_{invented}"),
   anyHeaderText.map((text) => `Bearer ${text}`),
   anyHeaderText,
 );
@@ -66,34 +62,28 @@ const anyHeaders = fc.dictionary(
   { maxKeys: 4 },
 );
 
-const anyAddress = fc.oneof(
-  fc.ipV4(),
+const anyAddress = anyOf(
+  " ::ffff:192.0.2.1 999.1.1.1 localhost 1.2.3.4,5.6.7.8 ::1%eth0",
   fc.ipV6(),
-  fc.constantFrom("", "::ffff:192.0.2.1", "999.1.1.1", "localhost", "1.2.3.4, 5.6.7.8", "::1%eth0"),
 );
 
 const anyRequest = fc.tuple(anyMethod, anyPath, anyQuery, anyCredentials, anyHeaders, anyAddress);
 
-const DOCUMENTED = [200, 204, 304, 401, 404, 405, 409, 412, 429];
-
 // `startService` compares every response with the OpenAPI document.
 test("any request receives a documented response with the right body and headers for its status, and never 500", async () => {
   const service = startService();
-  const past = new Date(Date.now() - 1_000);
-  const { key: good } = await createEnterpriseKey(MILLION, MILLION);
-  const { key: expired } = await createApiKey({ expiresAt: past });
-  const { key: revoked } = await createApiKey({ revokedAt: past });
-  const keys: Record<string, string> = { good, expired, revoked, invented: generateSecret() };
+  const { key: good } = await createEnterpriseKey(1_000_000, 1_000_000);
+  const { key: expired } = await createApiKey({ expiresAt: new Date(1) });
+  const keys: Record<string, string> = { good, expired, invented: generateSecret() };
   for (const id of [1n, 2n, 3n]) await placeOrder(id);
   await placeOrder(4n, { status: "shipped" });
   const statuses = new Set<number>();
   await fc.assert(
-    fc.asyncProperty(anyRequest, async ([method, path, query, credentials, headers, address]) => {
-      const sent = credentials.replace(/\{(\w+)\}/g, (_, name: string) => keys[name] ?? name);
-      const authorization = sent === "" ? {} : { Authorization: sent };
-      const options = { method, address, headers: { ...headers, ...authorization } };
-      const response = await service(path + query, options);
-      expect(DOCUMENTED).toContain(response.status);
+    fc.asyncProperty(anyRequest, async ([method, path, query, credentials, others, address]) => {
+      const spaced = credentials.replaceAll("_", " ");
+      const sent = spaced.replaceAll(/\{(\w+)\}/g, (_, name: string) => keys[name] ?? name);
+      const headers = sent === "" ? others : { ...others, Authorization: sent };
+      const response = await service(path + query, { method, address, headers });
       // The path is not decoded here: `/%76%31` is not under `/v1`.
       const { pathname } = new URL(`https://store.example${path}${query}`);
       if (/^\/v1(?:\/|$)/.test(pathname)) quotaOf(response);
@@ -107,6 +97,8 @@ test("any request receives a documented response with the right body and headers
     { numRuns: 300 },
   );
   expect([...statuses]).toEqual(expect.arrayContaining([200, 401, 404, 405]));
+  const documented = [200, 204, 304, 401, 404, 405, 409, 412, 429];
+  expect(documented).toEqual(expect.arrayContaining([...statuses]));
   expect(events()).toStrictEqual([]);
   expect(await storedOrder(4n)).toMatchObject({ status: "shipped" });
 }, 60_000);

@@ -8,6 +8,8 @@ import { cutIntoSegments, placeManyOrders } from "../../support/order-fixture.ts
 import { LIST, send, startService } from "../../support/service.ts";
 import { eventLines, requestLines } from "../../support/written-lines.ts";
 
+const UUID = /^[0-9a-f]{8}-[0-9a-f-]{27}$/;
+
 /** Returns everything that a response and the log of this test contain. */
 async function everything(response: Response): Promise<string> {
   // The text of a list that is cut off cannot be read.
@@ -35,6 +37,18 @@ test("no message, header or log line repeats a path, a query, a method or an ori
   }
 });
 
+test("a well-formed X-Request-Id is kept in the response and in the log, any other is replaced", async () => {
+  const kept = ["a".repeat(255), "a-1_b=", crypto.randomUUID(), "01ARZ3NDEKTSV4RRFFQ69G5FAV"];
+  kept.push("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7");
+  for (const sent of [...kept, "a".repeat(256), "with space", "new\tline", ""]) {
+    const { headers } = await send(LIST, { headers: { "X-Request-Id": sent } });
+    const answered = headers.get("X-Request-Id") ?? "";
+    if (kept.includes(sent)) expect(answered).toBe(sent);
+    else expect(answered).toMatch(UUID);
+    expect(requestLines().at(-1)?.requestId).toBe(answered);
+  }
+});
+
 test("an X-Request-Id in which a key could be is replaced, in any case or spelling", async () => {
   const secret = generateSecret();
   const base64 = (text: string) => btoa(text).replaceAll("+", "-").replaceAll("/", "_");
@@ -58,7 +72,7 @@ test("an X-Request-Id in which a key could be is replaced, in any case or spelli
     `Authorization-Bearer-${secret.slice(SECRET_PREFIX.length)}`,
   ]) {
     const response = await send(LIST, { headers: { "X-Request-Id": id } });
-    expect(response.headers.get("X-Request-Id"), id).toMatch(/^[0-9a-f]{8}-[0-9a-f-]{27}$/);
+    expect(response.headers.get("X-Request-Id"), id).toMatch(UUID);
     expect(await everything(response)).not.toContain(id.toLowerCase());
   }
 });

@@ -106,7 +106,7 @@ test.each([
   ["hang", HANG],
   ["are overloaded", OVERLOAD],
 ])(
-  "while the Durable Objects %s, a refusal in memory lasts until its end, and ends no outage",
+  "while the Durable Objects %s, a refusal lasts until its end, and ends no outage",
   async (_, outcome) => {
     for (let n = 0; n < 4; n++) await request();
     advanceClock(10_000);
