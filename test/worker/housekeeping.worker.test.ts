@@ -54,7 +54,8 @@ test("the cron trigger removes, by its scheduled time, abandoned imports after a
   await run(env.KEYS, addUsage("2025-11-20"), addUsage("2025-11-21"));
   await run(
     env.ORDERS,
-    ...[addParts("left", 3), addParts("late", 3)],
+    addParts("left", 3),
+    addParts("late", 3),
     "UPDATE order_import_parts SET created_at = ms:23 WHERE import_id = 'late' AND part = 1",
     "INSERT INTO orders (id) VALUES (1)",
     // Order 2 was imported again. Its second cancellation, 28 days ago, stays.
@@ -88,7 +89,8 @@ test("keeps the former states that a list of the last day needs, or an older one
   ] as const) {
     await run(
       env.ORDERS,
-      ...["DELETE FROM order_changes", "DELETE FROM order_list_leases"],
+      "DELETE FROM order_changes",
+      "DELETE FROM order_list_leases",
       `INSERT INTO order_changes (sequence, version, id, was_listed)
        VALUES ${[60, 50, 30, 20, 1].map(change).join()}`,
       ...leases.map((lease) => `INSERT INTO order_list_leases VALUES ${lease}`),

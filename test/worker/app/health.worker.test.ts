@@ -13,7 +13,7 @@ import {
   stopDeadlines,
 } from "../../support/faults.ts";
 import { admit, limiterStorage } from "../../support/limiter.ts";
-import { LIST, send, startService } from "../../support/service.ts";
+import { send, startService } from "../../support/service.ts";
 import { eventLines, requestLines } from "../../support/written-lines.ts";
 
 const HEALTH = "/healthz";

@@ -5,7 +5,7 @@ import { createApiKey, createEnterpriseKey } from "../../support/api-key-fixture
 import { advanceClock, stopClock } from "../../support/clock.ts";
 import { brokenDatabase, brokenLimiters, faultyDatabases, LOST } from "../../support/faults.ts";
 import { placeOrder } from "../../support/order-fixture.ts";
-import { LIST, type Send, send, startService } from "../../support/service.ts";
+import { LIST, type Send, startService } from "../../support/service.ts";
 import { eventLines, requestLines } from "../../support/written-lines.ts";
 
 let id: string;
