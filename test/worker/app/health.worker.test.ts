@@ -4,17 +4,12 @@ import { expect, test } from "vitest";
 import { expectError, quotaOf } from "../../support/answer.ts";
 import { createApiKey } from "../../support/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../../support/clock.ts";
-import {
-  faultyDatabases,
-  faultyLimiters,
-  HANG,
-  LOST,
-  PASS,
-  stopDeadlines,
-} from "../../support/faults.ts";
+import * as faults from "../../support/faults.ts";
 import { admit, limiterStorage } from "../../support/limiter.ts";
 import { send, startService } from "../../support/service.ts";
 import { eventLines, requestLines } from "../../support/written-lines.ts";
+
+const { faultyDatabases, faultyLimiters, HANG, LOST, PASS } = faults;
 
 const HEALTH = "/healthz";
 const ALL_OK = { orders: "ok", keys: "ok", limiter: "ok" };
@@ -84,7 +79,7 @@ test("503 names the part that does not respond; a result is used for 5 seconds",
 });
 
 test("503 if a part does not respond within three seconds, or a database lacks its tables", async () => {
-  const expire = stopDeadlines(3_000);
+  const expire = faults.stopDeadlines(3_000);
   const { bindings, script } = faultyDatabases("ORDERS");
   const limiters = faultyLimiters();
   for (const one of [script, limiters.script]) one.next(HANG).onHang = expire;
