@@ -1,3 +1,4 @@
+import { runDurableObjectAlarm } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { expect, test } from "vitest";
 import { generateSecret } from "../../../src/operator/keys/key-changes.ts";
@@ -5,8 +6,8 @@ import { DatabaseQueries } from "../../../src/worker/db/availability.ts";
 import { ListDatabase } from "../../../src/worker/orders/list-database.ts";
 import { LIST_SIZES } from "../../../src/worker/orders/list-memory.ts";
 import { createApiKey, createEnterpriseKey, rotate } from "../../support/api-key-fixture.ts";
-import { HOUR_MS } from "../../support/clock.ts";
-import { limiterStorage } from "../../support/limiter.ts";
+import { advanceClock, DAY_MS, HOUR_MS, stopClock } from "../../support/clock.ts";
+import { limiterNamed, limiterStorage, withEnvironment } from "../../support/limiter.ts";
 import { cutIntoSegments, placeManyOrders } from "../../support/order-fixture.ts";
 import { observedBindings } from "../../support/observed-bindings.ts";
 import { LIST, type RequestOptions, settle, startService } from "../../support/service.ts";
@@ -122,6 +123,21 @@ test("a refusal by the Durable Object, and a refusal from the isolate's memory",
   // The isolate has already begun to read the list.
   expect(await operationsOf()).toEqual({ ...UNCHANGED_LIST, objectRowsWritten: 0 });
   expect(await operationsOf()).toEqual(NONE);
+});
+
+test("a report of a key's usage writes one row, and none if nothing has changed", async () => {
+  const startMs = stopClock();
+  advanceClock(Math.ceil(startMs / DAY_MS) * DAY_MS + 12 * HOUR_MS - startMs);
+  const { id } = await warmIsolate();
+  await withEnvironment(`key:${id}`, { KEYS: BINDINGS.KEYS });
+  const alarm = () => runDurableObjectAlarm(limiterNamed(`key:${id}`));
+  for (const [waitMs, rowsWritten] of [
+    [HOUR_MS, 1],
+    [DAY_MS, 0],
+  ] as const) {
+    advanceClock(waitMs);
+    expect(await operationsFor(id, alarm)).toMatchObject({ queries: 1, rowsWritten });
+  }
 });
 
 test.for([16, 40])("a list of %d segments reads those that memory lacks", async (segments) => {
