@@ -1,6 +1,6 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { expectError, quotaOf } from "../../support/answer.ts";
 import { createApiKey } from "../../support/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../../support/clock.ts";
@@ -87,4 +87,6 @@ test("503 if a part does not respond within three seconds, or a database lacks i
   const response = await startService({}, { ...bindings, ...limiters.bindings })(HEALTH);
   const health = { orders: "unavailable", keys: "unavailable", limiter: "unavailable" };
   expect([response.status, await response.json()]).toStrictEqual([503, health]);
+  const deadlines = vi.mocked(setTimeout).mock.calls.filter(([, ms]) => ms === 3_000);
+  expect(deadlines).toHaveLength(3);
 });
