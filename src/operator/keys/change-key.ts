@@ -17,9 +17,9 @@ import {
   createApiKey,
   creation,
   findApiKey,
-  isOvertaken,
   type KeyDetails,
   type Operation,
+  OVERTAKEN,
   resetApiKey,
   revokeApiKey,
   rotateApiKey,
@@ -64,7 +64,7 @@ export async function create(options: CreateOptions): Promise<void> {
     return created;
   };
   const { key, record } = await useDatabase(options, "keys", createAndStore, { mayMake: true });
-  await printSecret(key, { key: record, now: record.createdAt }, options);
+  await printSecret(key, [record, record.createdAt], options);
   warnOfShortDay(record);
 }
 
@@ -85,7 +85,7 @@ export async function update(id: string, options: UpdateOptions): Promise<void> 
   };
   const changed = await changeInStore(id, options, "update", decide);
   printKey(changed, options, "The key is now:");
-  warnOfShortDay(changed.key);
+  warnOfShortDay(changed[0]);
 }
 
 /** Makes all secrets of a key invalid. */
@@ -142,7 +142,7 @@ function changeInStore(
     let now = new Date(NaN);
     const decideAt: Decide = (current, at) => decide(current, (now = at));
     const key = await untilSignal(id, () => changeKey(database, id, action, decideAt));
-    return { key, now };
+    return [key, now];
   });
 }
 
@@ -221,7 +221,10 @@ export async function changeKey(
     return after;
   };
   const patience = { retries: 10, minTimeout: 20, maxTimeout: 500, randomize: true };
-  return pRetry(attempt, { ...patience, shouldRetry: ({ error }) => isOvertaken(error) });
+  return pRetry(attempt, {
+    ...patience,
+    shouldRetry: ({ error }) => OVERTAKEN.test(error.message),
+  });
 }
 
 // After an error, looks the keys up: perhaps the connection failed after the transaction. Does not

@@ -195,6 +195,9 @@ export interface CreatedKey {
   readonly record: KeyDetails;
 }
 
+/** Matches the error of a change if another change of the same key was stored first. */
+export const OVERTAKEN = /NOT NULL constraint failed: key_changes\.key_id/;
+
 /** A change of an API key, as the audit trail (`key_changes`) records it. */
 export type Operation = Readonly<Pick<typeof keyChanges.$inferSelect, "action" | "actor" | "at">>;
 
@@ -267,7 +270,7 @@ export function creation(orm: Orm, key: KeyDetails, actor: string): SQLWrapper[]
 
 /**
  * Returns the statements that change a key and record the change. If the stored key has another
- * revision than `before`, their transaction fails with an error that `isOvertaken` recognizes.
+ * revision than `before`, their transaction fails with an error that matches `OVERTAKEN`.
  *
  * @param after has the next revision, by which limiters recognize the newer key.
  */
@@ -305,11 +308,6 @@ export function change(
     statements.push(orm.update(keyBans).set({ liftedAt: at }).where(isInForce));
   }
   return statements;
-}
-
-/** Returns whether a change failed because another change of the same key was stored first. */
-export function isOvertaken(error: Error): boolean {
-  return error.message.includes("NOT NULL constraint failed: key_changes.key_id");
 }
 
 /** Returns the settings where two states of a key differ; for a new key, all that are set. */

@@ -17,11 +17,8 @@ import {
 
 const SHOWN_BANS = 10;
 
-/** A key at a time of the database, which its state depends on. */
-export interface KeyAtTime {
-  readonly key: KeyDetails;
-  readonly now: Date;
-}
+/** A key and the time of the database, on which the key's state depends. */
+export type KeyAtTime = readonly [key: KeyDetails, now: Date];
 
 /** Prints the keys that match a filter, without their secrets. */
 export async function list(options: StoreCommandOptions & KeyFilter): Promise<void> {
@@ -131,7 +128,7 @@ export async function audit(
 }
 
 /** Prints a key on stdout, as JSON or as text after a title on stderr. */
-export function printKey({ key, now }: KeyAtTime, { json }: { json: boolean }, title: string) {
+export function printKey([key, now]: KeyAtTime, { json }: { json: boolean }, title: string) {
   if (json) return printJson(toKeyJson(key, now));
   process.stderr.write(`${title}\n\n`);
   printData(formatKey(toKeyJson(key, now)));
@@ -144,7 +141,7 @@ export function printKey({ key, now }: KeyAtTime, { json }: { json: boolean }, t
  */
 export async function printSecret(
   secret: string,
-  { key, now }: KeyAtTime,
+  [key, now]: KeyAtTime,
   { json }: { json: boolean },
 ): Promise<void> {
   const { id, ...rest } = toKeyJson(key, now);

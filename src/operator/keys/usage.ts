@@ -1,5 +1,5 @@
 import { writeFile } from "node:fs/promises";
-import { and, eq, gte, inArray, sql } from "drizzle-orm";
+import { and, eq, gte, sql } from "drizzle-orm";
 import { html, raw } from "hono/html";
 import { dayOf, dayText } from "../../rules/days.ts";
 import { keyUsage } from "../../schema/keys.ts";
@@ -56,26 +56,22 @@ export async function usage(id: string | undefined, options: UsageOptions): Prom
   if (file !== undefined) return;
   const none = near ? `No key is known to have reached ${100 * NEAR_LIMIT} % of a limit` : "No key";
   if (report.keys.length === 0) process.stderr.write(`${none}.\n`);
-  else printData(formatTable(id === undefined ? rowsOfKeys(report) : rowsOfDays(report)));
+  else printData(formatTable(toRows(report, id === undefined)));
   process.stderr.write(`${describeReport(all)}\n`);
 }
 
-function cells(figures: Figures) {
-  const values = COLUMNS.map(({ heading, name, isShare }) => {
-    return [heading, isShare ? formatShare(figures[name]) : figures[name]] as const;
-  });
-  return Object.fromEntries(values);
-}
-
-function rowsOfKeys({ keys }: UsageReport) {
-  return keys.map(({ id, name, bannedUntil, ...figures }) => {
+function toRows(report: UsageReport, hasManyKeys: boolean) {
+  const cells = (figures: Figures) => {
+    const named = COLUMNS.map(({ heading, name, isShare }) => {
+      return [heading, isShare ? formatShare(figures[name]) : figures[name]] as const;
+    });
+    return Object.fromEntries(named);
+  };
+  if (!hasManyKeys) return figuresByDay(report).map(({ day, ...sum }) => ({ day, ...cells(sum) }));
+  return report.keys.map(({ id, name, bannedUntil, ...figures }) => {
     const ban = bannedUntil === null ? "" : `, banned until ${formatTime(bannedUntil)}`;
     return { id, ...cells(figures), name: name + ban };
   });
-}
-
-function rowsOfDays(report: UsageReport) {
-  return figuresByDay(report).map(({ day, ...figures }) => ({ day, ...cells(figures) }));
 }
 
 /**
@@ -89,7 +85,7 @@ async function readReport(database: Orm, id: string | undefined, count: number) 
   const days = Array.from({ length: count }, (_, index) => dayText(today - count + 1 + index));
   const found =
     id === undefined ? await listApiKeys(database, {}, now) : [await requireApiKey(database, id)];
-  const reported = Map.groupBy(await readUsage(database, id, days), ({ keyId }) => keyId);
+  const reported = Map.groupBy(await readUsage(database, id, days[0] ?? ""), ({ keyId }) => keyId);
   const keys = found.map((key) => {
     const ofKey = reported.get(key.id) ?? [];
     const { name, plan } = key;
@@ -106,15 +102,12 @@ async function readReport(database: Orm, id: string | undefined, count: number) 
 async function readUsage(
   database: Orm,
   id: string | undefined,
-  days: readonly string[],
+  firstDay: string,
 ): Promise<UsageOfDay[]> {
   const { day, keyId } = keyUsage;
-  // For one key, names each day, so that D1 finds the key's rows by their primary keys.
-  // The days are one parameter, because D1 allows at most 100 parameters.
-  const range = sql`(SELECT value FROM json_each(${JSON.stringify(days)}))`;
-  const ofKey = id === undefined ? undefined : and(inArray(day, range), eq(keyId, id));
+  const ofKey = id === undefined ? undefined : eq(keyId, id);
   const rows: UsageOfDay[] = [];
-  for (let after = { day: days[0] ?? "", keyId: "" }; ;) {
+  for (let after = { day: firstDay, keyId: "" }; ;) {
     const isLater = sql`(${day}, ${keyId}) > (${after.day}, ${after.keyId})`;
     const read = await database
       .select()
@@ -171,9 +164,6 @@ function describeReport({ keys, completeBy }: UsageReport): string {
   return `${asOf} ${MISSING} means not reported yet: a key in use reports by ${formatTime(completeBy)}.`;
 }
 
-/** Forbids scripts, because names of keys are untrusted text. */
-const POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'";
-
 /** On a phone, a row becomes a block, where each cell shows its heading. */
 const STYLE = `
 :root {
@@ -209,12 +199,14 @@ function page(report: UsageReport, key: KeyReport | undefined): Html {
   const range = [...new Set([report.days[0], report.days.at(-1)])].join(" to ");
   const all = sumUp(report.keys.flatMap(({ days }) => days));
   const days = figuresByDay(report).map((figures): Row => [figures.day, figures]);
+  // Forbids scripts, because names of keys are untrusted text.
+  const policy = "default-src 'none'; img-src data:; style-src 'unsafe-inline'";
   return html`<!doctype html>
     <html lang="en">
       <head>
         <meta charset="utf-8" />
         <meta name="viewport" content="width=device-width, initial-scale=1" />
-        <meta http-equiv="Content-Security-Policy" content="${POLICY}" />
+        <meta http-equiv="Content-Security-Policy" content="${policy}" />
         <title>${title}, ${range}</title>
         <link rel="icon" href="data:," />
         <style>

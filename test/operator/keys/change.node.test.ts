@@ -179,6 +179,8 @@ describe("keys rotate", () => {
     const { key: secret } = await keys.json("rotate", key.id);
     const ends = [hashSecret(former), expect.any(Date)];
     expect(await hashes(key.id)).toEqual([hashSecret(secret), ends]);
+    expect(await stored(key.id)).toMatchObject({ revision: 4 });
+    expect(await keys.json("audit", key.id)).toHaveLength(2);
   });
 
   it.each([
