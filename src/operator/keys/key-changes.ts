@@ -147,7 +147,7 @@ async function selectKeys(database: Orm, where?: SQL | ""): Promise<KeyDetails[]
 }
 
 /** Returns the state of a key. An expired or revoked key is never `banned`. */
-export function keyStateOrBan(key: KeyDetails, now: Date): KeyStateOrBan {
+function keyStateOrBan(key: KeyDetails, now: Date): KeyStateOrBan {
   const state = keyState(key, now.getTime());
   return state === "active" && banEnd(key, now) !== null ? "banned" : state;
 }
@@ -167,7 +167,7 @@ export function knownLimitsOf(key: KeyDetails) {
 }
 
 /** Returns the settings of a key, with the limits that apply: the key's own or its plan's. */
-export function settingsOf(key: KeyDetails) {
+function settingsOf(key: KeyDetails) {
   const { name, plan, expiresAt, locationHint, revokedAt, formerKeyEndsAt } = key;
   return { name, plan, ...knownLimitsOf(key), expiresAt, locationHint, revokedAt, formerKeyEndsAt };
 }

@@ -10,7 +10,6 @@ import {
   findApiKey,
   type KeyDetails,
   type KeyFilter,
-  keyStateOrBan,
   listApiKeys,
   toKeyJson,
 } from "./key-changes.ts";
@@ -30,20 +29,23 @@ export async function list(options: StoreCommandOptions & KeyFilter): Promise<vo
       "--ending: expected the last one to four letters or digits of a key, from a to z and 2 to 7; `show -` reads a whole key from standard input",
     );
   }
-  const { keys, now } = await useDatabase(options, "keys", async ({ orm }) => {
-    const at = await databaseTime(orm);
-    return { keys: await listApiKeys(orm, { plan, state, name, ending }, at), now: at };
+  const keys = await useDatabase(options, "keys", async ({ orm }) => {
+    const now = await databaseTime(orm);
+    const found = await listApiKeys(orm, { plan, state, name, ending }, now);
+    return found.map((key) => toKeyJson(key, now));
   });
-  if (json) return printJson(keys.map((key) => toKeyJson(key, now)));
+  if (json) return printJson(keys);
   if (keys.length === 0) return void process.stderr.write("No matching keys.\n");
-  const rows = keys.map((key) => ({
-    id: key.id,
-    plan: key.plan,
-    state: keyStateOrBan(key, now),
-    "ends in": key.lastFour,
-    expires: key.expiresAt,
-    name: key.name,
-  }));
+  const rows = keys.map(({ lastFour, expiresAt: expires, ...key }) => {
+    return {
+      id: key.id,
+      plan: key.plan,
+      state: key.state,
+      "ends in": lastFour,
+      expires,
+      name: key.name,
+    };
+  });
   printData(formatTable(rows));
 }
 
@@ -148,11 +150,9 @@ export async function printSecret(
   const data = json ? JSON.stringify({ id, key: secret, ...rest }) : secret;
   const lost = await new Promise((resolve) => process.stdout.write(`${data}\n`, resolve));
   if (lost != null) {
-    const [rotate, revoke] = ["rotate", "revoke"].map((name) =>
-      onSameStore(`npm run keys -- ${name} ${id}`),
-    );
+    const command = (name: string) => onSameStore(`npm run keys -- ${name} ${id}`);
     throw new Error(
-      `the key ${id} is stored, but its secret could not be printed and is lost. Give it a new secret, or end it:\n  ${rotate}\n  ${revoke}`,
+      `the key ${id} is stored, but its secret could not be printed and is lost. Give it a new secret, or end it:\n  ${command("rotate")}\n  ${command("revoke")}`,
       { cause: lost },
     );
   }
@@ -164,9 +164,7 @@ export async function printSecret(
 
 /** Formats the fields that a key has, each with its name in words, such as `per minute`. */
 function formatKey(key: Readonly<Record<string, Cell>>): string {
-  const inWords = (name: string) =>
-    name.replaceAll(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
-  return formatRecord(
-    Object.fromEntries(Object.entries(key).map(([name, value]) => [inWords(name), value])),
-  );
+  const inWords = (name: string) => name.replaceAll(/[A-Z]/g, " $&").toLowerCase();
+  const entries = Object.entries(key).map(([name, value]) => [inWords(name), value] as const);
+  return formatRecord(Object.fromEntries(entries));
 }

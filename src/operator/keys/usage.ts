@@ -1,5 +1,5 @@
 import { writeFile } from "node:fs/promises";
-import { and, eq, gte, sql } from "drizzle-orm";
+import { and, eq, sql } from "drizzle-orm";
 import { html, raw } from "hono/html";
 import { dayOf, dayText } from "../../rules/days.ts";
 import { keyUsage } from "../../schema/keys.ts";
@@ -44,15 +44,17 @@ interface UsageOptions extends StoreCommandOptions {
 export async function usage(id: string | undefined, options: UsageOptions): Promise<void> {
   const { near, days, html: file, json } = options;
   const all = await useDatabase(options, "keys", ({ orm }) => readReport(orm, id, days));
-  const { completeBy } = all;
   const report = near ? { ...all, keys: all.keys.filter(isNear) } : all;
   if (file !== undefined) {
     const text = (await page(report, id === undefined ? undefined : report.keys[0])).toString();
     await replaceFile(file, (temporary) => writeFile(temporary, text));
     process.stderr.write(`The page is in ${file}.\n`);
   }
-  if (json)
-    return printJson(report.keys.map(({ limits: _limits, ...key }) => ({ ...key, completeBy })));
+  const keys = report.keys.map(({ limits: _limits, ...key }) => ({
+    ...key,
+    completeBy: all.completeBy,
+  }));
+  if (json) return printJson(keys);
   if (file !== undefined) return;
   const none = near ? `No key is known to have reached ${100 * NEAR_LIMIT} % of a limit` : "No key";
   if (report.keys.length === 0) process.stderr.write(`${none}.\n`);
@@ -112,7 +114,7 @@ async function readUsage(
     const read = await database
       .select()
       .from(keyUsage)
-      .where(and(gte(day, after.day), isLater, ofKey))
+      .where(and(isLater, ofKey))
       .orderBy(day, keyId)
       .limit(PAGE_ROWS);
     rows.push(...read);

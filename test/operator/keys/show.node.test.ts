@@ -6,6 +6,7 @@ import { addKeys, changeKey } from "../../../src/operator/keys/change-key.ts";
 import {
   createVerificationKey,
   type CreatedKey,
+  deleteVerificationKeys,
   generateSecret,
 } from "../../../src/operator/keys/key-changes.ts";
 import { keysProgram } from "../../../src/operator/keys/program.ts";
@@ -77,14 +78,24 @@ describe("keys list", () => {
     expect(stderr).toBe(names.length === 0 ? "No matching keys.\n" : "");
   });
 
-  it("and usage hide the keys of npm run verify, which show finds", async () => {
-    const { id } = (await keys.json("list", "--name", "verification")).at(-1);
-    const { orm } = await keys.database();
-    await orm.insert(keyUsage).values({ ...USAGE, keyId: id, day: text(0).slice(0, 10) });
-    for (const args of [["list"], ["usage"], ["usage", "--near"]]) {
-      expect(await keys.text(...args)).not.toContain(id);
+  it("and usage hide the keys of npm run verify, which deletes its own with its usage", async () => {
+    const database = await keys.database();
+    const own = createVerificationKey(inDays(3)).record;
+    await addKeys(database, [own]);
+    const running = (await keys.json("list", "--name", "verification")).at(-2);
+    for (const { id } of [running, own]) {
+      const usage = { ...USAGE, keyId: id, day: text(0).slice(0, 10) };
+      await database.orm.insert(keyUsage).values(usage);
+      for (const args of [["list"], ["usage"], ["usage", "--near"]]) {
+        expect(await keys.text(...args)).not.toContain(id);
+      }
     }
-    expect(await keys.json("show", id)).toMatchObject({ id, name: "Verification" });
+    await deleteVerificationKeys(database, own.id);
+    expect(await keys.run("show", own.id)).toEqual(failure("no key has the id"));
+    expect(await keys.json("show", running.id)).toMatchObject({ name: "Verification" });
+    expect(await keys.rows("SELECT key_id AS id FROM key_usage")).toMatchObject([
+      { id: running.id },
+    ]);
   });
 });
 
