@@ -12,16 +12,11 @@ import { failure, runInProcess } from "../in-process.ts";
 
 vi.spyOn(wrangler, "runWrangler").mockImplementation(runFakeWrangler);
 
-/** Every signal before and after every call, in addition to the usual faults. */
-const EVERY_FAULT = {
-  ...FAULTS,
-  ...Object.fromEntries(
-    ["SIGINT", "SIGTERM", "SIGHUP"].flatMap((signal, index) => [
-      [signal, () => interrupt(index)],
-      [`during it, ${signal}`, () => () => interrupt(index)],
-    ]),
-  ),
-};
+/** Every signal before and after every call. */
+const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"].flatMap((signal, index) => [
+  [signal, () => interrupt(index)] as const,
+  [`${signal} during it`, () => () => interrupt(index)] as const,
+]);
 
 const saved = join(wrangler.PROJECT_ROOT, ".wrangler", "restore-staging-keys.json");
 const cloudflare = useFakeCloudflare("staging");
@@ -32,11 +27,8 @@ const formerOf = (id: string) =>
   rows(`SELECT hash, ends_at FROM former_key_hashes WHERE key_id = '${id}' ORDER BY hash`);
 
 const run = (...args: string[]) => runInProcess(keysProgram(), [...args, "--env", "staging"]);
-async function json(...args: string[]): Promise<any> {
-  const { status, stdout, stderr } = await run(...args, "--json");
-  expect(status, stderr).toBe(0);
-  return JSON.parse(stdout);
-}
+const json = async (...args: string[]): Promise<any> =>
+  JSON.parse((await run(...args, "--json")).stdout);
 const create = async (name: string) => (await json("create", "--plan", "pro", "--name", name)).id;
 const restore = (bookmark: string) => run("restore", "--bookmark", bookmark, "--yes", "--json");
 
@@ -45,17 +37,13 @@ let ids: Record<"revoked" | "rotated" | "changed" | "later", string>;
 let bookmark: string;
 /** The bookmark of the state after these changes, and its keys. */
 let changed: string;
-let before: ReadonlyMap<string, any>;
+let keysBefore: ReadonlyMap<string, any>;
 let former: object[];
 
 beforeAll(async () => {
   shortenPauses();
-  ids = {
-    revoked: await create("Revoked"),
-    rotated: await create("Rotated"),
-    changed: await create("Changed"),
-    later: "",
-  };
+  const [revoked, rotated] = [await create("Revoked"), await create("Rotated")];
+  ids = { revoked, rotated, changed: await create("Changed"), later: "" };
   await json("rotate", ids.rotated, "--grace", "24h");
   bookmark = database().bookmark();
   await json("revoke", ids.revoked, "--yes");
@@ -63,7 +51,7 @@ beforeAll(async () => {
   await json("reset", ids.changed, "--yes");
   await json("update", ids.changed, "--plan", "free");
   ids.later = await create("Later");
-  before = new Map(rows("SELECT * FROM api_keys").map((key) => [key.id, key]));
+  keysBefore = new Map(rows("SELECT * FROM api_keys").map((key) => [key.id, key]));
   former = formerOf(ids.rotated);
   changed = database().bookmark();
 });
@@ -75,15 +63,14 @@ afterAll(() => rmSync(saved, { force: true }));
 
 /** Expects the earlier settings, and that no secret that had ended is valid again. */
 function expectRestored(label = "") {
-  const ofBefore = (id: string) => before.get(id);
-  expect(keyOf(ids.revoked).revoked_at, label).toBe(ofBefore(ids.revoked).revoked_at);
-  const { hash, last_four } = ofBefore(ids.rotated);
+  expect(keyOf(ids.revoked).revoked_at, label).toBe(keysBefore.get(ids.revoked).revoked_at);
+  const { hash, last_four } = keysBefore.get(ids.rotated);
   expect(keyOf(ids.rotated), label).toMatchObject({ hash, last_four });
   expect(formerOf(ids.rotated), label).toEqual(former);
   expect(keyOf(ids.changed), label).toMatchObject({ plan: "pro", resets: 1 });
   expect(keyOf(ids.later), label).toBeUndefined();
   for (const id of [ids.revoked, ids.rotated, ids.changed]) {
-    expect(keyOf(id).revision, label).toBeGreaterThan(ofBefore(id).revision);
+    expect(keyOf(id).revision, label).toBeGreaterThan(keysBefore.get(id).revision);
   }
   const records = rows("SELECT details FROM key_changes WHERE action = 'restore'");
   expect(records, label).toEqual([{ details: expect.stringContaining(bookmark) }]);
@@ -154,7 +141,7 @@ describe("keys restore", () => {
       await json("restore", "--bookmark", JSON.parse(again.stdout).before, "--yes");
       expect(keyOf(ids.later), label).toBeDefined();
     };
-    await atEveryCall(cloudflare, attempt, check, EVERY_FAULT);
+    await atEveryCall(cloudflare, attempt, check, { ...FAULTS, ...Object.fromEntries(SIGNALS) });
   });
 
   it("that was given up before it changed anything does not spoil the undoing of a later one", async () => {
@@ -171,38 +158,35 @@ describe("keys restore", () => {
   });
 });
 
-describe("a change whose answer is lost", () => {
-  const ENDINGS = { "an interruption": interrupt, "a lost connection": undefined };
-  const change = {
-    create: ["--plan", "pro", "--name", "New"],
-    update: ["--plan", "business"],
-    rotate: ["--grace", "24h"],
-    revoke: ["--yes"],
-    reset: ["--yes"],
-  };
+const CHANGES = {
+  create: ["--plan", "pro", "--name", "New"],
+  update: ["--plan", "business"],
+  rotate: ["--grace", "24h"],
+  revoke: ["--yes"],
+  reset: ["--yes"],
+};
 
-  it.each(
-    Object.keys(change).flatMap((command) => Object.keys(ENDINGS).map((end) => [command, end])),
-  )("%s, by %s, names the key and the audit trail, which has it once", async (command, end) => {
-    const id = command === "create" ? [] : [ids.changed];
-    const args = [command, ...id, ...change[command as keyof typeof change]];
+describe.each(Object.entries(CHANGES))("keys %s whose answer is lost", (command, options) => {
+  it.each(["a signal", "a lost connection"])("by %s names the key to look at", async (end) => {
+    const key = command === "create" ? [] : [ids.changed];
+    const trail = () => rows("SELECT * FROM key_changes WHERE action <> 'restore'").length;
+    const before = trail();
     let isStored = false;
     cloudflare.interfere = ({ body }) => {
-      if (isStored && end === "a lost connection") throw new LostConnection();
+      if (isStored) throw new LostConnection();
       if (!body.includes("insert into")) return;
       return () => {
+        if (end === "a signal") return interrupt();
         isStored = true;
-        if (end === "an interruption") return interrupt();
         throw new LostConnection();
       };
     };
-    const trailBefore = rows("SELECT * FROM key_changes").length;
-    const outcome = await run(...args);
+    const outcome = await run(command, ...key, ...options);
     cloudflare.interfere = () => {};
     expect(outcome).toEqual(failure("before you run the same command again"));
-    const named = /`npm run keys -- audit (\S+) --env staging`/.exec(outcome.stderr)?.[1] ?? "";
-    expect(await json("audit", named)).toContainEqual(expect.objectContaining({ action: command }));
-    expect(rows("SELECT * FROM key_changes")).toHaveLength(trailBefore + 1);
-    expect(outcome.stderr).toContain(`npm run keys -- rotate ${named} --env staging`);
+    const id = /`npm run keys -- audit (\S+) --env staging`/.exec(outcome.stderr)?.[1] ?? "";
+    expect(outcome.stderr).toContain(`npm run keys -- rotate ${id} --env staging`);
+    expect((await json("audit", id))[0]).toMatchObject({ action: command });
+    expect(trail()).toBe(before + 1);
   });
 });
