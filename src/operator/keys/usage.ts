@@ -174,7 +174,7 @@ const STYLE = `
 }
 * { box-sizing: border-box; margin: 0; }
 body { margin: 0 auto; max-width: 64rem; padding: clamp(1rem, 3vw, 2.5rem); background: light-dark(#fff, #12151b); color: light-dark(#1b2230, #e6eaf2); font: 1rem/1.5 system-ui, sans-serif; }
-h1, th { overflow-wrap: anywhere; }
+h1, tbody th { overflow-wrap: anywhere; }
 h2 { margin-top: 1.5rem; font-size: 1.15rem; }
 small, td::before, header p:last-child { color: var(--muted); font-size: 0.875rem; font-weight: 400; }
 strong, .alarm { color: var(--alarm); }
@@ -220,7 +220,7 @@ function page(report: UsageReport, key: KeyReport | undefined): Html {
           <h1>${title}</h1>
           ${key !== undefined && html`<p>${describeKey(key)}</p>`}
           <p>
-            ${range}, days in UTC: ${COUNTS.map((name) => `${show(all[name])} ${name}`).join(", ")}
+            ${range}, days in UTC: ${COUNTS.map((name) => `${name} ${show(all[name])}`).join(", ")}
           </p>
           <p>${describeReport(report)}</p>
         </header>

@@ -169,7 +169,7 @@ describe("keys usage --html", () => {
     await write("key_idle", "--days", "1");
     const page = await readFile(file, "utf8");
     expect(page).toContain("<strong>Banned until 2026-11-21 12:01 UTC.</strong>");
-    expect(page).toContain("days in UTC: – admitted, – refused, – bans");
+    expect(page).toContain("days in UTC: admitted –, refused –, bans –");
     expect(page).toContain(`a key in use reports by ${IN_AN_HOUR}`);
     expect(page).not.toContain("key_busy");
   });
@@ -209,7 +209,7 @@ describe("keys usage --html", () => {
       expect(await rows("Near a limit")).toStrictEqual([busy]);
       expect(await rows("All keys")).toStrictEqual([busy, small, idle]);
       const header = await page.locator("header").textContent();
-      expect(header).toContain("UTC: 1,549 admitted, 255 refused, 2 bans");
+      expect(header).toContain("UTC: admitted 1,549, refused 255, bans 2");
       expect(await page.title()).toBe("API usage, 2026-11-15 to 2026-11-21");
       expect(await page.locator("b, script").count()).toBe(0);
       const days = await rows("By day");
