@@ -43,6 +43,10 @@ interface LastingOptions extends StoreCommandOptions {
   readonly yes: boolean;
 }
 
+interface RotateOptions extends LastingOptions {
+  readonly grace: number;
+}
+
 /** Returns the changed key. `now` is the database's time. */
 type Decide = (current: KeyDetails, now: Date) => KeyDetails;
 
@@ -100,15 +104,8 @@ export async function reset(id: string, options: LastingOptions): Promise<void> 
   printKey(emptied, options, "The key's windows and ban are reset.");
 }
 
-/**
- * Replaces only the secret of a key.
- *
- * @param options `grace`: how long the former secret stays valid, in milliseconds.
- */
-export async function rotate(
-  id: string,
-  options: LastingOptions & { readonly grace: number },
-): Promise<void> {
+/** Replaces only the secret of a key. The former one stays valid for `grace` milliseconds. */
+export async function rotate(id: string, options: RotateOptions): Promise<void> {
   const { grace, json } = options;
   let secret = "";
   const decide: Decide = (current, now) => {
@@ -194,8 +191,11 @@ function warnOfShortDay(key: KeyDetails): void {
 /** Stores new keys and records them in the audit trail. */
 export async function addKeys(database: StoreDatabase, keys: readonly KeyDetails[]): Promise<void> {
   const actor = currentActor();
-  const statements = keys.flatMap((key) => creation(database.orm, key, actor));
-  await store(database, statements, keys);
+  await store(
+    database,
+    keys.flatMap((key) => creation(database.orm, key, actor)),
+    keys,
+  );
 }
 
 /**

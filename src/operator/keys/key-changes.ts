@@ -134,13 +134,11 @@ async function selectKeys(database: Orm, where?: SQL | ""): Promise<KeyDetails[]
     .select({ endsAt: max(keyBans.endsAt) })
     .from(keyBans)
     .where(and(eq(keyBans.keyId, apiKeys.id), isNull(keyBans.liftedAt)));
-  const toTime = (ms: number): Date | null => new Date(ms);
+  const time = (query: SQLWrapper) => sql`${query}`.mapWith((ms): Date | null => new Date(ms));
+  const formerKeyEndsAt = time(lastEnd).as("former_key_ends_at");
+  const bannedUntil = time(lastBan).as("banned_until");
   return database
-    .select({
-      ...getTableColumns(apiKeys),
-      formerKeyEndsAt: sql`${lastEnd}`.mapWith(toTime).as("former_key_ends_at"),
-      bannedUntil: sql`${lastBan}`.mapWith(toTime).as("banned_until"),
-    })
+    .select({ ...getTableColumns(apiKeys), formerKeyEndsAt, bannedUntil })
     .from(apiKeys)
     .where(where || undefined)
     .orderBy(apiKeys.createdAt, apiKeys.id);
@@ -261,11 +259,14 @@ export function resetApiKey(current: KeyDetails): KeyDetails {
 /** Returns the statements that store a new key and record its creation in the audit trail. */
 export function creation(orm: Orm, key: KeyDetails, actor: string): SQLWrapper[] {
   const { id: keyId, createdAt: at } = key;
-  const details = differences(undefined, key);
-  return [
-    orm.insert(apiKeys).values(key),
-    orm.insert(keyChanges).values({ at, actor, action: "create", keyId, details }),
-  ];
+  const record = {
+    at,
+    actor,
+    action: "create",
+    keyId,
+    details: differences(undefined, key),
+  } as const;
+  return [orm.insert(apiKeys).values(key), orm.insert(keyChanges).values(record)];
 }
 
 /**

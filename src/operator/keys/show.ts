@@ -77,13 +77,11 @@ export async function show(id: string, options: StoreCommandOptions): Promise<vo
 
 async function readBans(orm: Orm, id: string, now: Date) {
   const { number, beganAt, endsAt: until, liftedAt } = keyBans;
-  const bans = await orm
+  const ofKey = orm
     .select({ number, beganAt, until, liftedAt })
     .from(keyBans)
-    .where(eq(keyBans.keyId, id))
-    .orderBy(desc(beganAt))
-    .limit(SHOWN_BANS);
-  return bans.map((ban) => {
+    .where(eq(keyBans.keyId, id));
+  return (await ofKey.orderBy(desc(beganAt)).limit(SHOWN_BANS)).map((ban) => {
     const state = ban.liftedAt !== null ? "lifted" : ban.until > now ? "in force" : "ended";
     return { ...ban, state };
   });
