@@ -150,7 +150,7 @@ describe("keys rotate", () => {
     stopClock();
     const endsAfter = async (grace: string) => {
       const said = await keys.text("rotate", key.id, "--grace", grace);
-      expect(said).toMatch(grace === "0" ? "ends within 30 seconds" : "not shown again");
+      expect(said.includes("ends within 30 seconds")).toBe(grace === "0");
       const ends = (await hashes(key.id)).slice(1).map(([, end]) => (end - NOW.getTime()) / 60_000);
       return ends.toSorted((one, other) => one - other);
     };

@@ -131,8 +131,8 @@ describe("keys show -", () => {
       }
     }
     const { id } = (await others.add({}, { lastFour: "abcd" })).record;
-    const endsIn = async (text: string) =>
-      (await others.json("list", "--ending", text)).some((key: any) => key.id === id);
+    const endsIn = async (ending: string) =>
+      (await others.json("list", "--ending", ending)).some((key: any) => key.id === id);
     expect([await endsIn("bcd"), await endsIn("abc")]).toEqual([true, false]);
   });
 
