@@ -26,6 +26,9 @@ const keyOf = (id: string) => rows(`SELECT * FROM api_keys WHERE id = '${id}'`)[
 const formerOf = (id: string) =>
   rows(`SELECT hash, ends_at FROM former_key_hashes WHERE key_id = '${id}' ORDER BY hash`);
 
+const lose = () => {
+  throw new LostConnection();
+};
 const run = (...args: string[]) => runInProcess(keysProgram(), [...args, "--env", "staging"]);
 const json = async (...args: string[]): Promise<any> =>
   JSON.parse((await run(...args, "--json")).stdout);
@@ -144,18 +147,25 @@ describe("keys restore", () => {
     await atEveryCall(cloudflare, attempt, check, { ...FAULTS, ...Object.fromEntries(SIGNALS) });
   });
 
-  it("that was given up before it changed anything does not spoil the undoing of a later one", async () => {
-    cloudflare.interfere = ({ path }) => {
-      if (path.endsWith("/restore")) throw new LostConnection();
-    };
-    expect(await restore(bookmark)).toEqual(failure("run the same command again"));
-    cloudflare.interfere = () => {};
-    const latest = await create("Latest");
-    const report = await json("restore", "--bookmark", bookmark, "--yes");
-    expect(keyOf(latest)).toBeUndefined();
-    await json("restore", "--bookmark", report.before, "--yes");
-    expect(keyOf(latest)).toBeDefined();
-  });
+  it.each(["given up before it changed anything", "interrupted at its end"])(
+    "can be undone after an earlier one was %s",
+    async (state) => {
+      const isGivenUp = state.startsWith("given up");
+      const start = database().bookmark();
+      const first = await create("First");
+      cloudflare.interfere = ({ path, body }) => {
+        if (isGivenUp && path.endsWith("/restore")) throw new LostConnection();
+        if (!isGivenUp && body.includes("insert into")) return lose;
+      };
+      expect(await restore(start)).toEqual(failure("run the same command again"));
+      cloudflare.interfere = () => {};
+      const last = isGivenUp ? await create("Second") : first;
+      const report = await json("restore", "--bookmark", start, "--yes");
+      expect(keyOf(last)).toBeUndefined();
+      await json("restore", "--bookmark", report.before, "--yes");
+      expect(keyOf(last)).toBeDefined();
+    },
+  );
 });
 
 const CHANGES = {
@@ -175,11 +185,8 @@ describe.each(Object.entries(CHANGES))("keys %s whose answer is lost", (command,
     cloudflare.interfere = ({ body }) => {
       if (isStored) throw new LostConnection();
       if (!body.includes("insert into")) return;
-      return () => {
-        if (end === "a signal") return interrupt();
-        isStored = true;
-        throw new LostConnection();
-      };
+      isStored = end !== "a signal";
+      return isStored ? lose : interrupt;
     };
     const outcome = await run(command, ...key, ...options);
     cloudflare.interfere = () => {};
