@@ -3,9 +3,12 @@ import { INT64_MAX, INT64_MIN } from "../../rules/int64.ts";
 import { exact } from "../../schema/int64.ts";
 import { cancelledOrders, orders } from "../../schema/orders.ts";
 import type { DatabaseName, StoreDatabase } from "../database/database.ts";
-import { createVerificationKey, revokeApiKey } from "../keys/key-changes.ts";
+import {
+  createVerificationKey,
+  deleteVerificationKeys,
+  revokeApiKey,
+} from "../keys/key-changes.ts";
 import { addKeys, changeKey } from "../keys/change-key.ts";
-import { deleteVerificationKeys } from "../keys/stored-keys.ts";
 import { PROMISES } from "./promises.ts";
 import {
   BrokenPromise,

@@ -5,7 +5,6 @@ import { beforeAll, describe, expect, it, vi } from "vitest";
 import { apiKeys, keyBans, keyUsage } from "../../../src/schema/keys.ts";
 import { openLocalDatabase } from "../../../src/operator/database/local.ts";
 import { useDatabase } from "../../../src/operator/database/open.ts";
-import * as keyDetails from "../../../src/operator/keys/stored-keys.ts";
 import * as administration from "../../../src/operator/keys/key-changes.ts";
 import { addKeys } from "../../../src/operator/keys/change-key.ts";
 import { type Surroundings, verifyProgram } from "../../../src/operator/verify/program.ts";
@@ -285,7 +284,7 @@ it("exits with status 1 and names what remains if it cannot revoke its key or re
   await expect(verifyService({})).rejects.toThrow("broken");
   expect(await keyStates()).toEqual([]); // The clean-up removes the key.
   revoke.mockRestore();
-  const remove = vi.spyOn(keyDetails, "deleteVerificationKeys").mockImplementation(fail);
+  const remove = vi.spyOn(administration, "deleteVerificationKeys").mockImplementation(fail);
   const { status, stderr } = await verifyLocal(["--read-only"]);
   expect(status).toBe(1);
   const key =
