@@ -3,7 +3,7 @@ import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { INT64_MIN } from "../../../src/rules/int64.ts";
 import { DatabaseQueries } from "../../../src/worker/db/availability.ts";
 import { ListDatabase } from "../../../src/worker/orders/list-database.ts";
-import { LIST_SIZES, ListPlaces, SegmentMemory } from "../../../src/worker/orders/list-memory.ts";
+import { LIST_SIZES, ListPlaces } from "../../../src/worker/orders/list-stream.ts";
 import { type ListRequest, OrderLists } from "../../../src/worker/orders/order-lists.ts";
 import { MAX_SHORTHAND_BYTES } from "../../../src/worker/orders/shorthand/letters.ts";
 import { listenTo } from "../../support/written-lines.ts";
@@ -55,6 +55,14 @@ function place(count: number, first = 1n): void {
 const segmentCount = () =>
   Number(database.prepare("SELECT count(*) AS n FROM order_segments").get()!["n"]);
 
+const SMALL = { missingWithManifest: 1, shortBytes: 1, pieceBytes: 1, pieceOrders: 2 };
+
+/** The first ids of the segments that a query reads as of a moment. */
+const groupOf = (sql: string, values: SQLInputValue[]) =>
+  sql.includes("former")
+    ? (JSON.parse(values[0] as string) as [string, string][]).map(([, from]) => BigInt(from))
+    : [];
+
 const NEEDS = {
   needsManifest: true,
   knownVersions: [],
@@ -63,51 +71,37 @@ const NEEDS = {
   atLeast: 0,
 };
 
-test("each request that shares a query receives the result for the versions it already has", async () => {
-  let sent = 0;
-  const d1 = d1Of(on(() => (sent += 1)));
+test("each request that shares a query receives what it lacks, and If-None-Match: * alone reads one row", async () => {
+  place(8);
+  const rowsRead: number[] = [];
+  const d1 = d1Of(async (sql, values) => {
+    const rows = prepare(database, sql).all(...values);
+    rowsRead.push(rows.length);
+    return rows;
+  });
   const lists = new OrderLists(queries(), expander, { sizes: { concurrency: 1 } });
   const known = versionOf(database);
   const requests = ["*" as const, [known], [known], ["invented"]];
   const answers = await Promise.all(requests.map((one) => lists.answer(requestOf(d1, one))));
-  expect(answers.map((answer) => answer?.body)).toStrictEqual([null, null, null, "[]"]);
-  expect(sent).toBe(2);
-  // The second list differs from the first one, but has the same length.
-  for (const id of [1, 2]) {
-    database.exec(`DELETE FROM orders; INSERT INTO orders (id) VALUES (${id})`);
-    expect(await textOf(lists, requestOf(d1))).toBe(`[{"id":${id}}]`);
-  }
+  const bodies = answers.map((answer) => answer?.body ?? null);
+  expect(bodies.slice(0, 3)).toStrictEqual([null, null, null]);
+  expect(await new Response(bodies[3]).text()).toBe(listOf(database));
+  expect(rowsRead).toStrictEqual([1, segmentCount()]);
 });
 
-test("If-None-Match: * alone reads one row, also if nothing is in memory", async () => {
-  place(8);
-  const read: number[] = [];
-  const d1 = d1Of(async (sql, values) => {
-    const rows = prepare(database, sql).all(...values);
-    read.push(rows.length);
-    return rows;
-  });
-  const answer = await new OrderLists(queries(), expander).answer(requestOf(d1, "*"));
-  expect([answer?.isKnown, answer?.body, read]).toStrictEqual([true, null, [1]]);
-});
-
-test("a list is refused if it is too long, and a request that is not admitted is not answered", async () => {
+test("a list is refused if it has too many segments", async () => {
   place(8);
   const events: string[] = [];
-  const log = (event: string) => void events.push(event);
+  const request = requestOf(d1Of(on()), [], { log: (event: string) => void events.push(event) });
   const listsOf = (maxSegments: number) =>
     new OrderLists(queries(), expander, { sizes: { maxSegments } });
-  const d1 = d1Of(on());
-  expect(JSON.parse(await textOf(listsOf(segmentCount()), requestOf(d1)))).toHaveLength(8);
-  const tooLong = listsOf(segmentCount() - 1).answer(requestOf(d1, [], { log }));
-  await expect(tooLong).rejects.toMatchObject({
+  expect(JSON.parse(await textOf(listsOf(segmentCount()), request))).toHaveLength(8);
+  await expect(listsOf(segmentCount() - 1).answer(request)).rejects.toMatchObject({
     code: "service_unavailable",
     message: expect.stringMatching(/more orders than/),
     headers: { "Retry-After": "3600" },
   });
   expect(events).toStrictEqual(["order_list_too_long"]);
-  const refused = requestOf(d1, [], { admission: Promise.resolve(null) });
-  expect(await listsOf(segmentCount()).answer(refused)).toBeNull();
 });
 
 test("a list in memory outlives the former states of insertions that changed nothing", async () => {
@@ -156,47 +150,47 @@ test("the longest order in shorthand is as long as the memory for an order", asy
   expect([...texts.values()].map(({ length }) => length + 1)).toStrictEqual([MAX_SHORTHAND_BYTES]);
 });
 
-test("segments of a former manifest take no memory", () => {
-  const memory = new SegmentMemory(300);
-  for (const version of ["a", "b", "c"]) {
-    const segments = [{ firstId: "1", lastId: "2", version, count: 1 }];
-    memory.setManifest({ version, sequence: 1, segments });
-    memory.add(version, "orders");
-    expect(memory.get(version)).toBe("orders");
+test("memory holds as many segments of the newest list as fit, and none of a former one", async () => {
+  place(40);
+  const missing = vi.fn();
+  const see = (sql: string, values: SQLInputValue[]) => missing(...groupOf(sql, values));
+  const options = { memoryBytes: 1_200, sizes: SMALL };
+  const lists = new OrderLists(queries(), expander, options);
+  for (const quantity of [1, 2, 3]) {
+    database.exec(`UPDATE orders SET quantity = ${quantity}`);
+    await textOf(lists, requestOf(d1Of(on())));
+    missing.mockClear();
+    await textOf(lists, requestOf(d1Of(on(see))));
+    // A segment takes 256 bytes and its text of up to 36.
+    expect(missing.mock.calls.flat()).toHaveLength(segmentCount() - 4);
   }
 });
 
-test("the segments of one manifest that are kept together fit into the memory", () => {
-  const memory = new SegmentMemory(800);
-  const versions = ["a", "b", "c", "d"];
-  const segments = versions.map((version) => ({ firstId: "1", lastId: "2", version, count: 1 }));
-  for (const sequence of [1, 2]) {
-    memory.setManifest({ version: "v", sequence, segments });
-    for (const version of versions) memory.add(version, "orders");
-    expect(memory.versions).toStrictEqual(["a", "b", "c"]);
-  }
-});
-
-test.each([1, 3])(
-  "a list above 2^53 begins after one query, reads %i groups ahead, counts all that it holds, and reads nothing twice",
-  async (groupsAhead) => {
+test.each([
+  { groupsAhead: 1, stalls: false },
+  { groupsAhead: 3, stalls: false },
+  { groupsAhead: 3, stalls: true },
+])(
+  "a list above 2^53 begins after one query, counts all that it holds, and reads $groupsAhead groups ahead: nothing twice, unless it stalls ($stalls) and another list needs the room",
+  async ({ groupsAhead, stalls }) => {
+    vi.useFakeTimers({ toFake: ["Date"] });
     const first = 2n ** 53n;
     place(200, first);
     const places = new ListPlaces({ heldOrders: 1_000, stallMs: 60_000 });
     /** The first ids of the segments that were queried. */
     const queried: bigint[] = [];
-    let last = first;
+    let forgotten: bigint[] = [];
+    let last = first - 1n;
     let most = 0;
+    const methods = { forgetAhead: () => undefined, cutOff: () => undefined };
+    const other = { keyId: "other", own: 490, ahead: 0, movedMs: 1e15, ...methods };
     const held = () => queried.filter((from) => from > last).length;
     const see = async (sql: string, values: SQLInputValue[]) => {
-      if (!sql.includes("former")) return;
-      const group = JSON.parse(values[0] as string) as [string, string][];
-      queried.push(...group.map(([, from]) => BigInt(from)));
+      queried.push(...groupOf(sql, values));
       most = Math.max(most, held());
-      await after(2);
+      if (sql.includes("former")) await after(2);
     };
-    const sizes = { missingWithManifest: 1, shortBytes: 1, pieceBytes: 1, pieceOrders: 2 };
-    const options = { places, memoryBytes: 0, sizes: { ...sizes, groupsAhead } };
+    const options = { places, memoryBytes: 0, sizes: { ...SMALL, groupsAhead } };
     const lists = new OrderLists(queries(), expander, options);
     const { body } = (await lists.answer(requestOf(d1Of(on(see)))))!;
     let text = "";
@@ -204,52 +198,26 @@ test.each([1, 3])(
       text += new TextDecoder().decode(piece);
       last = BigInt(text.match(/\d+(?=}$)/)?.[0] ?? first + 200n);
       if (last === first) expect(queried).toStrictEqual([]);
+      if (stalls && last === first + 9n) {
+        vi.setSystemTime(Date.now() + 60_000);
+        expect(places.take(other)).toBe(true);
+        forgotten = queried.splice(0).filter((from) => from > last);
+        expect(forgotten).not.toStrictEqual([]);
+      }
       expect(places.held).toBeGreaterThanOrEqual(held() * 2);
-      if (last === first + 199n) expect(places.held).toBeLessThanOrEqual(10);
+      if (forgotten.length > 0 || last === first + 199n)
+        expect(places.held).toBeLessThanOrEqual(10 + other.own);
     }
     expect(text).toBe(listOf(database));
-    expect(places.held).toBe(0);
     expect(new Set(queried).size).toBe(queried.length);
+    expect(queried).toStrictEqual(expect.arrayContaining(forgotten));
+    places.end(other);
+    expect(places.held).toBe(0);
+    if (stalls) return;
     expect(queried).toHaveLength(segmentCount() - 1);
     expect(most).toBe(groupsAhead * 4);
   },
 );
-
-test("a stalled list forgets what it has read ahead if another one needs the room, and reads it again", async () => {
-  vi.useFakeTimers({ toFake: ["Date"] });
-  place(40);
-  /** The first ids of the segments that were queried. */
-  const queried: bigint[] = [];
-  let forgotten: bigint[] = [];
-  const see = (sql: string, values: SQLInputValue[]) => {
-    if (!sql.includes("former")) return;
-    const group = JSON.parse(values[0] as string) as [string, string][];
-    queried.push(...group.map(([, from]) => BigInt(from)));
-  };
-  const places = new ListPlaces({ heldOrders: 100, stallMs: 60_000 });
-  const sizes = { missingWithManifest: 1, shortBytes: 1, pieceBytes: 1, pieceOrders: 2 };
-  const lists = new OrderLists(queries(), expander, { places, memoryBytes: 0, sizes });
-  const { body } = (await lists.answer(requestOf(d1Of(on(see)))))!;
-  const reader = (body as ReadableStream<Uint8Array>).getReader();
-  let text = "";
-  for (let pieces = 0; ; pieces += 1) {
-    const { done, value } = await reader.read();
-    if (done) break;
-    text += new TextDecoder().decode(value);
-    if (pieces !== 4) continue;
-    vi.setSystemTime(Date.now() + 60_000);
-    const holder = { cutOff: vi.fn(), forgetAhead: vi.fn() };
-    expect(places.take("other", 44, holder)).not.toBeNull();
-    expect(places.held).toBeLessThanOrEqual(44 + 6);
-    const last = BigInt(text.match(/\d+(?=}$)/)![0]);
-    forgotten = queried.splice(0).filter((from) => from > last);
-  }
-  expect(text).toBe(listOf(database));
-  // Nothing is read ahead any more: each further segment is a query, also if it was read before.
-  expect(forgotten).not.toStrictEqual([]);
-  expect(queried).toStrictEqual(expect.arrayContaining(forgotten));
-  expect(queried.length).toBeGreaterThanOrEqual(segmentCount() - 4);
-});
 
 test("a list needs at most 1,000 queries, and a replica that is too old costs it only one more", async () => {
   const stale = openOrderDatabase();

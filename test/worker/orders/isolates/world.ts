@@ -7,7 +7,7 @@ import {
   MAX_ATTEMPTS,
 } from "../../../../src/worker/db/availability.ts";
 import { ApiError } from "../../../../src/worker/errors.ts";
-import { LIST_SIZES, ListPlaces } from "../../../../src/worker/orders/list-memory.ts";
+import { LIST_SIZES, ListPlaces } from "../../../../src/worker/orders/list-stream.ts";
 import { OrderLists } from "../../../../src/worker/orders/order-lists.ts";
 import { DAY_MS, HOUR_MS } from "../../../support/clock.ts";
 import { expander } from "./expander.ts";
