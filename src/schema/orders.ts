@@ -85,11 +85,7 @@ export const orderSegments = sqliteTable("order_segments", {
  */
 export const orderBulkChange = sqliteTable(
   "order_bulk_change",
-  {
-    id: integer("id").primaryKey(),
-    /** 1 if the transaction has changed an order. If 0, the segments are not rebuilt. */
-    changed: integer("changed").notNull(),
-  },
+  { id: integer("id").primaryKey() },
   (change) => [check("order_bulk_change_is_one_row", sql`${change.id} = 1`)],
 );
 

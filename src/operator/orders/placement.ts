@@ -193,7 +193,7 @@ export async function place(
     sql`DELETE FROM order_import_parts AS parts WHERE ${range}`,
   ]);
   // While `order_bulk_change` has a row, the segment triggers are off.
-  const begin = sql`INSERT INTO order_bulk_change (id, changed) VALUES (1, 1)`;
+  const begin = sql`INSERT INTO order_bulk_change (id) VALUES (1)`;
   const end = sql`DELETE FROM order_bulk_change`;
   const all = isBulk ? [begin, ...placing, ...rebuildSegments(), end] : placing;
   const isLong = staged.partCount > IMPORT_SIZES.partsPerBatch;
@@ -231,7 +231,7 @@ function entries(source: SQL): SQL {
  */
 function requireParts({ importId, partCount }: StagedImport): SQL {
   return sql.raw(`
-    INSERT INTO order_bulk_change (id, changed) SELECT 2, 0
+    INSERT INTO order_bulk_change (id) SELECT 2
     WHERE (SELECT count(*) FROM order_import_parts WHERE import_id = '${importId}') <> ${partCount}`);
 }
 

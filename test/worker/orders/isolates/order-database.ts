@@ -111,7 +111,7 @@ const NEW_SEGMENTS = [
 
 /** Runs `change` like a large import: with triggers turned off, and new segments at the end. */
 export function bulkChange(database: DatabaseSync, change: () => void): void {
-  prepare(database, "INSERT INTO order_bulk_change (id, changed) VALUES (1, 1)").run();
+  prepare(database, "INSERT INTO order_bulk_change (id) VALUES (1)").run();
   change();
   for (const sql of NEW_SEGMENTS) prepare(database, sql).run();
 }
