@@ -131,7 +131,9 @@ export function d1Of(query: Query, sessionQuery = query): D1Database {
     }),
   });
   const session = { prepare: preparing(sessionQuery) };
-  return { prepare: preparing(query), withSession: () => session } as unknown as D1Database;
+  const batch = (statements: D1PreparedStatement[]) =>
+    Promise.all(statements.map((one) => one.all()));
+  return { prepare: preparing(query), batch, withSession: () => session } as unknown as D1Database;
 }
 
 type Query = (sql: string, values: SQLInputValue[]) => Promise<Record<string, unknown>[]>;
