@@ -109,14 +109,17 @@ test.each([
     const { results } = await env.ORDERS.prepare("SELECT version FROM order_segments").all();
     const versions = results.map(({ version }) => String(version));
     const tag = "c0ffee-tag";
+    const texts = [...versions, tag, "4611686018427387904"];
+    const isPlanted = (value: unknown) => texts.some((text) => String(value).includes(text));
     for (const brokenSql of ["", " WRONG"]) {
       let queries = 0;
       const prepare = (sql: string) => ({
         bind(...values: unknown[]) {
           queries += 1;
           if (queries !== failing) return env.ORDERS.prepare(sql).bind(...values);
-          // The error of D1 contains the value of an object that it cannot bind.
-          const wrong = brokenSql === "" ? values.map(Object) : values;
+          // The error of D1 contains the first object that it cannot bind.
+          const spoil = (value: unknown) => (isPlanted(value) ? Object(value) : value);
+          const wrong = brokenSql === "" ? values.map(spoil) : values;
           return env.ORDERS.prepare(sql + brokenSql).bind(...wrong);
         },
       });
@@ -127,8 +130,7 @@ test.each([
       const response = await service(path, { key, method, headers });
       const written = await everything(response).catch(() => everything(new Response()));
       expect(written).toContain(event);
-      for (const text of [...versions, tag, "4611686018427387904", "select "])
-        expect(written).not.toContain(text);
+      for (const text of [...texts, "select "]) expect(written).not.toContain(text);
     }
   },
 );
