@@ -91,27 +91,30 @@ test.each([
     const versions = results.map(({ version }) => String(version));
     for (const brokenSql of ["", " WRONG"]) {
       const { key } = await createApiKey();
+      const id = "4611686018427387904";
+      const planted = [...versions, "c0ffee-tag", id, hashSecret(key)];
       let queries = 0;
       const prepare = (sql: string) => ({
         bind(...values: string[]) {
           queries += 1;
           if (queries !== failing) return env[name].prepare(sql).bind(...values);
-          // The error of D1 contains the value of an object that it cannot bind.
-          const wrong =
-            brokenSql === "" ? values.map((value) => Object(`${value}'${value}`)) : values;
+          // The error of D1 contains the value of the first object that it cannot bind.
+          const spoil = (value: string) =>
+            planted.some((text) => String(value).includes(text))
+              ? Object(`${value}'${value}`)
+              : value;
+          const wrong = brokenSql === "" ? values.map(spoil) : values;
           return env[name].prepare(sql + brokenSql).bind(...wrong);
         },
       });
       const get = (target: D1Database, property: string | symbol) =>
         property === "prepare" ? prepare : Reflect.get(target, property).bind(target);
       const service = startService({}, { [name]: new Proxy(env[name], { get }) });
-      const id = "4611686018427387904";
       const path = method === "GET" ? LIST : `${LIST}/${id}`;
       const headers = { "If-None-Match": '"c0ffee-tag"' };
       const written = await everything(await service(path, { key, method, headers }));
       expect(written).toContain(event);
-      for (const text of [...versions, "c0ffee-tag", id, hashSecret(key), "select "])
-        expect(written).not.toContain(text);
+      for (const text of [...planted, "select "]) expect(written).not.toContain(text);
     }
   },
 );

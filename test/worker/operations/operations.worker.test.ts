@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { generateSecret } from "../../../src/operator/keys/key-changes.ts";
 import { DatabaseQueries } from "../../../src/worker/db/availability.ts";
 import { ListDatabase } from "../../../src/worker/orders/list-database.ts";
-import { LIST_SIZES } from "../../../src/worker/orders/list-memory.ts";
+import { LIST_SIZES } from "../../../src/worker/orders/list-stream.ts";
 import { createApiKey, createEnterpriseKey, rotate } from "../../support/api-key-fixture.ts";
 import { advanceClock, DAY_MS, HOUR_MS, stopClock } from "../../support/clock.ts";
 import { limiterNamed, limiterStorage, withEnvironment } from "../../support/limiter.ts";
