@@ -1,7 +1,8 @@
-import pRetry from "p-retry";
+import pRetry, { AbortError } from "p-retry";
 import type { RemoteEnvironment } from "../arguments.ts";
 import { openRemoteDatabase } from "../database/remote.ts";
 import { countResults, OtherVersionError } from "../verify/service-promise.ts";
+import { verifyStore } from "../verify/verify.ts";
 
 const PAUSE_MS = 2_000;
 const REQUEST_TIMEOUT_MS = 10_000;
@@ -48,13 +49,9 @@ export async function tryVersion(
     if (response.headers.get("X-Version") === version) return;
     throw new Error(`${address} does not answer from version ${version}`);
   };
-  const { verifyStore } = await import("../verify/verify.ts");
-  let isReady = false;
   const attempt = async () => {
-    isReady = false;
     await Promise.all(Array.from({ length: CONFIRMATIONS }, expectHealthy));
-    isReady = true;
-    return verifyStore({
+    const verifying = verifyStore({
       url: address,
       headers: overrides,
       version,
@@ -64,6 +61,11 @@ export async function tryVersion(
       triedCredentials,
       signal,
     });
+    return verifying.catch((error: Error) => {
+      // `verifyStore` throws an error whose `cause` is its first failure.
+      const isLate = [error, error.cause].some((each) => each instanceof OtherVersionError);
+      throw isLate ? error : new AbortError(error);
+    });
   };
   const { isKept, promises } = await pRetry(attempt, {
     retries: Number.POSITIVE_INFINITY,
@@ -71,9 +73,6 @@ export async function tryVersion(
     factor: 1,
     maxRetryTime: patienceMs,
     signal,
-    // `verifyStore` throws an error whose `cause` is its first failure.
-    shouldRetry: ({ error }) =>
-      !isReady || [error, error.cause].some((cause) => cause instanceof OtherVersionError),
   });
   if (isKept) return countResults(promises);
   const broken = promises

@@ -1,28 +1,23 @@
-import { mkdtempDisposable, readFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import pRetry from "p-retry";
 import type { RemoteEnvironment } from "../arguments.ts";
 import type { Settings } from "../settings.ts";
 import { runWrangler } from "../wrangler.ts";
-import type { VersionLabel } from "./checks.ts";
 
 /**
  * Uploads a version and returns its id. `deploy` makes the Worker if it is missing and sends all
- * traffic to the version; `versions upload` needs a Worker and sends no traffic.
+ * traffic to the version; `versions upload` needs a Worker and sends no traffic. The tag of the version
+ * is its commit.
  */
 export async function upload(
   command: "deploy" | "versions upload",
   { env, vars: { LIST_READS = "primary" } }: Settings,
-  { tag, message }: VersionLabel,
+  commit: string | undefined,
 ): Promise<string> {
-  await using folder = await mkdtempDisposable(join(tmpdir(), "store-orders-deploy-"));
-  const report = join(folder.path, "report.ndjson");
-  const labels = tag === undefined ? [] : [`--tag=${tag}`, `--message=${message}`];
+  const args = [...command.split(" "), "--env", env, ...(commit ? [`--tag=${commit}`] : [])];
   // The build of the reference page reads LIST_READS, to say whether lists can be stale.
-  const variables = { LIST_READS: String(LIST_READS), WRANGLER_OUTPUT_FILE_PATH: report };
-  await runWrangler([...command.split(" "), "--env", env, ...labels], variables);
-  const [, id] = /"version_id":"([^"]+)"/.exec(await readFile(report, "utf8")) ?? [];
+  const variables = { LIST_READS: String(LIST_READS) };
+  const { stdout } = await runWrangler(args, variables);
+  const [, id] = /^(?:Current|Worker) Version ID: (\S+)$/m.exec(stdout) ?? [];
   if (id === undefined) throw new Error("wrangler did not say which version it uploaded");
   return id;
 }

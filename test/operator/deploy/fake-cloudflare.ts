@@ -1,4 +1,4 @@
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { buffer } from "node:stream/consumers";
 import { afterAll, beforeAll, vi } from "vitest";
@@ -39,6 +39,8 @@ export function useFakeCloudflare(...environments: readonly RemoteEnvironment[])
  * Workers. Answers this process's `fetch` directly, and wrangler on a loopback port.
  */
 export class FakeCloudflare {
+  /** The account that the fake wrangler uses. */
+  static current: FakeCloudflare;
   readonly d1 = new FakeD1Api();
   readonly workers = new FakeWorkers();
   /** The API calls that changed something in the account, such as `deploy store-orders-staging`. */
@@ -58,11 +60,17 @@ export class FakeCloudflare {
     ...this.workers.routes,
   };
   readonly #realFetch = globalThis.fetch;
-  // Keeps idle connections open, because one could be closed just as a command sends a request.
-  readonly #server = createServer({ keepAliveTimeout: 0 }, (...args) => void this.#serve(...args));
-
-  /** The account that the fake wrangler uses. */
-  static current: FakeCloudflare;
+  /** Answers the real wrangler. */
+  readonly #server = createServer((message, response) => {
+    void (async () => {
+      const body = await buffer(message);
+      const headers = message.headers as Record<string, string>;
+      const init = { method: message.method!, headers, ...(body.length > 0 && { body }) };
+      const answer = await this.#answer(new Request(`http://host${message.url}`, init));
+      response.writeHead(answer.status, Object.fromEntries(answer.headers));
+      response.end(await answer.text());
+    })();
+  });
 
   /** Starts the fake account, and makes the commands use it. */
   async start(): Promise<void> {
@@ -90,28 +98,21 @@ export class FakeCloudflare {
     await new Promise((resolve) => this.#server.close(resolve));
   }
 
-  clear(): void {
-    this.changes.length = 0;
-    this.d1.databases.length = 0;
-    const { scripts, crons, domains } = this.workers;
-    for (const map of [scripts, crons, domains]) map.clear();
-  }
-
   /** Creates a deployed service. `without` is the number of newest migrations its databases lack. */
   deployService(
     env: RemoteEnvironment,
-    options: { without?: number; commit?: string | undefined; message?: string } = {},
+    { without = 0, tag = "", message = "v1.2.0" } = {},
   ): { versions: FakeVersions; before: string } {
     const worker = `store-orders-${env}`;
     if (!this.d1.databases.some(({ name }) => name.startsWith(worker))) {
-      this.d1.createStore(env, options.without);
+      this.d1.createStore(env, without);
     }
     const bindings = DATABASE_NAMES.map((name) => {
       return { name: BINDINGS[name], type: "d1", id: this.d1.find(`${worker}-${name}`).uuid };
     });
     const versions = new FakeVersions();
-    const before = versions.upload("v1.2.0", options.commit, bindings);
-    versions.deploy(before, options.message);
+    const before = versions.upload(bindings, { "workers/tag": tag });
+    versions.deploy(before, message);
     this.workers.scripts.set(worker, { bindings, versions });
     return { versions, before };
   }
@@ -124,34 +125,18 @@ export class FakeCloudflare {
       path: decodeURIComponent(pathname),
       query: new URLSearchParams(query),
       body: Buffer.isBuffer(body) ? body : Buffer.from(JSON.stringify(body)),
-      change: (text) => void this.changes.push(text),
+      change: (text) => this.changes.push(text),
     };
     const after = this.interfere(call);
     for (const [route, answer] of Object.entries(this.#routes)) {
       const pattern = new RegExp(`^${route.replaceAll(":", "([^/]+)")}$`);
       const match = pattern.exec(`${method} ${call.path}`);
       if (match === null) continue;
-      const result = answer(call, ...match.slice(1));
+      const result = typeof answer === "function" ? answer(call, ...match.slice(1)) : answer;
       after?.();
       return result;
     }
     throw new ApiError(404, 7003, `no route for ${method} ${call.path}`);
-  }
-
-  /** Answers the real wrangler. */
-  async #serve(message: IncomingMessage, response: ServerResponse): Promise<void> {
-    const body = await buffer(message);
-    const headers = message.headers as Record<string, string>;
-    const init = { method: message.method!, headers, ...(body.length > 0 && { body }) };
-    try {
-      const answer = await this.#answer(
-        new Request(`http://${headers["host"]}${message.url}`, init),
-      );
-      response.writeHead(answer.status, Object.fromEntries(answer.headers));
-      response.end(Buffer.from(await answer.arrayBuffer()));
-    } catch {
-      response.destroy();
-    }
   }
 
   /** @throws {LostConnection} if the connection closes without a response. */
@@ -159,9 +144,9 @@ export class FakeCloudflare {
     const { method, url, headers } = request;
     try {
       const path = url.slice(url.indexOf(BASE) + BASE.length);
-      if (headers.get("Authorization") !== `Bearer ${TOKEN}`) {
-        throw new ApiError(401, 10000, "Authentication error");
-      }
+      const token = headers.get("Authorization")?.replace("Bearer ", "");
+      if (token === "nonsense") throw new ApiError(400, 6003, "Invalid request headers");
+      if (token !== TOKEN) throw new ApiError(401, 10000, "Authentication error");
       const isForm = headers.get("Content-Type")?.startsWith("multipart/form-data");
       const form = isForm ? ((await request.formData()).get("metadata") as string) : undefined;
       const body = Buffer.from(form ?? (await request.arrayBuffer()));
@@ -170,9 +155,9 @@ export class FakeCloudflare {
     } catch (error) {
       if (error instanceof LostConnection) throw error;
       if (error instanceof Lie) return Response.json({ success: true, errors: [], result: {} });
-      const { code, message, status } = error as ApiError;
+      const { code, message, status = 500 } = error as ApiError;
       const body = { success: false, errors: [{ code, message }], messages: [], result: null };
-      return Response.json(body, { status: error instanceof ApiError ? status : 500 });
+      return Response.json(body, { status });
     }
   }
 }
