@@ -92,9 +92,8 @@ export function durationParser(maxDays: number): (text: string) => number {
 
 /** Parses the address of a service: an HTTP URL without a path. */
 export function parseUrl(text: string): string {
-  const url = URL.canParse(text) ? new URL(text) : null;
-  const isAddress = url !== null && /^https?:$/.test(url.protocol) && url.pathname === "/";
-  if (isAddress && url.search === "" && url.hash === "") return url.origin;
+  const url = URL.parse(text);
+  if (/^https?:/.test(url?.href ?? "") && url?.href === `${url?.origin}/`) return url.origin;
   throw new InvalidArgumentError(
     "Expected an address without a path, such as https://shop.example.",
   );

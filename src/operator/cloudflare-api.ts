@@ -13,10 +13,7 @@ const answerSchema = z.looseObject({
   errors: z.array(z.object({ code: z.number().nullish(), message: z.string() })).nullish(),
 });
 const accountsSchema = z.array(z.object({ id: z.string() }));
-const loginSchema = z.union([
-  z.object({ token: z.string() }),
-  z.object({ key: z.string(), email: z.string() }),
-]);
+const loginSchema = z.object({ token: z.string() });
 
 /** Thrown if there is neither a login of wrangler nor a token. */
 export class NotLoggedInError extends Error {}
@@ -32,17 +29,15 @@ export class CloudflareError extends Error {
   }
 }
 
-type Login = Readonly<Record<string, string>>;
-
 /** A client of Cloudflare's API that uses the operator's login. */
 export class CloudflareApi {
   /** The path of the account in the API, such as `/accounts/ID`. */
   readonly account: string;
-  readonly #login: Login;
+  readonly #token: string;
 
-  private constructor(account: string, login: Login) {
+  private constructor(account: string, token: string) {
     this.account = account;
-    this.#login = login;
+    this.#token = token;
   }
 
   /**
@@ -52,14 +47,14 @@ export class CloudflareApi {
    *   account or several, and `CLOUDFLARE_ACCOUNT_ID` is not set.
    */
   static async open(): Promise<CloudflareApi> {
-    const { CLOUDFLARE_API_TOKEN: token, CLOUDFLARE_ACCOUNT_ID: id } = process.env;
-    const login = token ? { Authorization: `Bearer ${token}` } : await wranglerLogin();
-    if (id) return new CloudflareApi(`/accounts/${id}`, login);
-    const accounts = await new CloudflareApi("", login).call("/accounts", accountsSchema);
+    const { CLOUDFLARE_API_TOKEN, CLOUDFLARE_ACCOUNT_ID: id } = process.env;
+    const token = CLOUDFLARE_API_TOKEN || (await wranglerToken());
+    if (id) return new CloudflareApi(`/accounts/${id}`, token);
+    const accounts = await new CloudflareApi("", token).call("/accounts", accountsSchema);
     const [only, other] = accounts;
-    if (only && !other) return new CloudflareApi(`/accounts/${only.id}`, login);
+    if (only && !other) return new CloudflareApi(`/accounts/${only.id}`, token);
     throw new Error(
-      `the login has ${accounts.length} accounts: set CLOUDFLARE_ACCOUNT_ID to one of them`,
+      `the login has ${accounts.length} accounts: set CLOUDFLARE_ACCOUNT_ID to the one to use`,
     );
   }
 
@@ -79,7 +74,7 @@ export class CloudflareApi {
     const { CLOUDFLARE_API_BASE_URL: base = CLOUDFLARE_API } = process.env;
     const response = await fetch(base + path, {
       method,
-      headers: { ...this.#login, "Content-Type": "application/json" },
+      headers: { Authorization: `Bearer ${this.#token}`, "Content-Type": "application/json" },
       ...(body !== undefined && { body: JSON.stringify(body) }),
       signal: AbortSignal.timeout(TIMEOUT_MS),
     }).catch((cause: Error) => {
@@ -106,16 +101,16 @@ export class CloudflareApi {
   }
 }
 
-async function wranglerLogin(): Promise<Login> {
-  const { stdout } = await runWrangler(["auth", "token", "--json"]).catch((cause: Error) => {
-    const reason = /not logged in/i.test(cause.message) ? "" : ` (${cause.message})`;
+async function wranglerToken(): Promise<string> {
+  try {
+    const { stdout } = await runWrangler(["auth", "token", "--json"]);
+    return loginSchema.parse(JSON.parse(stdout)).token;
+  } catch (cause) {
+    const { message } = cause as Error;
+    const reason = /not logged in/i.test(message) ? "" : ` (${message})`;
     throw new NotLoggedInError(
       `not logged in to Cloudflare: run \`npx wrangler login\`, or set CLOUDFLARE_API_TOKEN to a valid token${reason}`,
       { cause },
     );
-  });
-  const login = loginSchema.parse(JSON.parse(stdout));
-  return "token" in login
-    ? { Authorization: `Bearer ${login.token}` }
-    : { "X-Auth-Key": login.key, "X-Auth-Email": login.email };
+  }
 }

@@ -59,20 +59,20 @@ export function createProgram(name: string, description: string): Command {
   };
   return new Command(name)
     .description(description)
-    .version(packageJson.version, "-V, --version", "show the version of the service")
+    .version(packageJson.version)
     .exitOverride()
     .configureHelp({
       subcommandTerm: (command) => help.subcommandTerm(command).replace(" [options]", ""),
       optionDescription: (option) =>
-        `${help.optionDescription(option)}${option.mandatory ? " (required)" : ""}`,
+        help.optionDescription(option).replace(" (default: false)", "") +
+        (option.mandatory ? " (required)" : ""),
     })
     .configureOutput({
       writeOut: (text) => process.stdout.write(wrap(text)),
       writeErr: (text) => process.stderr.write(wrap(text)),
       outputError: (message) => process.stderr.write(withoutSecrets(message)),
     })
-    .showHelpAfterError("Add --help to see how it is used.")
-    .helpOption("-h, --help", "show this help");
+    .showHelpAfterError("Add --help to see how it is used.");
 }
 
 /** Runs a command and sets the exit status of this process. */
@@ -123,16 +123,13 @@ function refuseKeptByNpm(program: Command, args: readonly string[]): void {
   const { commands } = program;
   const command =
     commands.length === 0 ? program : commands.find((each) => args.includes(each.name()));
-  const kept = (command?.options ?? []).filter(({ long }) => {
-    const isTyped = args.some((word) => word.split("=")[0] === long);
-    return long != null && !isTyped && isKeptByNpm(long);
-  });
-  if (command === undefined || kept.length === 0) return;
-  const example = kept.map(({ flags }) => flags);
-  if (command !== program) example.unshift(command.name());
+  const isTyped = (long: string) => args.some((word) => word.split("=")[0] === long);
+  const kept = command?.options.filter(({ long }) => long && !isTyped(long) && isKeptByNpm(long));
+  if (command === undefined || !kept?.length) return;
+  const names = command === program ? [program.name()] : [program.name(), command.name()];
   throw new UsageError(
     `npm kept ${kept.map(({ long }) => long).join(" and ")} for itself, so nothing was done. ` +
-      `Type all options after --, as in:\n  ${[program.name(), ...example].join(" ")}`,
+      `Type all options after --, as in:\n  ${[...names, ...kept.map(({ flags }) => flags)].join(" ")}`,
   );
 }
 
@@ -145,12 +142,12 @@ function isKeptByNpm(long: string): boolean {
 
 /** Adds the typed `--env` or `--persist-to` to another command that a message recommends. */
 export function onSameStore(command: string): string {
-  const args = typed.getStore() ?? [];
-  const words = args.flatMap((word, index) => {
-    if (/^--(?:env|persist-to)=/.test(word)) return [word];
-    return /^--(?:env|persist-to)$/.test(word) ? [word, args[index + 1] ?? ""] : [];
+  const words = typed.getStore() ?? [];
+  const isName = (word = "") => /^--(?:env|persist-to)$/.test(word);
+  const kept = words.filter((word, index) => {
+    return isName(word) || isName(words[index - 1]) || /^--(?:env|persist-to)=/.test(word);
   });
-  return [command, ...words.map(quote)].join(" ");
+  return [command, ...kept.map(quote)].join(" ");
 }
 
 /** Quotes a word for a shell, if necessary. */

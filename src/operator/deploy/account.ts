@@ -4,21 +4,10 @@ import { findDatabase } from "../database/d1-api.ts";
 import { BINDINGS, DATABASE_NAMES, type DatabaseName } from "../database/database.ts";
 import type { Settings } from "../settings.ts";
 
-/** The version of a Worker that receives all traffic. */
-interface LiveVersion {
-  readonly id: string;
-  /** `undefined` if the version was deployed without a commit. */
-  readonly commit: string | undefined;
-  /** True if the version has passed its trial with all traffic. */
-  readonly hasPassedTrial: boolean;
-  /** The ids of the databases that the version uses, by the names of their bindings. */
-  readonly databases: ReadonlyMap<string, string | undefined>;
-}
-
 /** What the account has of a service. */
 export interface Account {
   /** `undefined` if there is no Worker yet. */
-  readonly live: LiveVersion | undefined;
+  readonly live: Awaited<ReturnType<typeof findLiveVersion>>;
   /** The databases that do not exist yet. */
   readonly missing: readonly DatabaseName[];
   /** What a deployment creates or takes over, for a question to the operator. */
@@ -117,15 +106,13 @@ export async function lookAtAccount(
 }
 
 /**
- * Finds the version of a Worker that receives all traffic.
+ * Finds the version of a Worker that receives all traffic: its commit, if it was deployed with one,
+ * whether it has passed its trial with all traffic, and the ids of its databases by their bindings.
  *
  * @returns `undefined` if the Worker does not exist.
  * @throws an Error if several versions share the traffic.
  */
-export async function findLiveVersion(
-  api: CloudflareApi,
-  { env, worker }: Settings,
-): Promise<LiveVersion | undefined> {
+export async function findLiveVersion(api: CloudflareApi, { env, worker }: Settings) {
   const script = `${api.account}/workers/scripts/${worker}`;
   const found = await api.call(`${script}/deployments`, deploymentsSchema).catch((error) => {
     if (error instanceof CloudflareError && NO_SUCH_WORKER.test(error.reason)) return undefined;
@@ -141,13 +128,12 @@ export async function findLiveVersion(
     );
   }
   const version = await api.call(`${script}/versions/${id}`, versionSchema);
+  const { bindings } = version.resources;
   return {
     id,
     commit: version.annotations?.["workers/tag"],
     hasPassedTrial: latest?.annotations?.["workers/message"]?.endsWith(PASSED_TRIAL) === true,
-    databases: new Map(
-      version.resources.bindings.map((each) => [each.name, each.id ?? each.database_id]),
-    ),
+    databases: new Map(bindings.map((each) => [each.name, each.id ?? each.database_id])),
   };
 }
 

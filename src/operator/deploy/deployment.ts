@@ -1,3 +1,4 @@
+import pRetry from "p-retry";
 import { parseConfig } from "../../rules/config.ts";
 import type { RemoteEnvironment } from "../arguments.ts";
 import { CloudflareApi, NotLoggedInError } from "../cloudflare-api.ts";
@@ -9,7 +10,6 @@ import { runWrangler } from "../wrangler.ts";
 import { type Account, lookAtAccount, PASSED_TRIAL, type Place } from "./account.ts";
 import { checkCommit, readCommit } from "./checks.ts";
 import { type TrialOptions, tryVersion } from "./trial.ts";
-import { divideTraffic, upload } from "./versions.ts";
 
 export interface DeployOptions extends Place {
   readonly env: RemoteEnvironment;
@@ -112,10 +112,22 @@ function plan(
   const previous = live?.id ?? "";
   const rollback = `npx wrangler rollback ${previous} --env ${env}`;
   const place = location ? `--location=${location}` : `--jurisdiction=${jurisdiction}`;
-  const message = commit ?? env;
+  const label = commit ?? env;
   let version = "";
-  const uploadWith = (command: Parameters<typeof upload>[0]) => async () => {
-    version = await upload(command, settings, commit);
+  const upload = async (...command: string[]) => {
+    // The build of the reference page reads LIST_READS, to say whether lists can be stale.
+    const variables = { LIST_READS: String(settings.vars["LIST_READS"] ?? "primary") };
+    const tag = commit === undefined ? [] : [`--tag=${commit}`];
+    const { stdout } = await runWrangler([...command, "--env", env, ...tag], variables);
+    const [, id] = /^(?:Current|Worker) Version ID: (\S+)$/m.exec(stdout) ?? [];
+    if (id === undefined) throw new Error("wrangler did not say which version it uploaded");
+    version = id;
+  };
+  /** Divides the traffic in percent. A version with 0 gets only requests that select it. */
+  const divide = (shares: Readonly<Record<string, number>>, message: string) => {
+    const versions = Object.entries(shares).map(([id, share]) => `${id}@${share}%`);
+    const args = ["versions", "deploy", ...versions, "--env", env, `--message=${message}`, "--yes"];
+    return pRetry(() => runWrangler(args), { retries: 2, minTimeout: 500 });
   };
   const tryNow = async (hasTraffic: boolean) => {
     const address = (await account?.findAddress()) ?? "";
@@ -125,7 +137,7 @@ function plan(
   const goBack = async () => {
     if (isFirst) return "The Worker is deployed. A new address can take minutes.";
     try {
-      await divideTraffic(env, { [previous]: 100 }, `back from ${message}`);
+      await divide({ [previous]: 100 }, `back from ${label}`);
       return `All traffic is back at the version before, ${previous}. Migrations stay.`;
     } catch (error) {
       return `The rollback failed too: ${(error as Error).message}\nTo roll back: ${rollback}`;
@@ -142,14 +154,14 @@ function plan(
   // Until the new version has passed a trial, the previous one serves with the migrated databases.
   const replace = {
     "Make the new version available without traffic": () =>
-      divideTraffic(env, { [previous]: 100, [version]: 0 }, `trial of ${message}`),
+      divide({ [previous]: 100, [version]: 0 }, `trial of ${label}`),
     "Try the new version": () => tryNow(false),
-    "Send all traffic to the new version": () => divideTraffic(env, { [version]: 100 }, message),
+    "Send all traffic to the new version": () => divide({ [version]: 100 }, label),
   };
   // Durable Objects run a version only after it gets all traffic.
   const tryAll = async () => {
     await tryNow(true);
-    await divideTraffic(env, { [version]: 100 }, `${message}${PASSED_TRIAL}`);
+    await divide({ [version]: 100 }, `${label}${PASSED_TRIAL}`);
   };
   const finish = async () => {
     const { stdout } = await runWrangler(["triggers", "deploy", "--env", env]);
@@ -157,8 +169,8 @@ function plan(
     if (!isFirst) print(`The way back to the version before: ${rollback}`);
   };
   const uploading = isFirst
-    ? { "Deploy the Worker": uploadWith("deploy") }
-    : { "Upload the new version": uploadWith("versions upload") };
+    ? { "Deploy the Worker": () => upload("deploy") }
+    : { "Upload the new version": () => upload("versions", "upload") };
   return [
     [stays, { ...Object.fromEntries([...create, ...migrate]), ...uploading }],
     [goBack, { ...(!isFirst && replace), "Try the version with all traffic": tryAll }],

@@ -1,6 +1,6 @@
 import pRetry, { AbortError } from "p-retry";
-import type { RemoteEnvironment } from "../arguments.ts";
 import { openRemoteDatabase } from "../database/remote.ts";
+import type { Settings } from "../settings.ts";
 import { countResults, OtherVersionError } from "../verify/service-promise.ts";
 import { verifyStore } from "../verify/verify.ts";
 
@@ -10,9 +10,7 @@ const REQUEST_TIMEOUT_MS = 10_000;
 const CONFIRMATIONS = 5;
 
 /** The data that all trials of a deployment share. */
-export interface TrialOptions {
-  readonly env: RemoteEnvironment;
-  readonly worker: string;
+export interface TrialOptions extends Pick<Settings, "env" | "worker"> {
   /** How long to wait until a new version or address responds. */
   readonly patienceMs: number;
   /** The promises about bad credentials that earlier trials of this deployment have tried. */
