@@ -26,23 +26,10 @@ class FakeD1 {
   }
 
   /** Runs queries in one transaction. Only a query of a single statement can have parameters. */
-  execute(...queries: readonly Query[]): object[] {
-    const results: object[] = [];
+  execute(queries: readonly Query[]): object[] {
     this.sqlite.exec("BEGIN");
     try {
-      for (let { sql, params = [] } of queries) {
-        if (params.some((param) => typeof param !== "string")) throw new Error("expected strings");
-        if (params.join("").length > MAX_ROW_BYTES) throw new Error("too big: SQLITE_TOOBIG");
-        while (/[^\s;]/.test(sql.replace(/--.*/g, ""))) {
-          const statement = this.sqlite.prepare(sql);
-          statement.setReadBigInts(true);
-          statement.setReturnArrays(true);
-          const rows = statement.all(...params) as unknown as unknown[][];
-          results.push({ results: { rows: rows.map((row) => row.map(toDouble)) } });
-          // `prepare` compiled only the first statement in `sql`; `sourceSQL` is its text.
-          sql = sql.slice(statement.sourceSQL.length);
-        }
-      }
+      const results = queries.flatMap(({ sql, params }) => [...this.#runEach(sql, params)]);
       this.sqlite.exec("COMMIT");
       return results;
     } catch (error) {
@@ -51,16 +38,30 @@ class FakeD1 {
     }
   }
 
+  *#runEach(sql: string, params: readonly string[] = []): Generator<object> {
+    if (params.some((param) => typeof param !== "string")) throw new Error("expected strings");
+    if (params.join("").length > MAX_ROW_BYTES) throw new Error("too big: SQLITE_TOOBIG");
+    while (/[^\s;]/.test(sql.replace(/--.*/g, ""))) {
+      const statement = this.sqlite.prepare(sql);
+      statement.setReadBigInts(true);
+      statement.setReturnArrays(true);
+      const rows = statement.all(...params) as unknown as unknown[][];
+      yield { results: { rows: rows.map((row) => row.map(toDouble)) } };
+      // `prepare` compiled only the first statement in `sql`; `sourceSQL` is its text.
+      sql = sql.slice(statement.sourceSQL.length);
+    }
+  }
+
   /** Returns the last bookmark until a time; without one, bookmarks the present state. */
-  bookmark(at?: string | null): string {
-    const ms = Date.parse(at ?? "");
+  bookmark(at = ""): string {
+    const ms = Date.parse(at);
     if (at) return [...this.#states.keys()].findLast((key) => Number.parseInt(key, 10) <= ms)!;
     const bookmark = `${Date.now()}-${this.#states.size}`;
     this.#states.set(bookmark, this.sqlite.serialize());
     return bookmark;
   }
 
-  restore(bookmark: string): void {
+  restore(bookmark = ""): void {
     // A new database, because statements that outlive `deserialize` can crash Node.
     this.sqlite.close();
     this.sqlite = new DatabaseSync(":memory:");
@@ -73,8 +74,8 @@ export class FakeD1Api {
   readonly databases: FakeD1[] = [];
 
   readonly routes: Routes = {
-    "GET /d1/database": ({ query }) =>
-      this.databases.filter(({ name }) => name.includes(query.get("name") ?? "")).map(describe),
+    "GET /d1/database": ({ query: { name = "" } }) =>
+      this.databases.filter((each) => each.name.includes(name)).map(describe),
     "POST /d1/database": (call) => {
       const { name = "", ...where } = bodyOf<Record<string, string>>(call);
       call.change(`create database ${name} in ${Object.values(where).join()}`);
@@ -82,27 +83,25 @@ export class FakeD1Api {
     },
     "GET /d1/database/:": (_, id) => describe(this.find(id)),
     "POST /d1/database/:/raw": (call, id) => {
-      const body = bodyOf<Query & { batch?: readonly Query[] }>(call);
-      const { batch = [body] } = body;
-      const text = batch.map((query) => query.sql).join(";\n");
+      const { batch, ...single } = bodyOf<Query & { batch?: readonly Query[] }>(call);
       const { name } = this.find(id);
-      const migration = /INSERT INTO d1_migrations \(name\) VALUES \('([^']*)'\)/.exec(text)?.[1];
+      const migration = /INTO d1_migrations \(name\) VALUES \('([^']*)'\)/.exec(single.sql)?.[1];
       if (migration !== undefined) call.change(`migrate ${name}: ${migration}`);
-      else if (!/^\s*select\b/i.test(text)) call.change(`write to ${name}`);
-      return this.find(id).execute(...batch);
+      else if (!/^\s*select\b/i.test((batch?.[0] ?? single).sql)) call.change(`write to ${name}`);
+      return this.find(id).execute(batch ?? [single]);
     },
     // The fake wrangler sends the whole file at once.
     "POST /d1/database/:/import": ({ body, change }, id) => {
       change(`import into ${this.find(id).name}`);
-      this.find(id).execute({ sql: body.toString() });
+      this.find(id).execute([{ sql: body.toString() }]);
     },
-    "GET /d1/database/:/time_travel/bookmark": ({ query }, id) => ({
-      bookmark: this.find(id).bookmark(query.get("timestamp")),
-    }),
-    "POST /d1/database/:/time_travel/restore": ({ query }, id) => {
+    "GET /d1/database/:/time_travel/bookmark": ({ query: { timestamp } }, id) => {
+      return { bookmark: this.find(id).bookmark(timestamp) };
+    },
+    "POST /d1/database/:/time_travel/restore": ({ query: { bookmark } }, id) => {
       const previous_bookmark = this.find(id).bookmark();
-      this.find(id).restore(query.get("bookmark") ?? "");
-      return { bookmark: query.get("bookmark"), previous_bookmark };
+      this.find(id).restore(bookmark);
+      return { bookmark, previous_bookmark };
     },
   };
 

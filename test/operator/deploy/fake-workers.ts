@@ -12,15 +12,14 @@ interface Deployment {
 
 /** The versions and deployments of one Worker, the newest first, as the API shows them. */
 export class FakeVersions {
-  readonly list: { id: string; annotations: Annotations; metadata: object; resources: object }[] =
-    [];
+  readonly list: { readonly id: string; readonly annotations: Annotations }[] = [];
   readonly deployments: Deployment[] = [];
 
   /** Adds a version without traffic, and returns its id. */
   upload(bindings: readonly object[], annotations: Annotations): string {
-    const resources = { bindings, script: {}, script_runtime: {} };
     const metadata = { created_on: "2026-11-01T00:00:00Z", author_email: "ada@shop.example" };
-    this.list.unshift({ id: randomUUID(), annotations, metadata, resources });
+    const resources = { bindings, script: {}, script_runtime: {} };
+    this.list.unshift(Object.assign({ id: randomUUID(), annotations }, { metadata, resources }));
     return this.list[0]!.id;
   }
 
@@ -42,10 +41,8 @@ export class FakeWorkers {
   /** The names of Workers by their custom domain. */
   readonly domains = new Map<string, string>();
   /** The bodies of the last uploads of settings and of the list of static files. */
-  uploaded: Record<"metadata" | "assets", any> = { metadata: {}, assets: {} };
+  uploaded: Record<string, any> = {};
   isOnWorkersDev = true;
-  /** Returns the status of a request to a deployed Worker. Tests replace this function. */
-  answer = (): number => 200;
   /** Chooses the version that answers. Tests replace this function. */
   choose = (selected: string | undefined, current: string): string => selected ?? current;
 
@@ -53,9 +50,8 @@ export class FakeWorkers {
     "GET /workers/subdomain": { subdomain: "example" },
     "GET /workers/domains": () =>
       [...this.domains].map(([hostname, service]) => ({ hostname, service })),
-    "GET /workers/services/:": (_, name) => {
-      return this.find(name) && { default_environment: { script: { migration_tag: "v1" } } };
-    },
+    "GET /workers/services/:": (_, name) =>
+      this.find(name) && { default_environment: { script: { migration_tag: "v1" } } },
     "GET /workers/workers/:": { subdomain: { enabled: true, previews_enabled: false } },
     "GET /workers/scripts/:/secrets": [],
     "GET /workers/scripts/:/settings": (_, name) => ({ bindings: this.find(name).bindings }),
@@ -86,9 +82,9 @@ export class FakeWorkers {
     "GET /workers/scripts/:/subdomain": () => ({ enabled: this.isOnWorkersDev }),
     "POST /workers/scripts/:/subdomain": { enabled: true, previews_enabled: false },
     "PUT /workers/scripts/:/schedules": (call, name) => void this.crons.set(name, bodyOf(call)),
+    // Requests no uploads (`buckets`), as if Cloudflare had all files already.
     "POST /workers/scripts/:/assets-upload-session": (call) => {
-      this.uploaded.assets = bodyOf(call);
-      // Requests no uploads (`buckets`), as if Cloudflare had all files already.
+      this.uploaded["assets"] = bodyOf(call);
       return { jwt: "e30.e30.signature", buckets: [] };
     },
   };
@@ -102,17 +98,17 @@ export class FakeWorkers {
   /** Answers a request to a deployed Worker, with the id of its version if the request names it. */
   serve(hostname: string, headers: Headers): Response {
     const worker = this.domains.get(hostname) ?? hostname.split(".")[0] ?? "";
-    const overrides = headers.get("Cloudflare-Workers-Version-Overrides") ?? "";
+    const overrides = headers.get("Cloudflare-Workers-Version-Overrides");
     const { deployments, current = "" } = this.find(worker).versions;
     const deployed = deployments[0]?.versions.map(({ version_id }) => version_id);
     const selected = deployed?.find((id) => overrides === `${worker}="${id}"`);
     const version = this.choose(selected, current);
     const named = headers.get("X-Version") === version ? { "X-Version": version } : {};
-    return new Response("", { status: this.answer(), headers: named });
+    return new Response("", { headers: named });
   }
 
   #upload(call: ApiCall, name: string): string {
-    const { bindings, annotations } = (this.uploaded.metadata = bodyOf(call));
+    const { bindings, annotations } = (this.uploaded["metadata"] = bodyOf(call));
     const versions = this.scripts.get(name)?.versions ?? new FakeVersions();
     this.scripts.set(name, { bindings, versions });
     return versions.upload(bindings, annotations);

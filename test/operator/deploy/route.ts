@@ -1,4 +1,4 @@
-/** An error response of Cloudflare's API, with HTTP status, error code and message. */
+/** An error response of Cloudflare's API. */
 export class ApiError extends Error {
   declare readonly status: number;
   declare readonly code: number;
@@ -13,7 +13,7 @@ export interface ApiCall {
   readonly method: string;
   /** The path of the API call, without `/client/v4` and `/accounts/ID`. */
   readonly path: string;
-  readonly query: URLSearchParams;
+  readonly query: Readonly<Record<string, string>>;
   /** The body; of a form, the part with the metadata. */
   readonly body: Buffer;
   /** Records a change in `FakeCloudflare.changes`. */
