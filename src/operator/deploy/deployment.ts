@@ -116,9 +116,11 @@ function plan(
   let version = "";
   const upload = async (...command: string[]) => {
     // The build of the reference page reads LIST_READS, to say whether lists can be stale.
-    const variables = { LIST_READS: String(settings.vars["LIST_READS"] ?? "primary") };
+    const { LIST_READS = "primary" } = settings.vars;
     const tag = commit === undefined ? [] : [`--tag=${commit}`];
-    const { stdout } = await runWrangler([...command, "--env", env, ...tag], variables);
+    const { stdout } = await runWrangler([...command, "--env", env, ...tag], {
+      LIST_READS: String(LIST_READS),
+    });
     const [, id] = /^(?:Current|Worker) Version ID: (\S+)$/m.exec(stdout) ?? [];
     if (id === undefined) throw new Error("wrangler did not say which version it uploaded");
     version = id;
