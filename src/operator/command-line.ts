@@ -16,9 +16,9 @@ const SECRETS = new RegExp(`${SECRET_PREFIX}\\w+`, "gi");
 const SECRET_IN_ARGUMENT = new RegExp(`${SECRET_PREFIX}[a-z2-7]{20}`, "i");
 
 /** The npm settings that each option turns into, because npm reads `--plan` as `-p -l -a -n`. */
-const NPM_LETTERS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
-  "--plan": { parseable: "true", long: "true", all: "true" },
-  "--days": { all: "true", yes: "true" },
+const NPM_LETTERS: Readonly<Record<string, readonly string[]>> = {
+  "--plan": ["parseable", "long", "all"],
+  "--days": ["all", "yes"],
 };
 
 /** The arguments of the command that runs, for messages that repeat them. */
@@ -135,9 +135,8 @@ function refuseKeptByNpm(program: Command, args: readonly string[]): void {
 
 function isKeptByNpm(long: string): boolean {
   const setting = (name: string) => process.env[`npm_config_${name}`];
-  const letters = Object.entries(NPM_LETTERS[long] ?? {});
-  const isRead = letters.length > 0 && letters.every(([name, value]) => setting(name) === value);
-  return isRead || Boolean(setting(long.slice(2).replaceAll("-", "_")));
+  const areLettersSet = NPM_LETTERS[long]?.every((name) => setting(name) === "true");
+  return areLettersSet || Boolean(setting(long.slice(2).replaceAll("-", "_")));
 }
 
 /** Adds the typed `--env` or `--persist-to` to another command that a message recommends. */
