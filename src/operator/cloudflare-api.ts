@@ -9,7 +9,6 @@ const TIMEOUT_MS = 90_000;
 const BAD_TOKEN = 6003;
 
 const answerSchema = z.looseObject({
-  success: z.boolean().optional(),
   errors: z.array(z.object({ code: z.number().nullish(), message: z.string() })).nullish(),
 });
 const accountsSchema = z.array(z.object({ id: z.string() }));
@@ -84,7 +83,7 @@ export class CloudflareApi {
     const { status } = response;
     const answer = answerSchema.safeParse(await response.json().catch(() => undefined)).data;
     const errors = answer?.errors ?? [];
-    if (status < 400 && answer?.success !== false && errors.length === 0) {
+    if (status < 400 && errors.length === 0) {
       const result = schema.safeParse(answer?.["result"]);
       if (result.success) return result.data;
       throw new CloudflareError(name, `malformed answer: ${z.prettifyError(result.error)}`);
