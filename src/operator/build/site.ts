@@ -55,7 +55,9 @@ export async function buildPage(document: string, hasNearReads = false): Promise
 
 async function bundle(options: BuildOptions): Promise<string> {
   const common = { bundle: true, write: false, format: "esm", logLevel: "error" } as const;
-  const { outputFiles: [file] = [] } = await build({ ...options, ...common });
+  const {
+    outputFiles: [file],
+  } = await build({ ...options, ...common });
   if (file === undefined) throw new Error("esbuild made no file.");
   return file.text;
 }
