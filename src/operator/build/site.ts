@@ -1,4 +1,3 @@
-import { readFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { build, type BuildOptions } from "esbuild";
@@ -23,13 +22,15 @@ export async function siteFiles(contact?: Contact): Promise<Map<string, string |
       legalComments: "inline",
     }),
   ]);
-  const copied = ["style.css", "console.css", "favicon.svg", "_headers", "_redirects"];
-  return new Map<string, string | Uint8Array>([
+  const files = new Map<string, string | Uint8Array>([
     ...machineReadableFiles(origin, contact),
     ["index.html", page],
     ["main.js", script],
-    ...copied.map((name) => [name, readFileSync(join(PAGE, name))] as const),
   ]);
+  for (const name of ["style.css", "console.css", "favicon.svg", "_headers", "_redirects"]) {
+    files.set(name, await readFile(join(PAGE, name)));
+  }
+  return files;
 }
 
 /** Renders the reference page. With `hasNearReads`, the page says that lists can be stale. */
@@ -48,16 +49,14 @@ export async function buildPage(document: string, hasNearReads = false): Promise
   return renderPage({
     document,
     hasNearReads,
-    limitsPicture: readFileSync(join(PAGE, "page", "limits.svg"), "utf8"),
+    limitsPicture: await readFile(join(PAGE, "page", "limits.svg"), "utf8"),
     generatedClient: await documentedClient(),
   });
 }
 
 async function bundle(options: BuildOptions): Promise<string> {
   const common = { bundle: true, write: false, format: "esm", logLevel: "error" } as const;
-  const {
-    outputFiles: [file],
-  } = await build({ ...options, ...common });
+  const [file] = (await build({ ...options, ...common })).outputFiles;
   if (file === undefined) throw new Error("esbuild made no file.");
   return file.text;
 }
