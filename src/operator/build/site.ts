@@ -58,17 +58,11 @@ export async function buildPage(document: string, hasNearReads = false): Promise
   });
 }
 
-async function bundle(options: BuildOptions): Promise<Uint8Array> {
-  const { outputFiles } = await build({
-    ...options,
-    bundle: true,
-    write: false,
-    format: "esm",
-    logLevel: "error",
-  });
-  const [file] = outputFiles;
+async function bundle(options: BuildOptions): Promise<string> {
+  const common = { bundle: true, write: false, format: "esm", logLevel: "error" } as const;
+  const [file] = (await build({ ...options, ...common })).outputFiles;
   if (file === undefined) throw new Error("esbuild made no file.");
-  return file.contents;
+  return file.text;
 }
 
 /**
