@@ -79,63 +79,43 @@ const passage = step("pass time", someTime, (limiter: SimulatedLimiter, ms) => {
   limiter.advance(ms);
 });
 
-const anyOffsetMs = fc.constantFrom(-1, 0, 1);
-
-const borders = oneOf<SimulatedLimiter>(
-  [
-    1,
-    step("go to the retry time", anyOffsetMs, (limiter, offsetMs) => {
-      limiter.nowMs = Math.max(limiter.nowMs, (limiter.peek().retryAtMs ?? 0) + offsetMs);
-    }),
-  ],
-  [
-    1,
-    // At a border, the grace ends, the strikes are forgotten, or the last ban is forgotten.
-    step("go to the next border of strikes", anyOffsetMs, (limiter, offsetMs) => {
-      const { state, bans, nowMs } = limiter;
-      const bordersMs = [
-        (state?.wait?.startedMs ?? 0) + bans.graceMs,
-        (state?.wait?.firstStrikeMs ?? 0) + bans.strikeWindowMs,
-        (state?.ban?.untilMs ?? 0) + bans.forgetAfterMs,
-      ];
-      const borderMs = Math.min(...bordersMs.filter((ms) => ms > nowMs));
-      if (borderMs < Infinity) limiter.nowMs = Math.max(nowMs, borderMs + offsetMs);
-    }),
-  ],
+/** At a border, requests are admitted again, the grace ends, or strikes or bans are forgotten. */
+const borders = step(
+  "go to the next border",
+  fc.record({ ofWindows: fc.boolean(), offsetMs: fc.constantFrom(-1, 0, 1) }),
+  (limiter: SimulatedLimiter, { ofWindows, offsetMs }) => {
+    const { state, bans, nowMs } = limiter;
+    const ofStrikesMs = [
+      (state?.wait?.startedMs ?? 0) + bans.graceMs,
+      (state?.wait?.firstStrikeMs ?? 0) + bans.strikeWindowMs,
+      (state?.ban?.untilMs ?? 0) + bans.forgetAfterMs,
+    ];
+    const bordersMs = ofWindows ? [limiter.peek().retryAtMs ?? 0] : ofStrikesMs;
+    const borderMs = Math.min(...bordersMs.filter((ms) => ms > nowMs));
+    if (borderMs < Infinity) limiter.nowMs = Math.max(nowMs, borderMs + offsetMs);
+  },
 );
 
-const changes = oneOf<SimulatedLimiter>(
-  [
-    3,
-    step("change the plan", anyLimits, (limiter, limits) =>
-      limiter.change({ limits, revision: limiter.policy.revision + 1 }),
-    ),
-  ],
-  [3, step("deploy other limits", anyLimits, (limiter, limits) => limiter.change({ limits }))],
-  [3, step("set the clock back", someTime, (limiter, ms) => void limiter.advance(-ms))],
-  [
-    3,
-    step("set the ban mode", fc.constantFrom(...BAN_MODES), (limiter, mode) => {
-      limiter.bans = { ...limiter.bans, mode };
-    }),
-  ],
-  [
-    4,
-    event("request under the earlier policy", (limiter) => {
-      const { policy, earlierPolicy } = limiter;
-      limiter.policy = earlierPolicy;
-      limiter.request();
-      limiter.policy = policy;
-    }),
-  ],
-  [
-    4,
-    event("reset", (limiter) => {
-      const { resets, revision } = limiter.policy;
-      limiter.change({ resets: resets + 1, revision: revision + 1 });
-    }),
-  ],
-  [4, event("restart", (limiter) => limiter.restart())],
+const changes: fc.Arbitrary<Step<SimulatedLimiter>> = fc.oneof(
+  step("change the plan", anyLimits, (limiter, limits) =>
+    limiter.change({ limits, revision: limiter.policy.revision + 1 }),
+  ),
+  step("deploy other limits", anyLimits, (limiter, limits) => limiter.change({ limits })),
+  step("set the clock back", someTime, (limiter, ms) => void limiter.advance(-ms)),
+  step("set the ban mode", fc.constantFrom(...BAN_MODES), (limiter, mode) => {
+    limiter.bans = { ...limiter.bans, mode };
+  }),
+  event("request under the earlier policy", (limiter) => {
+    const { policy, earlierPolicy } = limiter;
+    limiter.policy = earlierPolicy;
+    limiter.request();
+    limiter.policy = policy;
+  }),
+  event("reset", (limiter) => {
+    const { resets, revision } = limiter.policy;
+    limiter.change({ resets: resets + 1, revision: revision + 1 });
+  }),
+  event("restart", (limiter) => limiter.restart()),
 );
 
 export const anyHistory = fc.array(oneOf([8, requests], [3, passage], [5, borders], [4, changes]), {
