@@ -1,18 +1,19 @@
 import { isDeepStrictEqual } from "node:util";
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import { parseConfig } from "../../../src/rules/config.ts";
 import { banAt } from "../../../src/rules/limits/bans.ts";
 import { decide, peek, quotaLater } from "../../../src/rules/limits/decision.ts";
 import { stateEndMs } from "../../../src/rules/limits/limiter-state.ts";
 import { retryAfterSeconds } from "../../../src/rules/limits/headers.ts";
-import { anyBanPolicy, anyHistory, anyLimits, type Step } from "./histories.ts";
+import { anyBanVars, anyHistory, anyLimits, type Step } from "./histories.ts";
 import { followsTheRules } from "./follows-the-rules.ts";
 import { DEFAULT_BANS, keyPolicy, SimulatedLimiter } from "./simulated-limiter.ts";
 import { DAY_MS } from "../../support/clock.ts";
 
 const anyKey = fc.record({
   policy: anyLimits.map(({ perMinute, perDay }) => keyPolicy(perMinute, perDay)),
-  bans: anyBanPolicy,
+  bans: anyBanVars.map((vars) => parseConfig(vars).bans),
 });
 
 type History = readonly Step<SimulatedLimiter>[];

@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import { BAN_MODES, type BanPolicy } from "../../../src/rules/limits/bans.ts";
+import { BAN_MODES } from "../../../src/rules/limits/bans.ts";
 import type { Limits } from "../../../src/rules/limits/plans.ts";
 import type { SimulatedLimiter } from "./simulated-limiter.ts";
 import { DAY_MS, HOUR_MS } from "../../support/clock.ts";
@@ -36,19 +36,18 @@ export const anyLimits: fc.Arbitrary<Limits> = fc.record({
 });
 
 /** Generates ban policies: a few strikes lead to a ban, and no duration exceeds its default. */
-export const anyBanPolicy: fc.Arbitrary<BanPolicy> = fc.record({
-  mode: fc.oneof(
-    { weight: 2, arbitrary: fc.constant("on" as const) },
-    fc.constantFrom(...BAN_MODES),
-  ),
-  graceMs: fc.constantFrom(10_000, 1_000),
-  strikeWindowMs: fc.constantFrom(60_000, 5_000),
-  minStrikes: fc.integer({ min: 1, max: 4 }),
-  maxStrikes: fc.integer({ min: 4, max: 6 }),
-  firstBanMs: fc.constantFrom(60_000, 3_000),
-  longestBanMs: fc.constantFrom(DAY_MS, 240_000),
-  forgetAfterMs: fc.constantFrom(DAY_MS, HOUR_MS),
+export const anyBanVars = fc.record({
+  BAN_MODE: fc.constantFrom("on" as const, "on" as const, ...BAN_MODES),
+  BAN_GRACE_SECONDS: fc.constantFrom(10, 1),
+  BAN_STRIKE_WINDOW_SECONDS: fc.constantFrom(60, 5),
+  BAN_MIN_STRIKES: fc.integer({ min: 1, max: 4 }),
+  BAN_MAX_STRIKES: fc.integer({ min: 4, max: 6 }),
+  BAN_FIRST_SECONDS: fc.constantFrom(60, 3),
+  BAN_LONGEST_SECONDS: fc.constantFrom(86_400, 240),
+  BAN_FORGET_SECONDS: fc.constantFrom(86_400, 3_600),
 });
+
+export type BanVars = Partial<typeof anyBanVars extends fc.Arbitrary<infer Vars> ? Vars : never>;
 
 const someTime = fc.oneof(
   fc.integer({ min: 0, max: 5_000 }),

@@ -1,9 +1,8 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { parseConfig } from "../../../src/rules/config.ts";
 import { retryAfterSeconds } from "../../../src/rules/limits/headers.ts";
 import type { Limits } from "../../../src/rules/limits/plans.ts";
-import { anyBanPolicy, event, oneOf, step } from "../../rules/limits/histories.ts";
+import { anyBanVars, event, oneOf, step } from "../../rules/limits/histories.ts";
 import { keyPolicy } from "../../rules/limits/simulated-limiter.ts";
 import { DAY_MS, HOUR_MS } from "../../support/clock.ts";
 import {
@@ -145,7 +144,7 @@ const anyHistory = fc.array(
 const anyWorld = fc
   .record({
     limits: anyLimits,
-    bans: anyBanPolicy,
+    vars: anyBanVars,
     skewsMs: fc.array(fc.constantFrom(0, 0, -1, 137, -5_000, 40_000), {
       minLength: ISOLATES,
       maxLength: ISOLATES,
@@ -162,7 +161,7 @@ test("several isolates and a Durable Object keep every promise, whatever happens
   const anyEnd = fc.record({ told: anyIsolate, asked: anyIsolate });
   await fc.assert(
     fc.asyncProperty(anyWorld, anyHistory, anyEnd, async (of, history, end) => {
-      const world = new World(of.policy, of.bans, of.skewsMs);
+      const world = new World(of.policy, of.skewsMs, of.vars);
       world.diskMs = of.diskMs;
       for (const { play } of history) await play(world);
       await world.drain();
@@ -170,8 +169,10 @@ test("several isolates and a Durable Object keep every promise, whatever happens
       const decided = objectFollowsTheRules(world);
       const counts = isolatesRepeatOnlyRefusals(world);
       callsAreRepeatedInTime(world);
-      expect(world.writesAtOnce).toBeLessThanOrEqual(1);
-      seen.grouped += Number(decided > world.attempts);
+      expect(world.overlappingWrites).toBe(0);
+      seen.grouped += Number(
+        decided > world.history.filter(({ what }) => what === "attempt").length,
+      );
       for (const by of ["memory", "object", "fallback", "nobody"] as const) seen[by] += counts[by];
     }),
     { numRuns: 120 },
@@ -227,7 +228,7 @@ test("after a report succeeded, the database says what was counted, also if the 
       fc.integer({ min: -70_000, max: 5_000 }),
       fc.array(fc.integer({ min: 0, max: 4_000 }), { maxLength: 12 }),
       async (beforeMs, gapsMs) => {
-        const world = new World(keyPolicy(20, 1_000), parseConfig({}).bans, [0]);
+        const world = new World(keyPolicy(20, 1_000), [0]);
         await world.advance(DAY_MS - (world.nowMs % DAY_MS) + beforeMs);
         void world.send(0);
         // The report runs for 5 seconds, a minute after the first request.
@@ -246,7 +247,7 @@ test("after a report succeeded, the database says what was counted, also if the 
 });
 
 test("a refusal lasts no longer if the isolate's clock is set back while it waits for the decision", async () => {
-  const world = new World(keyPolicy(1, 10), parseConfig({}).bans, [0]);
+  const world = new World(keyPolicy(1, 10), [0]);
   world.wires = [{ ...PERFECT, outMs: 100 }];
   for (const setBackMs of [0, DAY_MS]) {
     void world.send(0);
