@@ -105,11 +105,11 @@ describe("clients that wait for Retry-After are never banned:", () => {
   });
 });
 
-test.for([
+test.for<[firstMs: number, capMs: number, jitter: Draw]>([
   [100, 5_000, () => 1],
   [100, 5_000, seededRandom(1)],
   [1_000, 60_000, seededRandom(1)],
-] as const)(
+])(
   "a client that doubles its wait from %d ms to %d ms is never banned",
   ([firstMs, capMs, jitter]) => {
     const slow = [60, ANY_DAY].map((perDay) => ({ perMinute: 1, perDay }));

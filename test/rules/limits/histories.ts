@@ -95,7 +95,7 @@ const borders = step(
   },
 );
 
-const changes: fc.Arbitrary<Step<SimulatedLimiter>> = fc.oneof(
+const changes = fc.oneof<fc.Arbitrary<Step<SimulatedLimiter>>[]>(
   step("change the plan", anyLimits, (limiter, limits) =>
     limiter.change({ limits, revision: limiter.policy.revision + 1 }),
   ),

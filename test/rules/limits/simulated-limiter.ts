@@ -3,7 +3,7 @@ import { type Decision, decide, peek, type Quota } from "../../../src/rules/limi
 import type { LimiterState, QuotaPolicy } from "../../../src/rules/limits/limiter-state.ts";
 import type { WaitReport } from "../../../src/rules/limits/strikes.ts";
 import { readState, toStored } from "../../../src/worker/limiter/stored-state.ts";
-import type { Happening } from "./follows-the-rules.ts";
+import type { Asked } from "./follows-the-rules.ts";
 import { DAY_MS } from "../../support/clock.ts";
 
 /** The start of simulated time in Unix milliseconds, a multiple of 1,000 for exact headers. */
@@ -32,7 +32,7 @@ export class SimulatedLimiter {
   bans: BanPolicy;
   nowMs = START_MS;
   state: LimiterState | null = null;
-  readonly history: Happening[] = [];
+  readonly history: (Asked | "restart")[] = [];
 
   constructor(policy: QuotaPolicy, bans: BanPolicy = DEFAULT_BANS) {
     this.policy = this.earlierPolicy = policy;

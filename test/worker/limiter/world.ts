@@ -82,7 +82,7 @@ export type Happening =
   | ({ readonly what: "request"; readonly isRefusing: boolean } & InIsolate)
   | ({ readonly what: "response"; readonly sentMs: number; readonly worldMs: number } & InIsolate &
       Verdict)
-  | ({ readonly what: "attempt"; readonly worldMs: number } & Attempt)
+  | ({ readonly what: "attempt" } & Attempt)
   | ({
       /** A call reaches the object, at `nowMs` on its clock. */
       readonly what: "arrival";
@@ -107,59 +107,27 @@ export type Happened<What> = Extract<Happening, { readonly what: What }>;
 /** One life of the Durable Object: from a start to an eviction or a crash. */
 interface Life {
   readonly limiter: RateLimiter;
-  readonly nonces: Set<string>;
+  /** The world's time at which the object decided on a call, by nonce. */
+  readonly decidedMs: Map<string, number>;
   readonly end: PromiseWithResolvers<never>;
   isOver: boolean;
 }
 
-/** Simulated time. Everything that a timer resolves settles before the next timer runs. */
-class Time {
-  nowMs = START_MS;
-  /** Sorted by `dueMs` in descending order. */
-  #timers: { readonly dueMs: number; readonly run: () => void }[] = [];
-
-  readonly set = (run: () => void, ms = 0) => {
-    const timer = { dueMs: this.nowMs + Math.max(0, ms), run };
-    const index = this.#timers.findIndex(({ dueMs }) => dueMs <= timer.dueMs);
-    this.#timers.splice(index === -1 ? this.#timers.length : index, 0, timer);
-    return timer;
-  };
-
-  readonly clear = (timer: unknown) => {
-    this.#timers = this.#timers.filter((other) => other !== timer);
-  };
-
-  /** Runs the timers that are due until `endMs`, or until `isOver`. */
-  async run(endMs: number, isOver = () => false): Promise<void> {
-    for (;;) {
-      await new Promise((resolve) => void setImmediate(resolve));
-      if (isOver()) return;
-      const next = this.#timers.at(-1);
-      if (next === undefined || next.dueMs > endMs) break;
-      this.#timers.pop();
-      this.nowMs = next.dueMs;
-      next.run();
-    }
-    if (endMs < Infinity) this.nowMs = endMs;
-    else throw new Error("A request hangs.");
-  }
-}
-
-let time: Time;
-
 /** Starts simulated time before each test. All parts use it, each with its own skew. */
 export function simulateTime(): void {
   beforeEach(() => {
-    time = new Time();
-    vi.spyOn(globalThis, "setTimeout").mockImplementation(time.set as never);
-    vi.spyOn(globalThis, "clearTimeout").mockImplementation(time.clear);
-    vi.spyOn(Date, "now").mockImplementation(() => time.nowMs + (running.getStore()?.skewMs ?? 0));
+    vi.useFakeTimers({ toFake: ["Date", "setTimeout", "clearTimeout"], now: START_MS });
+    const now = Date.now.bind(Date);
+    vi.spyOn(Date, "now").mockImplementation(() => now() + (running.getStore()?.skewMs ?? 0));
     vi.spyOn(Math, "random").mockReturnValue(0.5);
     vi.spyOn(console, "warn").mockImplementation((line: string) => {
       running.getStore()?.events.push((JSON.parse(line) as { event: string }).event);
     });
   });
-  afterEach(() => void vi.restoreAllMocks());
+  afterEach(() => {
+    vi.restoreAllMocks();
+    vi.useRealTimers();
+  });
 }
 
 /**
@@ -180,8 +148,6 @@ export class World {
   wasClockSet = false;
   overlappingWrites = 0;
   alarmMs: number | null = null;
-  /** The world's time at which the object decided on a call, by nonce. */
-  readonly #decidedMs = new Map<string, number>();
   readonly #vars: object;
   readonly #pending = new Set<Promise<unknown>>();
   #disk: unknown = undefined;
@@ -197,11 +163,11 @@ export class World {
   }
 
   get nowMs(): number {
-    return time.nowMs;
+    return running.exit(() => Date.now());
   }
 
   get objectMs(): number {
-    return time.nowMs + this.object.skewMs;
+    return this.nowMs + this.object.skewMs;
   }
 
   get stored(): ReadState {
@@ -237,13 +203,18 @@ export class World {
     return sent;
   }
 
-  advance(ms: number): Promise<void> {
-    return time.run(time.nowMs + ms);
+  async advance(ms: number): Promise<void> {
+    await vi.advanceTimersByTimeAsync(ms);
   }
 
   /** Lets time pass until all requests are answered. */
-  drain(): Promise<void> {
-    return time.run(Infinity, () => this.#pending.size === 0);
+  async drain(): Promise<void> {
+    for (;;) {
+      await this.advance(0);
+      if (this.#pending.size === 0) return;
+      if (vi.getTimerCount() === 0) throw new Error("A request hangs.");
+      await vi.advanceTimersToNextTimerAsync();
+    }
   }
 
   moveObjectClock(ms: number): void {
@@ -294,7 +265,7 @@ export class World {
       requestId: "simulated",
       waitUntil: (promise) => void promise.catch(() => undefined),
     });
-    const at = { atMs: Date.now(), worldMs: time.nowMs };
+    const at = { atMs: Date.now(), worldMs: this.nowMs };
     const response = { what: "response" as const, isolate, policy, sentMs, ...at, ...verdict };
     this.history.push(response);
     return response;
@@ -304,57 +275,47 @@ export class World {
     const [policy, refusals, nonce, details] = args;
     const sentMs = Date.now();
     const attempt = { isolate, policy, refusals, nonce, ...details, atMs: sentMs };
-    this.history.push({ what: "attempt", ...attempt, worldMs: time.nowMs });
+    this.history.push({ what: "attempt", ...attempt });
     const wire = this.wires.length > 1 ? this.wires.shift()! : this.wires[0]!;
     const fate: Fate = FATES[wire.fate];
-    const end = (answer: readonly Decision[] | null, error: Fate["error"] | null) => {
-      const decidedWorldMs = this.#decidedMs.get(nonce) ?? NaN;
-      const ended = { sentMs, atMs: Date.now(), answer, error, decidedWorldMs };
-      this.history.push({ what: "end", ...attempt, ...ended });
-    };
+    let answer: readonly Decision[] | null = null;
+    let error: Fate["error"] | null = null;
+    let decidedWorldMs = NaN;
     try {
       await pause(fate.outMs ?? wire.outMs);
       if (fate.before === "call") throw failure(fate.error);
-      const left = await this.#arrive(fate, attempt, args);
+      const life = this.#life;
+      const { nowMs } = this;
+      const arrival: Happening = { ...attempt, what: "arrival", nowMs: this.objectMs, left: null };
+      this.history.push(arrival);
+      decidedWorldMs = life.decidedMs.get(nonce) ?? nowMs;
+      life.decidedMs.set(nonce, decidedWorldMs);
+      const leaving = running.run(this.object, () => life.limiter.admit(...args));
+      const leave = (decisions: readonly Decision[]) => {
+        const left = { answer: structuredClone(decisions), disk: this.stored };
+        if (!life.isOver) arrival.left = { ...left, tookMs: this.nowMs - nowMs };
+      };
+      leaving.then(leave, () => undefined);
+      if (fate.isKilled) this.kill();
+      if (fate.before === "write") throw failure(fate.error);
+      const left = await Promise.race([leaving, life.end.promise]);
       await pause(fate.backMs ?? wire.backMs);
       if (fate.error !== undefined) throw failure(fate.error);
-      const answer = structuredClone(left);
-      end(answer, null);
-      return answer;
-    } catch (error) {
-      end(null, error as Fate["error"]);
-      throw error;
+      return (answer = structuredClone(left));
+    } catch (thrown) {
+      error = thrown as Fate["error"];
+      throw thrown;
+    } finally {
+      const ended = { sentMs, atMs: Date.now(), answer, error, decidedWorldMs };
+      this.history.push({ what: "end", ...attempt, ...ended });
     }
-  }
-
-  async #arrive(fate: Fate, attempt: Attempt, args: Parameters<RateLimiter["admit"]>) {
-    const life = this.#life;
-    const atMs = time.nowMs;
-    const arrival: Happened<"arrival"> = {
-      ...attempt,
-      what: "arrival",
-      nowMs: this.objectMs,
-      left: null,
-    };
-    this.history.push(arrival);
-    if (!life.nonces.has(attempt.nonce)) this.#decidedMs.set(attempt.nonce, atMs);
-    life.nonces.add(attempt.nonce);
-    const leaving = running.run(this.object, () => life.limiter.admit(...args));
-    const leave = (answer: readonly Decision[]) => {
-      const left = { answer: structuredClone(answer), disk: this.stored };
-      if (!life.isOver) arrival.left = { ...left, tookMs: time.nowMs - atMs };
-    };
-    leaving.then(leave, () => undefined);
-    if (fate.isKilled) this.kill();
-    if (fate.before === "write") throw failure(fate.error);
-    return Promise.race([leaving, life.end.promise]);
   }
 
   #start(): Life {
     let row = this.#disk;
     let isWriting = false;
     const end = Promise.withResolvers<never>();
-    const life = { nonces: new Set<string>(), end, isOver: false };
+    const life = { decidedMs: new Map<string, number>(), end, isOver: false };
     const put = (_: string, value: unknown) => {
       if (this.brokenDisk === "put") throw new Error("disk");
       row = structuredClone(value);
@@ -407,12 +368,12 @@ export class World {
   #setAlarm(dueMs: number): void {
     this.alarmMs = dueMs;
     const run = () => (this.alarmMs === dueMs ? void this.runAlarm() : undefined);
-    time.set(run, dueMs - this.objectMs);
+    setTimeout(run, dueMs - this.objectMs);
   }
 }
 
 function pause(ms: number): Promise<void> {
-  return ms === 0 ? Promise.resolve() : new Promise((resolve) => void time.set(resolve, ms));
+  return ms === 0 ? Promise.resolve() : new Promise((resolve) => void setTimeout(resolve, ms));
 }
 
 function failure(properties: Fate["error"]): Error {
