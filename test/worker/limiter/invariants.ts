@@ -140,6 +140,8 @@ export function isolatesRepeatOnlyRefusals({ history, bans, isolates }: World) {
     let alone: LimiterState | null = null;
     let isReached = false;
     let underWay = 0;
+    /** When a call that may be sent again ends at the latest. */
+    let retriedUntilMs = -Infinity;
     let failedMs = -Infinity;
     const askedMs = new Map<string, number>();
     const undelivered = new Map<Decision, number>();
@@ -158,8 +160,10 @@ export function isolatesRepeatOnlyRefusals({ history, bans, isolates }: World) {
         const sinceMs = askedMs.get(one.nonce)!;
         const isInTime = one.atMs - sinceMs < TIMEOUT_MS;
         underWay -= 1;
-        isReached = underWay === 0 && isInTime && (one.answer !== null || !!one.error?.overloaded);
+        isReached = one.answer !== null || one.error?.overloaded === true;
+        isReached &&= underWay === 0 && isInTime && one.atMs >= retriedUntilMs;
         if (one.answer === null) failedMs = one.atMs;
+        if (one.answer === null) retriedUntilMs = Math.max(retriedUntilMs, sinceMs + TIMEOUT_MS);
         if (one.answer !== null && isInTime) lostReports.delete(one.nonce);
         else if (one.refusals > 0) lostReports.add(one.nonce);
         if (!isInTime || one.answer === null) continue;

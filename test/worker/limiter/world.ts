@@ -72,37 +72,28 @@ interface InIsolate {
 }
 
 /** One attempt of a call. */
-interface Attempt extends InIsolate, CallDetails {
-  readonly refusals: number;
-  readonly nonce: string;
-}
+type Attempt = InIsolate & CallDetails & { refusals: number; nonce: string };
 
-/** Everything that happens, in the order in which it happens. */
+type Answer = readonly Decision[];
+
+/** What leaves the object, what is on disk then, and how long the object took. */
+type Left = { answer: Answer; disk: ReadState; tookMs: number };
+
+/** What the isolate receives, and when the object decided, in the world's time. */
+type Ended = { answer: Answer | null; error: Fate["error"] | null; decidedWorldMs: number };
+
+/** Everything that happens, in the order in which it happens. An arrival is on the object's clock. */
 export type Happening =
-  | ({ readonly what: "request"; readonly isRefusing: boolean } & InIsolate)
-  | ({ readonly what: "response"; readonly sentMs: number; readonly worldMs: number } & InIsolate &
-      Verdict)
-  | ({ readonly what: "attempt" } & Attempt)
-  | ({
-      /** A call reaches the object, at `nowMs` on its clock. */
-      readonly what: "arrival";
-      readonly nowMs: number;
-      /** What leaves the object, what is on disk then, and how long the object took. */
-      left: { answer: readonly Decision[]; disk: ReadState; tookMs: number } | null;
-    } & Attempt)
-  | ({
-      /** An attempt ends for the isolate. The object decided at `decidedWorldMs`. */
-      readonly what: "end";
-      readonly answer: readonly Decision[] | null;
-      readonly error: Fate["error"] | null;
-      readonly sentMs: number;
-      readonly decidedWorldMs: number;
-    } & Attempt)
-  | { readonly what: "report"; readonly rows: readonly Readonly<Record<string, unknown>>[] }
-  | { readonly what: "deletion"; readonly nowMs: number }
-  | { readonly what: "restart"; readonly disk: ReadState };
+  | (InIsolate & { what: "request"; isRefusing: boolean })
+  | (InIsolate & Verdict & { what: "response"; sentMs: number; worldMs: number })
+  | (Attempt & { what: "attempt" })
+  | (Attempt & { what: "arrival"; nowMs: number; left: Left | null })
+  | (Attempt & Ended & { what: "end"; sentMs: number })
+  | { what: "report"; rows: readonly Readonly<Record<string, unknown>>[] }
+  | { what: "deletion"; nowMs: number }
+  | { what: "restart"; disk: ReadState };
 
-export type Happened<What> = Extract<Happening, { readonly what: What }>;
+export type Happened<What> = Extract<Happening, { what: What }>;
 
 /** One life of the Durable Object: from a start to an eviction or a crash. */
 interface Life {
@@ -223,13 +214,14 @@ export class World {
     if (this.alarmMs !== null) this.#setAlarm(this.alarmMs);
   }
 
-  /** Runs the alarm now: too early, late or once more. */
-  async runAlarm(): Promise<void> {
+  /** Runs the alarm now, if one is set. */
+  runAlarm(): void {
+    if (this.alarmMs === null) return;
     this.alarmMs = null;
     const { limiter } = this.#life;
     // Cloudflare runs a failed alarm again. In the simulation, this happens after an hour.
     const later = () => this.#setAlarm(this.objectMs + HOUR_MS);
-    await running.run(this.object, () => limiter.alarm()).catch(later);
+    running.run(this.object, () => limiter.alarm()).catch(later);
   }
 
   recover(): void {
@@ -278,7 +270,7 @@ export class World {
     this.history.push({ what: "attempt", ...attempt });
     const wire = this.wires.length > 1 ? this.wires.shift()! : this.wires[0]!;
     const fate: Fate = FATES[wire.fate];
-    let answer: readonly Decision[] | null = null;
+    let answer: Answer | null = null;
     let error: Fate["error"] | null = null;
     let decidedWorldMs = NaN;
     try {
@@ -291,7 +283,7 @@ export class World {
       decidedWorldMs = life.decidedMs.get(nonce) ?? nowMs;
       life.decidedMs.set(nonce, decidedWorldMs);
       const leaving = running.run(this.object, () => life.limiter.admit(...args));
-      const leave = (decisions: readonly Decision[]) => {
+      const leave = (decisions: Answer) => {
         const left = { answer: structuredClone(decisions), disk: this.stored };
         if (!life.isOver) arrival.left = { ...left, tookMs: this.nowMs - nowMs };
       };
@@ -367,8 +359,7 @@ export class World {
 
   #setAlarm(dueMs: number): void {
     this.alarmMs = dueMs;
-    const run = () => (this.alarmMs === dueMs ? void this.runAlarm() : undefined);
-    setTimeout(run, dueMs - this.objectMs);
+    setTimeout(() => this.alarmMs === dueMs && this.runAlarm(), dueMs - this.objectMs);
   }
 }
 
