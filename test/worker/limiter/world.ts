@@ -109,7 +109,8 @@ export function simulateTime(): void {
   beforeEach(() => {
     vi.useFakeTimers({ toFake: ["Date", "setTimeout", "clearTimeout"], now: START_MS });
     const now = Date.now.bind(Date);
-    vi.spyOn(Date, "now").mockImplementation(() => now() + (running.getStore()?.skewMs ?? 0));
+    // Not a spy, because spies remember each call. The end of the simulated time removes it.
+    Date.now = () => now() + (running.getStore()?.skewMs ?? 0);
     vi.spyOn(Math, "random").mockReturnValue(0.5);
     vi.spyOn(console, "warn").mockImplementation((line: string) => {
       running.getStore()?.events.push((JSON.parse(line) as { event: string }).event);
@@ -222,6 +223,12 @@ export class World {
     // Cloudflare runs a failed alarm again. In the simulation, this happens after an hour.
     const later = () => this.#setAlarm(this.objectMs + HOUR_MS);
     running.run(this.object, () => limiter.alarm()).catch(later);
+  }
+
+  /** Cuts the database for two hours: its object reports every minute meanwhile. */
+  cutDatabase(): void {
+    this.isDatabaseCut = true;
+    setTimeout(() => (this.isDatabaseCut = false), 2 * HOUR_MS);
   }
 
   recover(): void {
@@ -371,8 +378,11 @@ function failure(properties: Fate["error"]): Error {
   return Object.assign(new Error("The call failed."), properties);
 }
 
+const columnsOf = new Map<string, string[]>();
+
 /** Returns the values of an INSERT by the names of its columns. */
 function rowOf(sql: string, values: readonly unknown[]) {
-  const columns = /\(([^)]+)\) values/.exec(sql)![1]!.matchAll(/\w+/g);
-  return Object.fromEntries([...columns].map(([name], n) => [name, values[n]]));
+  const columns = columnsOf.get(sql) ?? /\(([^)]+)\) values/.exec(sql)![1]!.match(/\w+/g)!;
+  columnsOf.set(sql, columns);
+  return Object.fromEntries(columns.map((name, n) => [name, values[n]]));
 }
