@@ -100,7 +100,7 @@ describe("clients that wait for Retry-After are never banned:", () => {
         const workers = fleet(strikesToBan(DEFAULT_BANS, limits.perMinute), worker, seed);
         expect(run(limiterOf(limits), workers, 25 * HOUR_MS).bannedAfterMs).toBeNull();
       }),
-      { numRuns: 12 },
+      { numRuns: 8 },
     );
   });
 });

@@ -108,11 +108,11 @@ export function objectFollowsTheRules(world: World): number {
 export function callsAreRepeatedInTime({ history }: World): void {
   const ends = history.filter((one) => one.what === "end");
   for (const all of Map.groupBy(ends, ({ nonce }) => nonce).values()) {
-    const deadlineMs = all[0]!.sentMs + TIMEOUT_MS;
-    for (const [index, { error, atMs }] of all.entries()) {
+    const deadlineMs = all[0]!.atMs + TIMEOUT_MS;
+    for (const [index, { error, endedMs }] of all.entries()) {
       const isTemporary = error?.retryable === true && !error.overloaded;
-      const [earliestMs, latestMs] = [atMs + 50 * (index + 1), atMs + 100 * (index + 1)];
-      const next = all[index + 1]?.sentMs;
+      const [earliestMs, latestMs] = [endedMs + 50 * (index + 1), endedMs + 100 * (index + 1)];
+      const next = all[index + 1]?.atMs;
       const isRight =
         next === undefined
           ? !isTemporary || index === 2 || latestMs >= deadlineMs
@@ -158,11 +158,11 @@ export function isolatesRepeatOnlyRefusals({ history, bans, isolates }: World) {
         if ((one.wait?.strikes ?? 0) > one.refusals) expect.fail("Strikes were reported twice.");
       } else if (one.what === "end") {
         const sinceMs = askedMs.get(one.nonce)!;
-        const isInTime = one.atMs - sinceMs < TIMEOUT_MS;
+        const isInTime = one.endedMs - sinceMs < TIMEOUT_MS;
         underWay -= 1;
         isReached = one.answer !== null || one.error?.overloaded === true;
-        isReached &&= underWay === 0 && isInTime && one.atMs >= retriedUntilMs;
-        if (one.answer === null) failedMs = one.atMs;
+        isReached &&= underWay === 0 && isInTime && one.endedMs >= retriedUntilMs;
+        if (one.answer === null) failedMs = one.endedMs;
         if (one.answer === null) retriedUntilMs = Math.max(retriedUntilMs, sinceMs + TIMEOUT_MS);
         if (one.answer !== null && isInTime) lostReports.delete(one.nonce);
         else if (one.refusals > 0) lostReports.add(one.nonce);
@@ -217,10 +217,10 @@ function stands(
   const { standsUntilMs = null, nowMs: decidedMs = 0 } = last?.answer?.at(-1) ?? {};
   if (last === null || standsUntilMs === null) return false;
   return (
-    last.atMs - last.askedMs <= 1_000 &&
+    last.endedMs - last.askedMs <= 1_000 &&
     last.policy.revision === policy.revision &&
     isSameLimits(last.policy.limits, policy.limits) &&
-    nowMs >= last.atMs &&
-    nowMs - Math.min(last.askedMs, last.atMs) < standsUntilMs - decidedMs
+    nowMs >= last.endedMs &&
+    nowMs - Math.min(last.askedMs, last.endedMs) < standsUntilMs - decidedMs
   );
 }

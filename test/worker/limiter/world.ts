@@ -79,8 +79,13 @@ type Answer = readonly Decision[];
 /** What leaves the object, what is on disk then, and how long the object took. */
 type Left = { answer: Answer; disk: ReadState; tookMs: number };
 
-/** What the isolate receives, and when the object decided, in the world's time. */
-type Ended = { answer: Answer | null; error: Fate["error"] | null; decidedWorldMs: number };
+/** What the isolate receives at `endedMs`, and when the object decided, in the world's time. */
+interface Ended {
+  readonly answer: Answer | null;
+  readonly error: Fate["error"] | null;
+  readonly endedMs: number;
+  readonly decidedWorldMs: number;
+}
 
 /** Everything that happens, in the order in which it happens. An arrival is on the object's clock. */
 export type Happening =
@@ -88,7 +93,7 @@ export type Happening =
   | (InIsolate & Verdict & { what: "response"; sentMs: number; worldMs: number })
   | (Attempt & { what: "attempt" })
   | (Attempt & { what: "arrival"; nowMs: number; left: Left | null })
-  | (Attempt & Ended & { what: "end"; sentMs: number })
+  | (Attempt & Ended & { what: "end" })
   | { what: "report"; rows: readonly Readonly<Record<string, unknown>>[] }
   | { what: "deletion"; nowMs: number }
   | { what: "restart"; disk: ReadState };
@@ -272,8 +277,7 @@ export class World {
 
   async #attempt(isolate: Isolate, args: Parameters<RateLimiter["admit"]>) {
     const [policy, refusals, nonce, details] = args;
-    const sentMs = Date.now();
-    const attempt = { isolate, policy, refusals, nonce, ...details, atMs: sentMs };
+    const attempt = { isolate, policy, refusals, nonce, ...details, atMs: Date.now() };
     this.history.push({ what: "attempt", ...attempt });
     const wire = this.wires.length > 1 ? this.wires.shift()! : this.wires[0]!;
     const fate: Fate = FATES[wire.fate];
@@ -305,7 +309,7 @@ export class World {
       error = thrown as Fate["error"];
       throw thrown;
     } finally {
-      const ended = { sentMs, atMs: Date.now(), answer, error, decidedWorldMs };
+      const ended = { endedMs: Date.now(), answer, error, decidedWorldMs };
       this.history.push({ what: "end", ...attempt, ...ended });
     }
   }
