@@ -7,7 +7,7 @@ import type { QuotaPolicy } from "../../../src/rules/limits/limiter-state.ts";
 import { createApiKey } from "../../support/api-key-fixture.ts";
 import { d1Store } from "../../support/d1-store.ts";
 import { advanceClock, DAY_MS, HOUR_MS, stopClock } from "../../support/clock.ts";
-import { faultyDatabases, LOST, PASS } from "../../support/faults.ts";
+import { faultyDatabases, LOST } from "../../support/faults.ts";
 import {
   admit,
   evictLimiter,
