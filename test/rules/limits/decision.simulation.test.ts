@@ -6,7 +6,7 @@ import { banAt } from "../../../src/rules/limits/bans.ts";
 import { decide, peek, quotaLater } from "../../../src/rules/limits/decision.ts";
 import { stateEndMs } from "../../../src/rules/limits/limiter-state.ts";
 import { anyBanVars, anyHistory, anyLimits, type Step } from "./histories.ts";
-import { followsTheRules } from "./follows-the-rules.ts";
+import { type Asked, followsTheRules } from "./follows-the-rules.ts";
 import { keyPolicy, SimulatedLimiter } from "./simulated-limiter.ts";
 import { DAY_MS } from "../../support/clock.ts";
 
@@ -27,7 +27,8 @@ test("in any history of a key, the windows, waits, strikes and bans are those of
   fc.assert(
     fc.property(anyKey, anyHistory, ({ policy, bans }, history) => {
       const limiter = new SimulatedLimiter(policy, bans);
-      const happened = (limiter.history = []) as Parameters<typeof followsTheRules>[0];
+      const happened: (Asked | "restart")[] = [];
+      limiter.history = happened;
       play(limiter, history);
       followsTheRules(happened);
       for (const one of happened) {

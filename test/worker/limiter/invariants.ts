@@ -163,20 +163,21 @@ export function isolatesRepeatOnlyRefusals({ history, bans, isolates }: World) {
         isReached = one.answer !== null || one.error?.overloaded === true;
         isReached &&= underWay === 0 && isInTime && one.endedMs >= retriedUntilMs;
         if (one.answer === null) failedMs = one.endedMs;
-        if (one.answer === null) retriedUntilMs = Math.max(retriedUntilMs, sinceMs + TIMEOUT_MS);
+        const mayRetry = one.error?.retryable === true && !one.error.overloaded;
+        if (mayRetry) retriedUntilMs = Math.max(retriedUntilMs, sinceMs + TIMEOUT_MS);
         if (one.answer !== null && isInTime) lostReports.delete(one.nonce);
         else if (one.refusals > 0) lostReports.add(one.nonce);
         if (!isInTime || one.answer === null) continue;
         for (const decision of one.answer) undelivered.set(decision, one.policy.revision);
         last = { ...one, askedMs: sinceMs };
       } else if (one.what === "request") {
-        expectSame(one.isRefusing, stands(last, one, one.atMs));
+        expectSame(one.isRefusing, stands(last, one));
         const isCalled = life[index + 1]?.what === "attempt";
         if (isReached && !one.isRefusing && !isCalled) expect.fail("No call was sent.");
       } else {
         counts[one.decidedBy] += 1;
         if (one.decidedBy === "memory") {
-          if (!stands(last, one, one.atMs)) expect.fail("A refusal has outlived its end.");
+          if (!stands(last, one)) expect.fail("A refusal has outlived its end.");
           const endMs = last!.decidedWorldMs + waitMs(last!.answer!.at(-1)!);
           const lateMs = one.worldMs + waitMs(one.decision!) - endMs;
           if (!(lateMs >= 0 && lateMs <= 1_000)) expect(lateMs).toBe("from 0 to 1000");
@@ -211,8 +212,7 @@ function waitMs({ retryAtMs, nowMs }: Decision): number {
 /** Returns whether the object would certainly still refuse, as far as an isolate can know. */
 function stands(
   last: LastAnswer | null,
-  { policy }: Pick<Happened<"request">, "policy">,
-  nowMs: number,
+  { policy, atMs: nowMs }: Happened<"request" | "response">,
 ): boolean {
   const { standsUntilMs = null, nowMs: decidedMs = 0 } = last?.answer?.at(-1) ?? {};
   if (last === null || standsUntilMs === null) return false;
