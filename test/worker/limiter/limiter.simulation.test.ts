@@ -151,7 +151,7 @@ test("several isolates and a Durable Object keep every promise, whatever happens
       seen.grouped += Number(decided > calls);
       for (const by of ["memory", "object", "fallback", "nobody"] as const) seen[by] += counts[by];
     }),
-    { numRuns: 90 },
+    { numRuns: 120 },
   );
   expect(Math.min(...Object.values(seen))).toBeGreaterThan(20);
 }, 120_000);
@@ -220,4 +220,13 @@ test("a refusal lasts no longer if the isolate's clock is set back while it wait
   }
   await world.advance(MINUTE_MS);
   expect((await world.answerTo(0)).decision).toMatchObject({ admitted: true });
+});
+
+test("of requests that share a call, the last refusal is remembered", async () => {
+  const world = new World(keyPolicy(10, 100), [0]);
+  world.wires = [{ ...PERFECT, outMs: 50 }];
+  // Eight calls may be under way, so the other requests share the ninth: two are admitted.
+  for (let n = 0; n < 14; n++) void world.send(0);
+  await world.drain();
+  expect((await world.answerTo(0)).decidedBy).toBe("memory");
 });
