@@ -229,4 +229,7 @@ test("of requests that share a call, the last refusal is remembered", async () =
   for (let n = 0; n < 14; n++) void world.send(0);
   await world.drain();
   expect((await world.answerTo(0)).decidedBy).toBe("memory");
+  // Not from before it was received, as a clock that was set back says.
+  world.isolates[0]!.skewMs -= DAY_MS;
+  expect((await world.answerTo(0)).decidedBy).toBe("object");
 });
