@@ -229,7 +229,26 @@ test("of requests that share a call, the last refusal is remembered", async () =
   for (let n = 0; n < 14; n++) void world.send(0);
   await world.drain();
   expect((await world.answerTo(0)).decidedBy).toBe("memory");
-  // Not from before it was received, as a clock that was set back says.
+  // Not for other limits, and not from before it was received, as a clock that was set back says.
+  const { policy } = world.isolates[0]!;
+  world.isolates[0]!.policy = { ...policy, limits: { perMinute: 9, perDay: 100 } };
+  expect((await world.answerTo(0)).decidedBy).toBe("object");
+  expect((await world.answerTo(0)).decidedBy).toBe("memory");
   world.isolates[0]!.skewMs -= DAY_MS;
   expect((await world.answerTo(0)).decidedBy).toBe("object");
+});
+
+test("a refusal is reported if no call was sent, because the object may have counted it otherwise", async () => {
+  const world = new World(keyPolicy(1, 10), [0], { BAN_MIN_STRIKES: 2, BAN_MAX_STRIKES: 2 });
+  for (const waitMs of [0, 10_000]) {
+    await world.answerTo(0);
+    await world.advance(waitMs);
+  }
+  // The first call fails, and the next two are not sent.
+  world.wires = [{ ...PERFECT, fate: "error" }];
+  for (let n = 0; n < 3; n++) expect((await world.answerTo(0)).decidedBy).toBe("memory");
+  world.recover();
+  await world.advance(1_000);
+  await world.answerTo(0);
+  expect(world.history.findLast(({ what }) => what === "arrival")).toMatchObject({ refusals: 2 });
 });
