@@ -1,12 +1,6 @@
 import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-plugin";
 import { join } from "node:path";
 import { defineConfig } from "vitest/config";
-import { buildAll } from "./src/operator/build/program.ts";
-
-// Builds the files that `wrangler` would build before it starts the Worker:
-// - the assets folder of wrangler.toml: workerd does not start if this folder is missing,
-// - the generated WebAssembly module.
-await buildAll();
 
 // Processes that the tests start share compiled modules, which saves a twentieth of the test run's
 // CPU time.
@@ -69,6 +63,7 @@ export default defineConfig({
           // Test files share a few workerd processes, because starting one for each file took most of
           // the test run's time.
           isolate: false,
+          globalSetup: "test/support/build-once.ts",
           setupFiles: "test/support/every-worker-test.ts",
           testTimeout: 30_000,
           include: ["test/**/*.worker.test.ts"],
@@ -82,6 +77,7 @@ export default defineConfig({
           sequence: { groupOrder: 1 },
           // As in `core`. Most files import the same commands and libraries, which takes a second.
           isolate: false,
+          globalSetup: "test/support/build-once.ts",
           setupFiles: "test/support/every-file-in-node.ts",
           include: ["test/**/*.node.test.ts"],
           testTimeout: 60_000,

@@ -89,8 +89,11 @@ export class RateLimiter extends DurableObject {
     else {
       const before = this.#limiter;
       const { unreportedBans } = this.#reports;
-      decisions = this.#decideAll(policy, requests, refusals, wait);
-      this.#decided.add(nonce, decisions, Date.now());
+      const nowMs = Date.now();
+      const first = this.#decide(policy, nowMs, refusals, wait);
+      const others = Array.from({ length: requests - 1 }, () => this.#decide(policy, nowMs));
+      decisions = [first, ...others];
+      this.#decided.add(nonce, decisions, nowMs);
       const hasBanned = this.#reports.unreportedBans > unreportedBans;
       // The alarm reports the ban if the report below fails or a restart prevents this report.
       if (hasBanned) this.#wakeLater(RETRY_REPORT_MS);
@@ -129,18 +132,6 @@ export class RateLimiter extends DurableObject {
     if (endMs > nowMs) return this.#wakeBy(hasNews ? nextMs : Math.max(endMs, nextMs));
     this.#limiter = this.#cancellation = null;
     await this.ctx.storage.deleteAll();
-  }
-
-  #decideAll(
-    policy: QuotaPolicy,
-    requests: number,
-    refusedElsewhere: number,
-    wait: WaitReport | null,
-  ): readonly Decision[] {
-    const nowMs = Date.now();
-    const first = this.#decide(policy, nowMs, refusedElsewhere, wait);
-    const others = Array.from({ length: requests - 1 }, () => this.#decide(policy, nowMs));
-    return [first, ...others];
   }
 
   #decide(

@@ -149,8 +149,9 @@ export class KeyReports {
   }
 
   /**
-   * Writes usage and new bans, which must be on disk, to the database, in one transaction. Then forgets the bans,
-   * and the days that are over. A repeated or delayed report neither doubles nor lowers a count.
+   * Writes usage and new bans, which must be on disk, to the database, in one transaction. Then
+   * forgets the bans, and the days that are over. A repeated or delayed report neither doubles nor
+   * lowers a count.
    *
    * @returns whether the report succeeded. If not, the next report includes everything again.
    */
@@ -177,7 +178,7 @@ export class KeyReports {
       return false;
     }
     this.#bans = this.#bans.filter((unreported) => !bans.includes(unreported));
-    // Of the days that were over when this report began: later counts may belong to a day that was not.
+    // Only days that were over when this report began: later counts may belong to another day.
     const today = dayOf(nowMs);
     const remaining = this.#usage.filter(({ day: counted }) => counted >= today);
     const isNews = this.#usage !== usage;

@@ -5,27 +5,20 @@ import { generateSecret, generateKeyId } from "../../../src/operator/keys/key-ch
 import { hashSecret, isSecret, SECRET_PREFIX } from "../../../src/rules/keys/secret.ts";
 
 const ALPHABET = "abcdefghijklmnopqrstuvwxyz234567";
-const anySecret = fc.constant(null).map(generateSecret);
-const anySymbol = fc.constantFrom(...ALPHABET);
 
-describe("a generated secret", () => {
-  test("has the prefix, 160 random bits and a checksum, and is accepted", () => {
-    fc.assert(
-      fc.property(anySecret, (secret) => {
-        expect(secret).toMatch(/^sord_[a-z2-7]{40}$/);
-        expect(isSecret(secret)).toBe(true);
-      }),
-    );
-  });
-
-  test("never repeats, and all of its first 160 bits vary", () => {
-    const secrets = Array.from({ length: 1_000 }, generateSecret);
-    expect(new Set(secrets).size).toBe(secrets.length);
-    for (let position = 0; position < 32; position++) {
-      const symbols = new Set(secrets.map((secret) => secret[SECRET_PREFIX.length + position]));
-      expect(symbols.size).toBe(32);
-    }
-  });
+test("a generated secret has the prefix, 160 random bits and a checksum, is accepted and never repeats", () => {
+  const secrets = Array.from({ length: 1_000 }, generateSecret);
+  expect(new Set(secrets).size).toBe(secrets.length);
+  for (const secret of secrets) {
+    expect(secret).toMatch(/^sord_[a-z2-7]{40}$/);
+    expect(isSecret(secret)).toBe(true);
+    // What is stored is its SHA-256 in lower-case hexadecimal.
+    expect(hashSecret(secret)).toBe(createHash("sha256").update(secret).digest("hex"));
+  }
+  for (let position = 0; position < 32; position++) {
+    const symbols = new Set(secrets.map((secret) => secret[SECRET_PREFIX.length + position]));
+    expect(symbols.size).toBe(32);
+  }
 });
 
 describe("is not a secret:", () => {
@@ -40,11 +33,11 @@ describe("is not a secret:", () => {
   });
 
   test("an invented text in the form of a secret, or any other text", () => {
+    const anySymbol = fc.constantFrom(...ALPHABET);
     const invented = fc.string({ unit: anySymbol, minLength: 40, maxLength: 40 });
     fc.assert(
       fc.property(fc.oneof(invented, fc.string()), (text) => {
-        expect(isSecret(text)).toBe(false);
-        expect(isSecret(SECRET_PREFIX + text)).toBe(false);
+        expect(isSecret(text) || isSecret(SECRET_PREFIX + text)).toBe(false);
       }),
     );
   });
@@ -59,14 +52,6 @@ describe("is not a secret:", () => {
   ])("a secret %s", (_, change) => {
     expect(isSecret(change(generateSecret()))).toBe(false);
   });
-});
-
-test("the hash of a secret is its SHA-256 in lower-case hexadecimal", () => {
-  fc.assert(
-    fc.property(anySecret, (secret) => {
-      expect(hashSecret(secret)).toBe(createHash("sha256").update(secret).digest("hex"));
-    }),
-  );
 });
 
 test("the id of a key is random and never repeats", () => {

@@ -9,13 +9,11 @@ const START_SECONDS = START_MS / 1_000;
 type WindowNumbers = readonly [limit: number, remaining: number, endsInMs: number];
 
 function quota(minute: WindowNumbers, day: WindowNumbers, over: Partial<Quota> = {}): Quota {
-  const window = ([limit, remaining, endsInMs]: WindowNumbers) => ({
-    limit,
-    remaining,
-    endsMs: START_MS + endsInMs,
+  const [minutes, days] = [minute, day].map(([limit, remaining, endsInMs]) => {
+    return { limit, remaining, endsMs: START_MS + endsInMs };
   });
-  const windows = { minute: window(minute), day: window(day) };
-  return { nowMs: START_MS, ...windows, retryAtMs: null, banned: false, ...over };
+  const noBan = { nowMs: START_MS, retryAtMs: null, banned: false };
+  return { ...noBan, minute: minutes!, day: days!, ...over };
 }
 
 test("plans have the documented limits (docs/limits.md, Plans)", () => {
@@ -42,13 +40,12 @@ test.for([
   });
 });
 
-test.for([
-  [1, 1],
-  [1_000, 1],
-  [1_001, 2],
-] as const)(
-  "a window that ends in %i ms is announced to end in %i whole seconds",
-  ([ms, seconds]) => {
+test("durations are whole seconds, rounded up, in both forms of the headers; Retry-After is at least 1", () => {
+  for (const [ms, seconds] of [
+    [1, 1],
+    [1_000, 1],
+    [1_001, 2],
+  ] as const) {
     const full = quota([60, 0, ms], [1_000, 9, 86_400_000], { retryAtMs: START_MS + ms });
     expect(quotaHeaders(full)).toEqual({
       "X-RateLimit-Limit": "60",
@@ -58,14 +55,13 @@ test.for([
       RateLimit: `"minute";r=0;t=${seconds}, "day";r=9;t=86400`,
     });
     expect(retryAfterSeconds(full)).toBe(seconds);
-  },
-);
-
-test.for([null, START_MS, START_MS - 5_000])("Retry-After is at least 1 (%s)", (retryAtMs) => {
-  expect(retryAfterSeconds(quota([60, 1, 1_000], [9, 1, 1_000], { retryAtMs }))).toBe(1);
+  }
+  for (const retryAtMs of [null, START_MS, START_MS - 5_000]) {
+    expect(retryAfterSeconds(quota([60, 1, 1_000], [9, 1, 1_000], { retryAtMs }))).toBe(1);
+  }
 });
 
-test("during a ban, no requests remain until the end of the ban; X-RateLimit-Reset and Retry-After announce this end", () => {
+test("during a ban, no requests remain until its end, which X-RateLimit-Reset and Retry-After announce", () => {
   const ban = { banned: true, retryAtMs: START_MS + 89_500 };
   const banned = quota([60, 60, 60_000], [1_000, 500, 86_400_000], ban);
   expect(quotaHeaders(banned)).toMatchObject({

@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import { BAN_MODES, type BanPolicy } from "../../../src/rules/limits/bans.ts";
+import { BAN_MODES } from "../../../src/rules/limits/bans.ts";
 import type { Limits } from "../../../src/rules/limits/plans.ts";
 import type { SimulatedLimiter } from "./simulated-limiter.ts";
 import { DAY_MS, HOUR_MS } from "../../support/clock.ts";
@@ -36,19 +36,18 @@ export const anyLimits: fc.Arbitrary<Limits> = fc.record({
 });
 
 /** Generates ban policies: a few strikes lead to a ban, and no duration exceeds its default. */
-export const anyBanPolicy: fc.Arbitrary<BanPolicy> = fc.record({
-  mode: fc.oneof(
-    { weight: 2, arbitrary: fc.constant("on" as const) },
-    fc.constantFrom(...BAN_MODES),
-  ),
-  graceMs: fc.constantFrom(10_000, 1_000),
-  strikeWindowMs: fc.constantFrom(60_000, 5_000),
-  minStrikes: fc.integer({ min: 1, max: 4 }),
-  maxStrikes: fc.integer({ min: 4, max: 6 }),
-  firstBanMs: fc.constantFrom(60_000, 3_000),
-  longestBanMs: fc.constantFrom(DAY_MS, 240_000),
-  forgetAfterMs: fc.constantFrom(DAY_MS, HOUR_MS),
+export const anyBanVars = fc.record({
+  BAN_MODE: fc.constantFrom("on" as const, "on" as const, ...BAN_MODES),
+  BAN_GRACE_SECONDS: fc.constantFrom(10, 1),
+  BAN_STRIKE_WINDOW_SECONDS: fc.constantFrom(60, 5),
+  BAN_MIN_STRIKES: fc.integer({ min: 1, max: 4 }),
+  BAN_MAX_STRIKES: fc.integer({ min: 4, max: 6 }),
+  BAN_FIRST_SECONDS: fc.constantFrom(60, 3),
+  BAN_LONGEST_SECONDS: fc.constantFrom(86_400, 240),
+  BAN_FORGET_SECONDS: fc.constantFrom(86_400, 3_600),
 });
+
+export type BanVars = Partial<typeof anyBanVars extends fc.Arbitrary<infer Vars> ? Vars : never>;
 
 const someTime = fc.oneof(
   fc.integer({ min: 0, max: 5_000 }),
@@ -79,63 +78,43 @@ const passage = step("pass time", someTime, (limiter: SimulatedLimiter, ms) => {
   limiter.advance(ms);
 });
 
-const anyOffsetMs = fc.constantFrom(-1, 0, 1);
-
-const borders = oneOf<SimulatedLimiter>(
-  [
-    1,
-    step("go to the retry time", anyOffsetMs, (limiter, offsetMs) => {
-      limiter.nowMs = Math.max(limiter.nowMs, (limiter.peek().retryAtMs ?? 0) + offsetMs);
-    }),
-  ],
-  [
-    1,
-    // At a border, the grace ends, the strikes are forgotten, or the last ban is forgotten.
-    step("go to the next border of strikes", anyOffsetMs, (limiter, offsetMs) => {
-      const { state, bans, nowMs } = limiter;
-      const bordersMs = [
-        (state?.wait?.startedMs ?? 0) + bans.graceMs,
-        (state?.wait?.firstStrikeMs ?? 0) + bans.strikeWindowMs,
-        (state?.ban?.untilMs ?? 0) + bans.forgetAfterMs,
-      ];
-      const borderMs = Math.min(...bordersMs.filter((ms) => ms > nowMs));
-      if (borderMs < Infinity) limiter.nowMs = Math.max(nowMs, borderMs + offsetMs);
-    }),
-  ],
+/** At a border, requests are admitted again, the grace ends, or strikes or bans are forgotten. */
+const borders = step(
+  "go to the next border",
+  fc.record({ ofWindows: fc.boolean(), offsetMs: fc.constantFrom(-1, 0, 1) }),
+  (limiter: SimulatedLimiter, { ofWindows, offsetMs }) => {
+    const { state, bans, nowMs } = limiter;
+    const ofStrikesMs = [
+      (state?.wait?.startedMs ?? 0) + bans.graceMs,
+      (state?.wait?.firstStrikeMs ?? 0) + bans.strikeWindowMs,
+      (state?.ban?.untilMs ?? 0) + bans.forgetAfterMs,
+    ];
+    const bordersMs = ofWindows ? [limiter.peek().retryAtMs ?? 0] : ofStrikesMs;
+    const borderMs = Math.min(...bordersMs.filter((ms) => ms > nowMs));
+    if (borderMs < Infinity) limiter.nowMs = Math.max(nowMs, borderMs + offsetMs);
+  },
 );
 
-const changes = oneOf<SimulatedLimiter>(
-  [
-    3,
-    step("change the plan", anyLimits, (limiter, limits) =>
-      limiter.change({ limits, revision: limiter.policy.revision + 1 }),
-    ),
-  ],
-  [3, step("deploy other limits", anyLimits, (limiter, limits) => limiter.change({ limits }))],
-  [3, step("set the clock back", someTime, (limiter, ms) => void limiter.advance(-ms))],
-  [
-    3,
-    step("set the ban mode", fc.constantFrom(...BAN_MODES), (limiter, mode) => {
-      limiter.bans = { ...limiter.bans, mode };
-    }),
-  ],
-  [
-    4,
-    event("request under the earlier policy", (limiter) => {
-      const { policy, earlierPolicy } = limiter;
-      limiter.policy = earlierPolicy;
-      limiter.request();
-      limiter.policy = policy;
-    }),
-  ],
-  [
-    4,
-    event("reset", (limiter) => {
-      const { resets, revision } = limiter.policy;
-      limiter.change({ resets: resets + 1, revision: revision + 1 });
-    }),
-  ],
-  [4, event("restart", (limiter) => limiter.restart())],
+const changes = fc.oneof<fc.Arbitrary<Step<SimulatedLimiter>>[]>(
+  step("change the plan", anyLimits, (limiter, limits) =>
+    limiter.change({ limits, revision: limiter.policy.revision + 1 }),
+  ),
+  step("deploy other limits", anyLimits, (limiter, limits) => limiter.change({ limits })),
+  step("set the clock back", someTime, (limiter, ms) => void limiter.advance(-ms)),
+  step("set the ban mode", fc.constantFrom(...BAN_MODES), (limiter, mode) => {
+    limiter.bans = { ...limiter.bans, mode };
+  }),
+  event("request under the earlier policy", (limiter) => {
+    const { policy, earlierPolicy } = limiter;
+    limiter.policy = earlierPolicy;
+    limiter.request();
+    limiter.policy = policy;
+  }),
+  event("reset", (limiter) => {
+    const { resets, revision } = limiter.policy;
+    limiter.change({ resets: resets + 1, revision: revision + 1 });
+  }),
+  event("restart", (limiter) => limiter.restart()),
 );
 
 export const anyHistory = fc.array(oneOf([8, requests], [3, passage], [5, borders], [4, changes]), {

@@ -3,6 +3,7 @@ import { type Decision, decide, peek, type Quota } from "../../../src/rules/limi
 import type { LimiterState, QuotaPolicy } from "../../../src/rules/limits/limiter-state.ts";
 import type { WaitReport } from "../../../src/rules/limits/strikes.ts";
 import { readState, toStored } from "../../../src/worker/limiter/stored-state.ts";
+import type { Asked } from "./follows-the-rules.ts";
 import { DAY_MS } from "../../support/clock.ts";
 
 /** The start of simulated time in Unix milliseconds, a multiple of 1,000 for exact headers. */
@@ -20,20 +21,6 @@ export const DEFAULT_BANS: BanPolicy = {
   forgetAfterMs: DAY_MS,
 };
 
-/** Returns the vars that set this ban policy. */
-export function banVars(bans: BanPolicy): Readonly<Record<string, string | number>> {
-  return {
-    BAN_MODE: bans.mode,
-    BAN_GRACE_SECONDS: bans.graceMs / 1_000,
-    BAN_STRIKE_WINDOW_SECONDS: bans.strikeWindowMs / 1_000,
-    BAN_MIN_STRIKES: bans.minStrikes,
-    BAN_MAX_STRIKES: bans.maxStrikes,
-    BAN_FIRST_SECONDS: bans.firstBanMs / 1_000,
-    BAN_LONGEST_SECONDS: bans.longestBanMs / 1_000,
-    BAN_FORGET_SECONDS: bans.forgetAfterMs / 1_000,
-  };
-}
-
 export function keyPolicy(perMinute: number, perDay: number): QuotaPolicy {
   return { limits: { perMinute, perDay }, revision: 1, resets: 0 };
 }
@@ -45,7 +32,8 @@ export class SimulatedLimiter {
   bans: BanPolicy;
   nowMs = START_MS;
   state: LimiterState | null = null;
-  readonly counted = { strikes: 0, bans: 0 };
+  /** What happened, if a test wants to know. */
+  history: (Asked | "restart")[] | null = null;
 
   constructor(policy: QuotaPolicy, bans: BanPolicy = DEFAULT_BANS) {
     this.policy = this.earlierPolicy = policy;
@@ -68,10 +56,10 @@ export class SimulatedLimiter {
   }
 
   request(report: WaitReport | null = null): Decision {
-    const decided = decide(this.state, this.policy, this.bans, this.nowMs, report);
+    const { state, policy, bans, nowMs } = this;
+    const decided = decide(state, policy, bans, nowMs, report);
     this.state = decided.state;
-    this.counted.strikes += decided.strikes;
-    this.counted.bans += Number(decided.newBan !== null);
+    this.history?.push({ policy, bans, nowMs, report, decided });
     return decided.decision;
   }
 
@@ -81,6 +69,7 @@ export class SimulatedLimiter {
 
   /** Forgets everything that is not stored, like an eviction of the Durable Object. */
   restart(): void {
+    this.history?.push("restart");
     if (this.state !== null) this.state = readState(toStored(this.state)).limiter;
   }
 }

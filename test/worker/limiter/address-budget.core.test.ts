@@ -11,9 +11,9 @@ test("an address has both windows of the Free plan, and is not banned however fa
   vi.useFakeTimers({ toFake: ["Date"], now: START_MS });
   const budget = new AddressBudget(DEFAULT_BANS);
   let admitted = 0;
-  for (let second = 0; second < 20 * 60; second += 15) {
+  for (let second = 0; second < 20 * 60; second += 30) {
     vi.setSystemTime(START_MS + second * 1_000);
-    for (let n = 0; n < 100; n++) admitted += Number(budget.countFailure(ADDRESS).admitted);
+    for (let n = 0; n < 75; n++) admitted += Number(budget.countFailure(ADDRESS).admitted);
   }
   expect(admitted).toBe(1_000);
   const left = { banned: false, minute: { remaining: 20 }, retryAtMs: START_MS + DAY_MS };
@@ -24,11 +24,9 @@ test("an address has both windows of the Free plan, and is not banned however fa
 test("a flood of addresses evicts only the least recently used addresses", () => {
   const budget = new AddressBudget(DEFAULT_BANS, 100);
   const other = from("192.0.2.2");
-  budget.countFailure(ADDRESS);
-  budget.countFailure(other);
-  for (let n = 0; n < 1_000; n++) {
-    budget.countFailure(from(`2001:db8:0:${n.toString(16)}::1`));
-    if (n % 50 === 0) budget.countFailure(other);
+  for (const address of [ADDRESS, other]) budget.countFailure(address);
+  for (let n = 0; n < 300; n++) {
+    budget.countFailure(n % 50 === 0 ? other : from(`2001:db8:0:${n.toString(16)}::1`));
   }
   expect(budget.peek(ADDRESS).day.remaining).toBe(1_000);
   expect(budget.peek(other).day.remaining).toBeLessThan(999);
@@ -36,17 +34,12 @@ test("a flood of addresses evicts only the least recently used addresses", () =>
 
 test.for([
   ["0.0.0.0"],
-  ["255.255.255.255"],
   ["203.0.113.7", "::ffff:203.0.113.7", "::FFFF:cb00:7107", "0:0:0:0:0:ffff:203.0.113.7"],
   ["2001:db8:1:2:3:4:5:6", "2001:0DB8:0001:0002:FFFF:FFFF:FFFF:FFFF"],
-  ["2001:db8::1", "2001:db8:0:0:1::"],
   ["2001:db8:0:1::1"],
   ["::1", "::2"],
   ["fe80::1%eth0"],
-  [
-    ["", "localhost", "203.0.113.256", "203.0.113.7, 198.51.100.1", "203.0.113.7:443"],
-    ["[2001:db8::1]", "2001:db8::1::2", "2001:db8::/64", "' OR 1=1 --", "a".repeat(10_000)],
-  ].flat(),
+  ["", "localhost", "203.0.113.256", "203.0.113.7, 198.51.100.1", "[2001:db8::1]", "2001:db8::/64"],
 ])("clients that share one budget, and with no other address: %j", (addresses) => {
   const budget = new AddressBudget(DEFAULT_BANS);
   const others = ["203.0.113.8", "2001:db8:1:3::1", "2001:db8:1::1", "fe80:0:0:1::1"];

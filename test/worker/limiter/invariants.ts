@@ -1,119 +1,118 @@
-import { isDeepStrictEqual } from "node:util";
 import { expect } from "vitest";
 import { dayText } from "../../../src/rules/days.ts";
 import { decide, type Decision } from "../../../src/rules/limits/decision.ts";
 import { type LimiterState, stateEndMs } from "../../../src/rules/limits/limiter-state.ts";
 import { isSameLimits } from "../../../src/rules/limits/plans.ts";
 import { countUsage, type Usage } from "../../../src/worker/usage/day-usage.ts";
-import { type End, type Happening, type Isolate, TIMEOUT_MS, type World } from "./world.ts";
-
-/** Calls `expect` only if the values differ, because `expect` is slower than a decision. */
-function expectSame(actual: unknown, expected: unknown): void {
-  if (!isDeepStrictEqual(actual, expected)) expect(actual).toStrictEqual(expected);
-}
+import { expectSame } from "../../rules/limits/follows-the-rules.ts";
+import { type Happened, TIMEOUT_MS, type World } from "./world.ts";
 
 /** The part of the state that an answer promises to be on disk. */
-function durable(state: LimiterState | null) {
+function durable(state: LimiterState | null): string {
   const { minute = null, day = null, ban = null, revision = -1, resets = 0 } = state ?? {};
-  return { minute, day, ban, revision, resets };
+  return JSON.stringify({ minute, day, ban, revision, resets });
 }
+
+const TOTALS = ["admitted", "refused", "strikes", "bans", "peak_minute", "peak_day"];
 
 /**
  * The object decides on each call as the rules do, in the order of arrival, and once if the call is
- * repeated. When an answer leaves, its decision is on disk. A restart loses only what is not on
- * disk. What is deleted has no effect any more. The object logs and reports what it has counted.
+ * repeated. When an answer leaves, its decision is on disk, and no answer waits for more than two
+ * writes. A restart loses only what is not on disk. What is deleted has no effect any more. The
+ * object logs and reports what it has counted.
  *
  * @returns the number of decisions.
  */
-export function objectFollowsTheRules({ history, bans, wasClockSet, object }: World): number {
+export function objectFollowsTheRules(world: World): number {
   let state: LimiterState | null = null;
-  let answers = new Map<string, readonly Decision[]>();
-  let stored: unknown[] = [];
+  const answers = new Map<string, readonly Decision[]>();
+  /** What was on disk when an answer left, until it is the state after this call or a later one. */
+  let onDisk: string[] = [];
   let usage: Usage = [];
   const reported = { days: new Map<string, readonly number[]>(), bans: new Set<unknown>() };
-  const events = { banned: 0, would_ban: 0, limiter_reset: 0 };
+  const bans = { begun: new Set<unknown>(), inMemory: new Set<unknown>(), owed: new Set() };
+  const logged: string[] = [];
   let decided = 0;
-
   const begin = (restored: LimiterState | null) => {
-    expectSame(stored, []);
+    expectSame(onDisk, []);
     state = restored;
-    answers = new Map();
+    answers.clear();
+    bans.inMemory.clear();
   };
-  const decideOn = (arrival: Happening & { what: "arrival" }) =>
+  const decideOn = (arrival: Happened<"arrival">) =>
     Array.from({ length: arrival.requests }, (_, n) => {
-      const before = state;
       const [wait, refused] = n === 0 ? [arrival.wait, arrival.refusals] : [null, 0];
-      const after = decide(before, arrival.policy, bans, arrival.nowMs, wait);
-      ({ state } = after);
+      const after = decide(state, arrival.policy, world.bans, arrival.nowMs, wait);
       const { decision, strikes, newBan } = after;
-      const isLogged = newBan?.loggedOnly === true;
-      const banned = Number(newBan !== null && !isLogged);
-      events.banned += banned;
-      events.would_ban += Number(isLogged);
-      events.limiter_reset += Number(before !== null && state.resets > before.resets);
+      if (state !== null && after.state.resets > state.resets) logged.push("limiter_reset");
+      if (newBan !== null) logged.push(newBan.loggedOnly ? "would_ban" : "banned");
+      const banned = newBan === null || newBan.loggedOnly ? 0 : 1;
+      if (banned) for (const of of [bans.begun, bans.inMemory]) of.add(newBan?.beganMs);
       usage = countUsage(usage, decision, { refused, strikes, bans: banned });
+      ({ state } = after);
       decided += 1;
       return decision;
     });
-
-  for (const one of history) {
+  for (const one of world.history) {
     if (one.what === "arrival") {
       const expected = answers.get(one.nonce) ?? decideOn(one);
       answers.set(one.nonce, expected);
       if (one.left !== null) {
         expectSame(one.left.answer, expected);
-        stored.push(durable(one.left.disk.limiter));
+        if (one.left.tookMs > 2 * world.diskMs) expect.fail("An answer waited.");
+        onDisk.push(durable(one.left.disk.limiter));
+        for (const beganMs of bans.inMemory) bans.owed.add(beganMs);
       }
-      // A write may also have stored the effect of later calls.
-      stored = stored.filter((disk) => !isDeepStrictEqual(disk, durable(state)));
+      onDisk = onDisk.filter((disk) => disk !== durable(state));
     } else if (one.what === "restart") {
       begin(one.disk.limiter);
-      const { usage: days } = one.disk;
       // The object may have forgotten a day that is over, once it was reported.
-      const over = usage.filter(({ day }) => !days.some((kept) => kept.day === day));
-      usage = [...over.filter(({ day }) => reported.days.has(dayText(day))), ...days];
+      const isKept = ({ day }: Usage[number]) => one.disk.usage.some((kept) => kept.day === day);
+      const over = usage.filter((of) => !isKept(of) && reported.days.has(dayText(of.day)));
+      usage = [...over, ...one.disk.usage];
     } else if (one.what === "deletion") {
-      const endMs = state === null ? 0 : stateEndMs(state, bans);
+      const endMs = state === null ? 0 : stateEndMs(state, world.bans);
       if (endMs > one.nowMs) expect.fail("The object deleted what still had an effect.");
       begin(null);
     } else if (one.what === "report") {
       for (const row of one.rows) {
         if (row["began_at"] !== undefined) reported.bans.add(row["began_at"]);
         else {
-          const day = String(row["day"]);
-          const before = reported.days.get(day);
+          const before = reported.days.get(String(row["day"]));
           const totals = TOTALS.map((name, n) => Math.max(Number(row[name]), before?.[n] ?? 0));
-          reported.days.set(day, totals);
+          reported.days.set(String(row["day"]), totals);
         }
       }
     }
   }
+  for (const beganMs of bans.inMemory) bans.owed.add(beganMs);
   begin(null);
-  const logged = (name: string) => object.events.filter((event) => event === name).length;
-  expectSame(Object.keys(events).map(logged), Object.values(events));
+  const events = ["limiter_reset", "would_ban", "banned"];
+  expectSame(
+    world.object.events.filter((event) => events.includes(event)),
+    logged,
+  );
+  for (const beganMs of reported.bans) expectSame(bans.begun.has(beganMs), true);
+  for (const beganMs of bans.owed) expectSame(reported.bans.has(beganMs), true);
   // If the clock is set back, the usage of an earlier day may begin at 0 again.
-  if (wasClockSet) return decided;
-  const counted = usage.map(({ day, peakMinute, peakDay, ...of }) => [
-    dayText(day),
-    [of.admitted, of.refused, of.strikes, of.bans, peakMinute, peakDay],
-  ]);
-  expectSame(reported.days, new Map(counted as []));
-  const wasKilled = history.some(({ what }) => what === "restart");
-  if (!wasKilled) expectSame(reported.bans.size, events.banned);
+  if (world.wasClockSet) return decided;
+  const counted = usage.map(({ day, peakMinute, peakDay, ...of }) => {
+    const totals = [of.admitted, of.refused, of.strikes, of.bans, peakMinute, peakDay];
+    return [dayText(day), totals] as const;
+  });
+  expectSame(reported.days, new Map(counted));
   return decided;
 }
-
-const TOTALS = ["admitted", "refused", "strikes", "bans", "peak_minute", "peak_day"];
 
 /** A call is sent again only after a temporary failure, at most twice, soon, and always in time. */
 export function callsAreRepeatedInTime({ history }: World): void {
   const ends = history.filter((one) => one.what === "end");
   for (const all of Map.groupBy(ends, ({ nonce }) => nonce).values()) {
-    const deadlineMs = all[0]!.sentMs + TIMEOUT_MS;
+    const deadlineMs = all[0]!.atMs + TIMEOUT_MS;
     for (const [index, { error, endedMs }] of all.entries()) {
       const isTemporary = error?.retryable === true && !error.overloaded;
       const [earliestMs, latestMs] = [endedMs + 50 * (index + 1), endedMs + 100 * (index + 1)];
-      const next = all[index + 1]?.sentMs;
+      const next = all[index + 1]?.atMs;
       const isRight =
         next === undefined
           ? !isTemporary || index === 2 || latestMs >= deadlineMs
@@ -122,6 +121,8 @@ export function callsAreRepeatedInTime({ history }: World): void {
     }
   }
 }
+
+type LastAnswer = Happened<"end"> & { readonly askedMs: number };
 
 /**
  * An isolate repeats the last refusal that it received until it ends, no longer, and only if its
@@ -133,65 +134,64 @@ export function callsAreRepeatedInTime({ history }: World): void {
  */
 export function isolatesRepeatOnlyRefusals({ history, bans, isolates }: World) {
   const counts = { memory: 0, object: 0, fallback: 0, nobody: 0 };
-  const lives = Map.groupBy(
-    history.filter((one) => "isolate" in one),
-    ({ isolate }) => isolate,
-  );
-  for (const [isolate, life] of lives) {
-    let last: (End & { readonly askedMs: number }) | null = null;
+  const inIsolates = history.filter((one) => "isolate" in one);
+  for (const [isolate, life] of Map.groupBy(inIsolates, (one) => one.isolate)) {
+    let last: LastAnswer | null = null;
     let alone: LimiterState | null = null;
     let isReached = false;
     let underWay = 0;
+    /** When a call that may be sent again ends at the latest. */
+    let retriedUntilMs = -Infinity;
+    let failedMs = -Infinity;
     const askedMs = new Map<string, number>();
     const undelivered = new Map<Decision, number>();
     const reports = new Map<string, number>();
-    const failedMs: number[] = [];
     const lostReports = new Set<string>();
     const repeats = { most: 0, least: 0 };
     for (const [index, one] of life.entries()) {
       if (one.what === "attempt") {
-        if (!askedMs.has(one.nonce)) askedMs.set(one.nonce, one.sentMs);
+        if (!askedMs.has(one.nonce)) askedMs.set(one.nonce, one.atMs);
         underWay += 1;
         isReached = false;
       } else if (one.what === "arrival") {
         reports.set(one.nonce, one.refusals);
-        const strikes = one.wait?.strikes ?? 0;
-        if (strikes > one.refusals) expect.fail("Strikes were reported twice.");
+        if ((one.wait?.strikes ?? 0) > one.refusals) expect.fail("Strikes were reported twice.");
       } else if (one.what === "end") {
         const sinceMs = askedMs.get(one.nonce)!;
         const isInTime = one.endedMs - sinceMs < TIMEOUT_MS;
         underWay -= 1;
-        isReached = underWay === 0 && isInTime && (one.answer !== null || !!one.error?.overloaded);
-        if (one.answer === null) failedMs.push(one.endedMs);
+        isReached = one.answer !== null || one.error?.overloaded === true;
+        isReached &&= underWay === 0 && isInTime && one.endedMs >= retriedUntilMs;
+        if (one.answer === null) failedMs = one.endedMs;
+        const mayRetry = one.error?.retryable === true && !one.error.overloaded;
+        if (mayRetry) retriedUntilMs = Math.max(retriedUntilMs, sinceMs + TIMEOUT_MS);
         if (one.answer !== null && isInTime) lostReports.delete(one.nonce);
         else if (one.refusals > 0) lostReports.add(one.nonce);
         if (!isInTime || one.answer === null) continue;
         for (const decision of one.answer) undelivered.set(decision, one.policy.revision);
         last = { ...one, askedMs: sinceMs };
       } else if (one.what === "request") {
-        expectSame(one.isRefusing, stands(last, one.policy, one.sentMs));
+        expectSame(one.isRefusing, stands(last, one));
         const isCalled = life[index + 1]?.what === "attempt";
         if (isReached && !one.isRefusing && !isCalled) expect.fail("No call was sent.");
       } else {
-        const { decision, policy, sentMs, answeredMs } = one;
         counts[one.decidedBy] += 1;
         if (one.decidedBy === "memory") {
-          if (!stands(last, policy, answeredMs)) expect.fail("A refusal has outlived its end.");
+          if (!stands(last, one)) expect.fail("A refusal has outlived its end.");
           const endMs = last!.decidedWorldMs + waitMs(last!.answer!.at(-1)!);
-          const lateMs = one.worldMs + waitMs(decision!) - endMs;
+          const lateMs = one.worldMs + waitMs(one.decision!) - endMs;
           if (!(lateMs >= 0 && lateMs <= 1_000)) expect(lateMs).toBe("from 0 to 1000");
-          const sawFailure =
-            answeredMs >= sentMs + TIMEOUT_MS || failedMs.some((ms) => ms >= sentMs);
+          const sawFailure = one.atMs >= one.sentMs + TIMEOUT_MS || failedMs >= one.sentMs;
           repeats.most += 1;
           repeats.least += Number(!sawFailure);
         } else if (one.decidedBy === "object") {
-          const revision = undelivered.get(decision!);
-          if (!undelivered.delete(decision!)) expect.fail("Two requests share one decision.");
-          if (revision! < policy.revision) expect.fail("An outdated key version decided.");
+          const revision = undelivered.get(one.decision!);
+          if (!undelivered.delete(one.decision!)) expect.fail("Two requests share one decision.");
+          if (revision! < one.policy.revision) expect.fail("An outdated key version decided.");
         } else if (one.decidedBy === "fallback") {
-          const { state, ...expected } = decide(alone, policy, bans, answeredMs);
+          const { state, decision } = decide(alone, one.policy, bans, one.atMs);
           alone = state;
-          expectSame(decision, expected.decision);
+          expectSame(one.decision, decision);
         }
       }
     }
@@ -211,9 +211,8 @@ function waitMs({ retryAtMs, nowMs }: Decision): number {
 
 /** Returns whether the object would certainly still refuse, as far as an isolate can know. */
 function stands(
-  last: (End & { readonly askedMs: number }) | null,
-  policy: Isolate["policy"],
-  nowMs: number,
+  last: LastAnswer | null,
+  { policy, atMs: nowMs }: Happened<"request" | "response">,
 ): boolean {
   const { standsUntilMs = null, nowMs: decidedMs = 0 } = last?.answer?.at(-1) ?? {};
   if (last === null || standsUntilMs === null) return false;

@@ -2,6 +2,8 @@ import { expect, test } from "vitest";
 import { RefusalMemory } from "../../../src/worker/limiter/refusal-memory.ts";
 import { keyPolicy } from "../../rules/limits/simulated-limiter.ts";
 
+// What an isolate repeats, and for how long, is an invariant of limiter.simulation.test.ts.
+
 const POLICY = keyPolicy(60, 1_000);
 
 /** Returns a memory with a refusal that lasts 60 seconds. `left` more strikes lead to a ban. */
@@ -15,27 +17,20 @@ function refusedFor(left: number): RefusalMemory {
   return memory;
 }
 
-test.each([
-  [1_000, 50],
-  [60, 30],
-  [7, 4],
-])("with %i strikes left to a ban, the strike number %i is reported", (left, reported) => {
-  const memory = refusedFor(left);
-  for (let strike = 1; strike < reported; strike++) expect(memory.repeat(0, POLICY)).not.toBeNull();
-  expect(memory.repeat(0, POLICY)).toBeNull();
-  expect(memory.takeReport(0)).toMatchObject({ refusals: reported - 1 });
-});
-
-test("a refusal is repeated until the millisecond in which it ends, counted from the call", () => {
-  for (const [nowMs, repeats] of [
-    [59_999, true],
-    [60_000, false],
+test("half of the strikes that are left to a ban are reported, at most 50", () => {
+  for (const [left, reported] of [
+    [1_000, 50],
+    [60, 30],
+    [7, 4],
   ] as const) {
-    expect(refusedFor(1_000).repeat(nowMs, POLICY) !== null).toBe(repeats);
+    const memory = refusedFor(left);
+    for (let n = 1; n < reported; n++) expect(memory.repeat(0, POLICY)).not.toBeNull();
+    expect(memory.repeat(0, POLICY)).toBeNull();
+    expect(memory.takeReport(0)).toMatchObject({ refusals: reported - 1 });
   }
 });
 
-test("one strike or two are reported 3 seconds after the oldest, and then counted from 0", () => {
+test("fewer strikes are reported 3 seconds after the oldest, and then counted from 0", () => {
   const memory = refusedFor(1_000);
   for (const beganMs of [100, 10_000]) {
     for (const ageMs of [0, 2_999]) {
@@ -45,6 +40,4 @@ test("one strike or two are reported 3 seconds after the oldest, and then counte
     const wait = { ageMs: beganMs + 3_000, strikes: 2, oldestStrikeAgeMs: 3_000 };
     expect(memory.takeReport(beganMs + 3_000)).toEqual({ refusals: 2, wait });
   }
-  expect(memory.repeat(20_000, POLICY)).not.toBeNull();
-  expect(memory.repeat(23_000, POLICY)).toBeNull();
 });

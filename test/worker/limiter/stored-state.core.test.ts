@@ -2,7 +2,7 @@ import { beforeEach, expect, test, vi } from "vitest";
 import { readState } from "../../../src/worker/limiter/stored-state.ts";
 import { eventLines, startListening } from "../../support/written-lines.ts";
 
-const stored = {
+const limiter = {
   limits: { perMinute: 60, perDay: 1_000 },
   revision: 1,
   resets: 0,
@@ -16,27 +16,28 @@ beforeEach(() => {
   startListening();
 });
 
-test("a stored state is read even if it has fields of a later version", () => {
-  const ban = { ...stored.ban, reason: "hammering" };
-  const later = { ...stored, version: 2, hour: { openedMs: 1, count: 1 }, ban };
-  expect(readState(later).limiter).toEqual({ ...stored, wait: null });
+test("a stored state is read even if it has fields of a later version, or lacks those of one", () => {
+  const ban = { ...limiter.ban, reason: "hammering" };
+  const later = { ...limiter, version: 2, hour: { openedMs: 1, count: 1 }, ban };
+  const read = { limiter: { ...limiter, wait: null }, usage: [], unreportedBans: [] };
+  expect(readState(later)).toEqual({ ...read, keyId: null, cancellation: null });
+  expect(eventLines()).toStrictEqual([]);
 });
 
-test.for([
-  undefined,
-  null,
-  "record",
-  {},
-  { ...stored, limits: undefined },
-  { ...stored, limits: { perMinute: "60", perDay: 1_000 } },
-  { ...stored, minute: { openedMs: Number.NaN, count: 1 } },
-  { ...stored, minute: { openedMs: 1, count: -1 } },
-  { ...stored, day: { openedMs: 1, count: 1.5 } },
-  { ...stored, day: undefined },
-  { ...stored, ban: { beganMs: 0, untilMs: 1, number: 1, loggedOnly: false } },
-  { ...stored, revision: -1 },
-])("a stored state is empty if it cannot be read: %j", (row) => {
-  expect(readState(row).limiter).toBeNull();
+test("a limiter's stored state is empty if it cannot be read", () => {
+  for (const broken of [
+    undefined,
+    null,
+    "record",
+    {},
+    ...[undefined, { perMinute: "60", perDay: 1_000 }].map((limits) => ({ ...limiter, limits })),
+    ...[Number.NaN, "1"].map((openedMs) => ({ ...limiter, minute: { openedMs, count: 1 } })),
+    ...[-1, 1.5].map((count) => ({ ...limiter, day: { openedMs: 1, count } })),
+    { ...limiter, ban: { beganMs: 0, untilMs: 1, number: 1, loggedOnly: false } },
+    { ...limiter, revision: -1 },
+  ]) {
+    expect(readState(broken).limiter, JSON.stringify(broken)).toBeNull();
+  }
 });
 
 test.for([
@@ -50,11 +51,9 @@ test.for([
     const keyId = "key_test";
     const unreportedBans = [{ beganMs: 1, untilMs: 2, number: 1, resets: 0 }];
     const others = { keyId, usage: [], unreportedBans, cancellation: { sequence: 7, atMs: 5 } };
-    const whole = { ...others, limiter: { ...stored, wait: null } };
-    expect(readState({ ...stored, ...others })).toStrictEqual(whole);
-    expect(readState({ ...stored, keyId })).toMatchObject({ unreportedBans: [] });
-    expect(eventLines()).toStrictEqual([]);
-    expect(readState({ ...stored, ...others, ...bad })).toStrictEqual({ ...whole, ...read });
+    const whole = { ...others, limiter: { ...limiter, wait: null } };
+    expect(readState({ ...limiter, ...others })).toStrictEqual(whole);
+    expect(readState({ ...limiter, ...others, ...bad })).toStrictEqual({ ...whole, ...read });
     expect(eventLines()).toStrictEqual([{ event: "limiter_state_unreadable", keyId, part }]);
   },
 );

@@ -1,5 +1,6 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { afterEach, beforeEach, vi } from "vitest";
+import { parseConfig } from "../../../src/rules/config.ts";
 import type { BanPolicy } from "../../../src/rules/limits/bans.ts";
 import type { Decision } from "../../../src/rules/limits/decision.ts";
 import type { QuotaPolicy } from "../../../src/rules/limits/limiter-state.ts";
@@ -7,7 +8,9 @@ import { RateLimiter } from "../../../src/worker/limiter/durable-object.ts";
 import { Limiter, type Verdict } from "../../../src/worker/limiter/limiter.ts";
 import type { CallDetails } from "../../../src/worker/limiter/object-call.ts";
 import { readState, type ReadState } from "../../../src/worker/limiter/stored-state.ts";
-import { banVars, START_MS } from "../../rules/limits/simulated-limiter.ts";
+import type { BanVars } from "../../rules/limits/histories.ts";
+import { START_MS } from "../../rules/limits/simulated-limiter.ts";
+import { HOUR_MS } from "../../support/clock.ts";
 
 export const TIMEOUT_MS = 5_000;
 
@@ -61,62 +64,67 @@ export interface Isolate extends Part {
   policy: QuotaPolicy;
 }
 
-/** A request before and after an isolate's limiter decides on it. Times are the isolate's. */
-interface Request {
+/** What happens in an isolate, at a time on its clock. */
+interface InIsolate {
   readonly isolate: Isolate;
   readonly policy: QuotaPolicy;
-  readonly sentMs: number;
-  readonly isRefusing: boolean;
+  readonly atMs: number;
 }
 
-export interface Response extends Request, Verdict {
-  readonly what: "response";
-  readonly answeredMs: number;
-  readonly worldMs: number;
-}
+/** One attempt of a call. */
+type Attempt = InIsolate & CallDetails & { refusals: number; nonce: string };
 
-/** One attempt of a call. Times are the isolate's. */
-interface Attempt extends CallDetails {
-  readonly isolate: Isolate;
-  readonly policy: QuotaPolicy;
-  readonly refusals: number;
-  readonly nonce: string;
-  readonly sentMs: number;
-}
+type Answer = readonly Decision[];
 
-/** The end of an attempt, as the isolate sees it: the answer or an error. */
-export interface End extends Attempt {
-  readonly what: "end";
-  readonly answer: readonly Decision[] | null;
+/** What leaves the object, what is on disk then, and how long the object took. */
+type Left = { answer: Answer; disk: ReadState; tookMs: number };
+
+/** What the isolate receives at `endedMs`, and when the object decided, in the world's time. */
+interface Ended {
+  readonly answer: Answer | null;
   readonly error: Fate["error"] | null;
   readonly endedMs: number;
-  /** The world's time at which the object first decided on this call. */
   readonly decidedWorldMs: number;
 }
 
-/** A call that reaches the object at `nowMs` on its clock. */
-interface Arrival extends Attempt {
-  readonly what: "arrival";
-  readonly nowMs: number;
-  /** What leaves the object, and what is on disk then. */
-  left: { readonly answer: readonly Decision[]; readonly disk: ReadState } | null;
-}
-
-/** Everything that happens, in the order in which it happens. */
+/** Everything that happens, in the order in which it happens. An arrival is on the object's clock. */
 export type Happening =
-  | ({ readonly what: "request" } & Request)
-  | ({ readonly what: "attempt" } & Attempt)
-  | (Response | Arrival | End)
-  | { readonly what: "report"; readonly rows: readonly Readonly<Record<string, unknown>>[] }
-  | { readonly what: "deletion"; readonly nowMs: number }
-  | { readonly what: "restart"; readonly disk: ReadState };
+  | (InIsolate & { what: "request"; isRefusing: boolean })
+  | (InIsolate & Verdict & { what: "response"; sentMs: number; worldMs: number })
+  | (Attempt & { what: "attempt" })
+  | (Attempt & { what: "arrival"; nowMs: number; left: Left | null })
+  | (Attempt & Ended & { what: "end" })
+  | { what: "report"; rows: readonly Readonly<Record<string, unknown>>[] }
+  | { what: "deletion"; nowMs: number }
+  | { what: "restart"; disk: ReadState };
+
+export type Happened<What> = Extract<Happening, { what: What }>;
 
 /** One life of the Durable Object: from a start to an eviction or a crash. */
 interface Life {
   readonly limiter: RateLimiter;
-  readonly nonces: Set<string>;
+  /** The world's time at which the object decided on a call, by nonce. */
+  readonly decidedMs: Map<string, number>;
   readonly end: PromiseWithResolvers<never>;
   isOver: boolean;
+}
+
+/** Starts simulated time before each test. All parts use it, each with its own skew. */
+export function simulateTime(): void {
+  beforeEach(() => {
+    vi.useFakeTimers({ toFake: ["Date", "setTimeout", "clearTimeout"], now: START_MS });
+    const now = Date.now.bind(Date);
+    // Not a spy, because spies remember each call. The end of the simulated time removes it.
+    Date.now = () => now() + (running.getStore()?.skewMs ?? 0);
+    vi.spyOn(Math, "random").mockReturnValue(0.5);
+    vi.spyOn(console, "warn").mockImplementation((line: string) => {
+      running.getStore()?.events.push((JSON.parse(line) as { event: string }).event);
+    });
+  });
+  afterEach(() => {
+    vi.restoreAllMocks();
+    vi.useRealTimers();
+  });
 }
 
 /**
@@ -135,19 +143,18 @@ export class World {
   brokenDisk: "put" | "sync" | null = null;
   diskMs = 3;
   wasClockSet = false;
-  attempts = 0;
-  lastAttemptMs = 0;
+  overlappingWrites = 0;
   alarmMs: number | null = null;
-  writesAtOnce = 0;
-  /** The world's time at which the object decided on a call, by nonce. */
-  readonly #decidedMs = new Map<string, number>();
+  readonly #vars: object;
   readonly #pending = new Set<Promise<unknown>>();
   #disk: unknown = undefined;
   #life: Life;
 
-  constructor(policy: QuotaPolicy, bans: BanPolicy, skewsMs: readonly number[]) {
+  /** @param vars the configuration of isolates and object. */
+  constructor(policy: QuotaPolicy, skewsMs: readonly number[], vars: BanVars = {}) {
     this.newest = policy;
-    this.bans = bans;
+    this.#vars = { ...vars, LIMITER_TIMEOUT_MS: TIMEOUT_MS };
+    this.bans = parseConfig(this.#vars).bans;
     this.isolates = skewsMs.map((skewMs) => this.#newIsolate(skewMs, policy));
     this.#life = this.#start();
   }
@@ -178,7 +185,7 @@ export class World {
     for (const index of indexes) this.isolates[index]!.policy = this.newest;
   }
 
-  send(index: number): Promise<Response> {
+  send(index: number): Promise<Happened<"response">> {
     const isolate = this.isolates[index]!;
     const sent = running.run(isolate, () => this.#send(isolate));
     this.#pending.add(sent);
@@ -187,7 +194,7 @@ export class World {
   }
 
   /** Sends a request, and lets time pass until all requests are answered. */
-  async answerTo(index: number): Promise<Response> {
+  async answerTo(index: number): Promise<Happened<"response">> {
     const sent = this.send(index);
     await this.drain();
     return sent;
@@ -199,9 +206,10 @@ export class World {
 
   /** Lets time pass until all requests are answered. */
   async drain(): Promise<void> {
-    while (this.#pending.size > 0) {
-      if (vi.getTimerCount() === 0) await this.advance(0);
-      if (vi.getTimerCount() === 0 && this.#pending.size > 0) throw new Error("A request hangs.");
+    for (;;) {
+      await this.advance(0);
+      if (this.#pending.size === 0) return;
+      if (vi.getTimerCount() === 0) throw new Error("A request hangs.");
       await vi.advanceTimersToNextTimerAsync();
     }
   }
@@ -210,6 +218,22 @@ export class World {
     this.object.skewMs += ms;
     this.wasClockSet = true;
     if (this.alarmMs !== null) this.#setAlarm(this.alarmMs);
+  }
+
+  /** Runs the alarm now, if one is set. */
+  runAlarm(): void {
+    if (this.alarmMs === null) return;
+    this.alarmMs = null;
+    const { limiter } = this.#life;
+    // Cloudflare runs a failed alarm again. In the simulation, this happens after an hour.
+    const later = () => this.#setAlarm(this.objectMs + HOUR_MS);
+    running.run(this.object, () => limiter.alarm()).catch(later);
+  }
+
+  /** Cuts the database for two hours: its object reports every minute meanwhile. */
+  cutDatabase(): void {
+    this.isDatabaseCut = true;
+    setTimeout(() => (this.isDatabaseCut = false), 2 * HOUR_MS);
   }
 
   recover(): void {
@@ -229,79 +253,72 @@ export class World {
   }
 
   #newIsolate(skewMs: number, policy: QuotaPolicy): Isolate {
-    const limiter = new Limiter({ bans: this.bans, limiterTimeoutMs: TIMEOUT_MS });
+    const limiter = new Limiter(parseConfig(this.#vars));
     return { skewMs, events: [], limiter, policy };
   }
 
-  async #send(isolate: Isolate): Promise<Response> {
+  async #send(isolate: Isolate): Promise<Happened<"response">> {
     const { policy, limiter } = isolate;
     const key = { keyId: KEY_ID, ...policy };
     const isRefusing = limiter.isRefusing(key);
-    const request = { isolate, policy, sentMs: Date.now(), isRefusing };
-    this.history.push({ what: "request", ...request });
+    const sentMs = Date.now();
+    this.history.push({ what: "request", isolate, policy, atMs: sentMs, isRefusing });
     const admit = (...args: Parameters<RateLimiter["admit"]>) => this.#attempt(isolate, args);
     const verdict = await limiter.admit(key, {
       objects: { getByName: () => ({ admit }) } as never,
       requestId: "simulated",
       waitUntil: (promise) => void promise.catch(() => undefined),
     });
-    const times = { answeredMs: Date.now(), worldMs: this.nowMs };
-    const response = { what: "response" as const, ...request, ...verdict, ...times };
+    const at = { atMs: Date.now(), worldMs: this.nowMs };
+    const response = { what: "response" as const, isolate, policy, sentMs, ...at, ...verdict };
     this.history.push(response);
     return response;
   }
 
   async #attempt(isolate: Isolate, args: Parameters<RateLimiter["admit"]>) {
     const [policy, refusals, nonce, details] = args;
-    const attempt = { isolate, policy, refusals, nonce, ...details, sentMs: Date.now() };
+    const attempt = { isolate, policy, refusals, nonce, ...details, atMs: Date.now() };
     this.history.push({ what: "attempt", ...attempt });
-    this.attempts += 1;
-    this.lastAttemptMs = this.nowMs;
     const wire = this.wires.length > 1 ? this.wires.shift()! : this.wires[0]!;
     const fate: Fate = FATES[wire.fate];
-    const end = (answer: End["answer"], error: End["error"]) => {
-      const decidedWorldMs = this.#decidedMs.get(nonce) ?? NaN;
-      const ended = { answer, error, endedMs: Date.now(), decidedWorldMs };
-      this.history.push({ what: "end", ...attempt, ...ended });
-    };
+    let answer: Answer | null = null;
+    let error: Fate["error"] | null = null;
+    let decidedWorldMs = NaN;
     try {
       await pause(fate.outMs ?? wire.outMs);
       if (fate.before === "call") throw failure(fate.error);
-      const left = await this.#arrive(fate, attempt, args);
+      const life = this.#life;
+      const { nowMs } = this;
+      const arrival: Happening = { ...attempt, what: "arrival", nowMs: this.objectMs, left: null };
+      this.history.push(arrival);
+      decidedWorldMs = life.decidedMs.get(nonce) ?? nowMs;
+      life.decidedMs.set(nonce, decidedWorldMs);
+      const leaving = running.run(this.object, () => life.limiter.admit(...args));
+      const leave = (decisions: Answer) => {
+        const left = { answer: structuredClone(decisions), disk: this.stored };
+        if (!life.isOver) arrival.left = { ...left, tookMs: this.nowMs - nowMs };
+      };
+      leaving.then(leave, () => undefined);
+      if (fate.isKilled) this.kill();
+      if (fate.before === "write") throw failure(fate.error);
+      const left = await Promise.race([leaving, life.end.promise]);
       await pause(fate.backMs ?? wire.backMs);
       if (fate.error !== undefined) throw failure(fate.error);
-      const answer = structuredClone(left);
-      end(answer, null);
-      return answer;
-    } catch (error) {
-      end(null, error as Fate["error"]);
-      throw error;
+      return (answer = structuredClone(left));
+    } catch (thrown) {
+      error = thrown as Fate["error"];
+      throw thrown;
+    } finally {
+      const ended = { endedMs: Date.now(), answer, error, decidedWorldMs };
+      this.history.push({ what: "end", ...attempt, ...ended });
     }
-  }
-
-  async #arrive(fate: Fate, attempt: Attempt, args: Parameters<RateLimiter["admit"]>) {
-    const life = this.#life;
-    const arrival: Arrival = { what: "arrival", ...attempt, nowMs: this.objectMs, left: null };
-    this.history.push(arrival);
-    if (!life.nonces.has(attempt.nonce)) this.#decidedMs.set(attempt.nonce, this.nowMs);
-    life.nonces.add(attempt.nonce);
-    const leaving = running.run(this.object, () => life.limiter.admit(...args));
-    leaving.then(
-      (answer) => {
-        if (!life.isOver) arrival.left = { answer: structuredClone(answer), disk: this.stored };
-      },
-      () => undefined,
-    );
-    if (fate.isKilled) this.kill();
-    if (fate.before === "write") throw failure(fate.error);
-    return Promise.race([leaving, life.end.promise]);
   }
 
   #start(): Life {
     let row = this.#disk;
-    let writes = 0;
+    let isWriting = false;
     const end = Promise.withResolvers<never>();
-    const life = { nonces: new Set<string>(), end, isOver: false };
+    const life = { decidedMs: new Map<string, number>(), end, isOver: false };
     const put = (_: string, value: unknown) => {
       if (this.brokenDisk === "put") throw new Error("disk");
       row = structuredClone(value);
@@ -311,9 +328,10 @@ export class World {
       sync: async () => {
         const writing = row;
         const isBroken = this.brokenDisk !== null;
-        this.writesAtOnce = Math.max(this.writesAtOnce, ++writes);
+        this.overlappingWrites += Number(isWriting);
+        isWriting = true;
         await Promise.race([pause(this.diskMs), end.promise.catch(() => undefined)]);
-        writes -= 1;
+        isWriting = false;
         if (life.isOver) return end.promise;
         if (isBroken) throw new Error("disk");
         this.#disk = writing;
@@ -345,39 +363,15 @@ export class World {
         this.history.push({ what: "report", rows });
       },
     };
-    const env = { ...banVars(this.bans), LIMITER_TIMEOUT_MS: TIMEOUT_MS, KEYS };
+    const env = { ...this.#vars, KEYS };
     const start = () => new RateLimiter(ctx as never, env as never);
     return Object.assign(life, { limiter: running.run(this.object, start) });
   }
 
   #setAlarm(dueMs: number): void {
     this.alarmMs = dueMs;
-    setTimeout(() => {
-      if (this.alarmMs !== dueMs) return;
-      this.alarmMs = null;
-      const { limiter } = this.#life;
-      // Cloudflare runs a failed alarm again. In the simulation, this happens after an hour.
-      const later = () => this.#setAlarm(this.objectMs + 3_600_000);
-      running.run(this.object, () => limiter.alarm()).catch(later);
-    }, dueMs - this.objectMs);
+    setTimeout(() => this.alarmMs === dueMs && this.runAlarm(), dueMs - this.objectMs);
   }
-}
-
-/** Starts simulated time before each test. All parts use it, each with its own skew. */
-export function simulateTime(): void {
-  beforeEach(() => {
-    vi.useFakeTimers({ toFake: ["Date", "setTimeout", "clearTimeout"], now: START_MS });
-    const now = Date.now.bind(Date);
-    vi.spyOn(Date, "now").mockImplementation(() => now() + (running.getStore()?.skewMs ?? 0));
-    vi.spyOn(Math, "random").mockReturnValue(0.5);
-    vi.spyOn(console, "warn").mockImplementation((line: string) => {
-      running.getStore()?.events.push((JSON.parse(line) as { event: string }).event);
-    });
-  });
-  afterEach(() => {
-    vi.restoreAllMocks();
-    vi.useRealTimers();
-  });
 }
 
 function pause(ms: number): Promise<void> {
@@ -388,8 +382,11 @@ function failure(properties: Fate["error"]): Error {
   return Object.assign(new Error("The call failed."), properties);
 }
 
+const columnsOf = new Map<string, string[]>();
+
 /** Returns the values of an INSERT by the names of its columns. */
 function rowOf(sql: string, values: readonly unknown[]) {
-  const columns = /\(([^)]+)\) values/.exec(sql)![1]!.matchAll(/\w+/g);
-  return Object.fromEntries([...columns].map(([name], n) => [name, values[n]]));
+  const columns = columnsOf.get(sql) ?? /\(([^)]+)\) values/.exec(sql)![1]!.match(/\w+/g)!;
+  columnsOf.set(sql, columns);
+  return Object.fromEntries(columns.map((name, n) => [name, values[n]]));
 }

@@ -1,0 +1,13 @@
+import { buildAll } from "../../src/operator/build/program.ts";
+
+/** The global property that holds the build, because each project loads this file anew. */
+const BUILD = Symbol.for("build");
+const shared = globalThis as { [BUILD]?: Promise<void> };
+
+/**
+ * Builds the files that `wrangler` would build before it starts the Worker: the assets folder of
+ * wrangler.toml, without which workerd does not start, and the generated WebAssembly module.
+ */
+export default function setup(): Promise<void> {
+  return (shared[BUILD] ??= buildAll());
+}
