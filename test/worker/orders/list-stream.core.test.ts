@@ -102,6 +102,9 @@ test("a list produces a piece only when its client asks, moves then and when the
   };
   const source = { keyId: "key", segments, remembered: () => undefined, read };
   const list = new ListUnderWay(source, new ListPlaces(LIST_SIZES), expander, LIST_SIZES);
+  const few = { ...LIST_SIZES, maxQueries: 1 };
+  const { own } = new ListUnderWay(source, new ListPlaces(few), expander, few);
+  expect(own).toBe(2 + few.pieceOrders); // Both segments in one query, and a piece.
   const onEnd = vi.fn();
   const reader = list.stream(new Map(), onEnd).getReader();
   await new Promise((resolve) => void setImmediate(resolve));
