@@ -103,8 +103,13 @@ test("a list produces a piece only when its client asks, moves then and when the
   const source = { keyId: "key", segments, remembered: () => undefined, read };
   const list = new ListUnderWay(source, new ListPlaces(LIST_SIZES), expander, LIST_SIZES);
   const few = { ...LIST_SIZES, maxQueries: 1 };
-  const { own } = new ListUnderWay(source, new ListPlaces(few), expander, few);
-  expect(own).toBe(2 + few.pieceOrders); // Both segments in one query, and a piece.
+  const places = new ListPlaces(few);
+  const whole = new ListUnderWay(source, places, expander, few);
+  expect(places.take(whole)).toBe(true);
+  // Both segments in one query, and a piece; the second one was read ahead with the manifest.
+  expect(places.held).toBe(2 + few.pieceOrders);
+  void whole.stream(new Map(segments.map(({ version }) => [version, "1pqsn"])), vi.fn());
+  expect(places.held).toBe(2 + few.pieceOrders + 1);
   const onEnd = vi.fn();
   const reader = list.stream(new Map(), onEnd).getReader();
   await new Promise((resolve) => void setImmediate(resolve));
