@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { LIST_SIZES, ListPlaces } from "../../../src/worker/orders/list-stream.ts";
+import { LIST_SIZES, ListPlaces, ListUnderWay } from "../../../src/worker/orders/list-stream.ts";
 import { MAX_SHORTHAND_BYTES } from "../../../src/worker/orders/shorthand/letters.ts";
 import { expander } from "./isolates/expander.ts";
 
@@ -88,6 +88,39 @@ test.each<[string, number, string, number, number[] | null]>([
   expect(lists.flatMap(({ isCut }, at) => (isCut ? [at] : []))).toStrictEqual(cut ?? []);
   vi.setSystemTime(Date.now() + MINUTE);
   if (cut === null) expect(places.take(listOf("z", own))).toBe(true);
+});
+
+test("a list produces a piece only when its client asks, moves then and when the piece is ready, and fails as a lost connection", async () => {
+  const segments = ["a", "b"].map((version) => ({ firstId: "1", lastId: "1", version, count: 1 }));
+  const lost = new Error("lost");
+  const movedMs: number[] = [];
+  const read = async ([first]: readonly { version: string }[]) => {
+    movedMs.push(list.movedMs);
+    vi.setSystemTime(Date.now() + 10_000);
+    if (first?.version === "b") throw lost;
+    return new Map([["a", "1pqsn"]]);
+  };
+  const source = { keyId: "key", segments, remembered: () => undefined, read };
+  const list = new ListUnderWay(source, new ListPlaces(LIST_SIZES), expander, LIST_SIZES);
+  const few = { ...LIST_SIZES, maxQueries: 1 };
+  const places = new ListPlaces(few);
+  const whole = new ListUnderWay(source, places, expander, few);
+  expect(places.take(whole)).toBe(true);
+  // Both segments in one query, and a piece; the second one was read ahead with the manifest.
+  expect(places.held).toBe(2 + few.pieceOrders);
+  void whole.stream(new Map(segments.map(({ version }) => [version, "1pqsn"])), vi.fn());
+  expect(places.held).toBe(2 + few.pieceOrders + 1);
+  const onEnd = vi.fn();
+  const reader = list.stream(new Map(), onEnd).getReader();
+  await new Promise((resolve) => void setImmediate(resolve));
+  expect(movedMs).toStrictEqual([]);
+  vi.setSystemTime(Date.now() + 5_000);
+  const askedMs = Date.now();
+  expect(new TextDecoder().decode((await reader.read()).value)).toBe('[{"id":1}');
+  expect([...movedMs, list.movedMs]).toStrictEqual([askedMs, askedMs + 10_000]);
+  // workerd reports a stream's error as an uncaught exception, unless the error is retryable.
+  await expect(reader.read()).rejects.toMatchObject({ cause: lost, retryable: true });
+  expect(onEnd).toHaveBeenCalledExactlyOnceWith(lost);
 });
 
 test("the JSON fits into the memory even if it is as long as it can be for its shorthand", () => {
