@@ -4,26 +4,25 @@ import { envOption, jsonOption, persistToOption, type RemoteEnvironment } from "
 import type { DatabaseName, StoreDatabase } from "./database.ts";
 import { DEFAULT_STORE, isStore } from "./local-store.ts";
 
-interface StoreOptions {
+/** The options of every command that uses a store. */
+export interface StoreCommandOptions {
   /** The deployed environment whose databases are used instead of a local store. */
   readonly env?: RemoteEnvironment | undefined;
   readonly persistTo?: string;
-}
-
-/** The options of every command that uses a store. */
-export interface StoreCommandOptions extends StoreOptions {
   /** If true, the command prints one JSON value and nothing else. */
   readonly json: boolean;
 }
 
+type StoreOptions = Omit<StoreCommandOptions, "json">;
+
 /** Adds a command that uses a store, with `--persist-to`, `--env` and `--json`. */
 export function storeCommand(program: Command, usage: string): Command {
+  const folder = persistToOption("folder of the local store (default: the folder of `npm start`)");
+  const env = envOption("use the database of this deployed environment instead");
   return program
     .command(usage)
-    .addOption(persistToOption("folder of the local store (default: the folder of `npm start`)"))
-    .addOption(
-      envOption("use the database of this deployed environment instead").conflicts("persistTo"),
-    )
+    .addOption(folder)
+    .addOption(env.conflicts("persistTo"))
     .addOption(jsonOption());
 }
 
@@ -57,10 +56,9 @@ export async function useDatabase<T>(
   const isNew = !hasStore({ env, persistTo });
   if (!mayMake) requireStore({ env, persistTo });
   // Imported on demand, because a command needs only one of the two modules.
-  const database =
-    env === undefined
-      ? await (await import("./local.ts")).openLocalDatabase(persistTo, name)
-      : await (await import("./remote.ts")).openRemoteDatabase({ env, name });
+  const database = await (env === undefined
+    ? (await import("./local.ts")).openLocalDatabase(persistTo, name)
+    : (await import("./remote.ts")).openRemoteDatabase({ env, name }));
   try {
     if (isNew) process.stderr.write(`Made a new store in ${resolve(persistTo)}.\n`);
     return await work(database);

@@ -1,6 +1,7 @@
 import { DatabaseSync } from "node:sqlite";
 import type { OrderRecord } from "../../rules/order.ts";
-import type { SourceElement } from "./source.ts";
+import { startProgress } from "./progress.ts";
+import { parseOrder, readElements, type SourceElement } from "./source.ts";
 
 /** The orders of an import, sorted by id, in a temporary file. Keeps the last order of each id. */
 export class SortedOrders {
@@ -21,10 +22,21 @@ export class SortedOrders {
   }
 
   /**
-   * @param number the number of the order's line or array element in the imported file.
-   * @throws an Error for the operator if the disk is full.
+   * Adds the orders of a file.
+   *
+   * @throws {ElementError} for the first line or array element that is not a valid order; an Error
+   *   for the operator if the disk is full.
    */
-  add(number: number, order: OrderRecord): void {
+  async read(bytes: AsyncIterable<Uint8Array>): Promise<void> {
+    using progress = startProgress("Reading");
+    for await (const element of readElements(bytes)) {
+      this.kind = element.kind;
+      this.#add(element.number, parseOrder(element));
+      progress.advance(1);
+    }
+  }
+
+  #add(number: number, order: OrderRecord): void {
     const { id, petId = null, quantity = null, shipDate, complete, status } = order;
     // `JSON.stringify` would refuse bigints.
     const date = shipDate === undefined ? null : `"${shipDate}"`;
@@ -32,11 +44,10 @@ export class SortedOrders {
     try {
       this.#put.run(id, `[${number},${id},${petId},${quantity},${date},${flag},"${status}"]`);
     } catch (cause) {
-      throw new Error(
-        `the orders could not be sorted in a temporary file (${(cause as Error).message}): nothing was sent. ` +
-          "Make room, or set SQLITE_TMPDIR to another folder, and run the same command again",
-        { cause },
-      );
+      const fault = `the orders could not be sorted in a temporary file (${(cause as Error).message})`;
+      const advice =
+        "Make room, or set SQLITE_TMPDIR to another folder, and run the same command again";
+      throw new Error(`${fault}: nothing was sent. ${advice}`, { cause });
     }
   }
 

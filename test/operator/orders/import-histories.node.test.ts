@@ -2,10 +2,8 @@ import fc from "fast-check";
 import { afterAll, expect, it } from "vitest";
 import type { StoreDatabase } from "../../../src/operator/database/database.ts";
 import { exportPages } from "../../../src/operator/orders/export.ts";
-import { importOrders, readOrders } from "../../../src/operator/orders/import.ts";
-import { compareFile } from "../../../src/operator/orders/placement.ts";
+import { compareFile, IMPORT_SIZES, importOrders } from "../../../src/operator/orders/placement.ts";
 import { SortedOrders } from "../../../src/operator/orders/sorted-orders.ts";
-import { IMPORT_SIZES } from "../../../src/operator/orders/placement.ts";
 import { openMemoryStore } from "./memory-store.ts";
 
 interface Line {
@@ -122,7 +120,7 @@ it("after any imports, the orders, their segments and the list's version follow 
         const expected = expectedImport(model, lines, kind);
         const before = state();
         using orders = new SortedOrders();
-        await readOrders(bytesOf(lines, kind), orders);
+        await orders.read(bytesOf(lines, kind));
         const compared = await compareFile(store, orders).catch(String);
         expect(compared).toEqual(expected.refusal ?? expected.counts);
         expect(state()).toEqual(before);

@@ -90,6 +90,7 @@ describe("a file is divided, however its bytes arrive,", () => {
   });
 });
 
+const parse = (text: string) => parseOrder({ kind: "line", number: 7, text });
 const INTEGER = "expected an integer from -9223372036854775808 to 9223372036854775807";
 
 describe("an order", () => {
@@ -97,7 +98,7 @@ describe("an order", () => {
     const int64 = fc.bigInt({ min: INT64_MIN, max: INT64_MAX });
     fc.assert(
       fc.property(int64, int64, (id, petId) => {
-        const order = parseOrder(`{"id":${id},"petId":${petId},"id":${id}}`);
+        const order = parse(`{"id":${id},"petId":${petId},"id":${id}}`);
         expect(order).toStrictEqual({ id, petId, status: "pending" });
       }),
     );
@@ -105,9 +106,8 @@ describe("an order", () => {
 
   it("has its ship date in UTC", () => {
     const date = '"shipDate":"2026-11-20T10:30:00+02:00"';
-    expect(
-      parseOrder(`{"status":"shipped","complete":true,${date},"quantity":0,"petId":-1,"id":1}`),
-    ).toEqual({
+    const all = `{"status":"shipped","complete":true,${date},"quantity":0,"petId":-1,"id":1}`;
+    expect(parse(all)).toEqual({
       id: 1n,
       petId: -1n,
       quantity: 0n,
@@ -145,7 +145,7 @@ describe("an order", () => {
     ['{"id":1}{"id":2}', "not valid JSON: "],
     ["[1]", "expected an order, which is a JSON object"],
     ["null", "expected an order, which is a JSON object"],
-  ])("is refused with its fault: %.40s", (text, message) => {
-    expect(() => parseOrder(text)).toThrow(message);
+  ])("is refused with its line and fault: %.40s", (text, message) => {
+    expect(() => parse(text)).toThrow(`line 7: ${message}`);
   });
 });
