@@ -47,6 +47,8 @@ export async function findDatabase(api: CloudflareApi, name: string) {
   return (await api.call(path, databasesSchema)).find((database) => database.name === name);
 }
 
+const deployFirst = ({ env }: RemoteTarget) => `run \`npm run deploy -- --env ${env}\` first`;
+
 /** @throws an Error for the operator if nobody is logged in or the database does not exist. */
 export function connect(target: RemoteTarget): Promise<Connection> {
   return retrying(target, "repeatable", async () => {
@@ -78,10 +80,7 @@ export async function findBookmark({ target, api, path }: Connection, at?: Date)
 }
 
 /** Restores a whole database to the state of a bookmark. D1 cancels all running queries. */
-export async function restoreBookmark(
-  { target, api, path }: Connection,
-  bookmark: string,
-): Promise<void> {
+export async function restoreBookmark({ target, api, path }: Connection, bookmark: string) {
   const url = `${path}/time_travel/restore?bookmark=${encodeURIComponent(bookmark)}`;
   await retrying(target, "repeatable", () => api.call(url, bookmarkSchema, { method: "POST" }));
 }
@@ -91,15 +90,11 @@ export async function restoreBookmark(
  *
  * @throws an Error for the operator that says what failed and, if known, what to do next.
  */
-export async function retrying<T>(
-  target: RemoteTarget,
-  effect: Effect,
-  attempt: () => Promise<T>,
-): Promise<T> {
+export async function retrying<T>(target: RemoteTarget, effect: Effect, work: () => Promise<T>) {
   const shouldRetry = ({ error: { message } }: { readonly error: Error }) =>
     NOT_BEGUN.test(message) || (effect === "repeatable" && LOST.test(message));
   try {
-    return await pRetry(attempt, { ...PATIENCE, shouldRetry });
+    return await pRetry(work, { ...PATIENCE, shouldRetry });
   } catch (cause) {
     const reason = cause instanceof CloudflareError ? cause.reason : (cause as Error).message;
     const isUnknown = effect === "once" && LOST.test(reason) && !NOT_BEGUN.test(reason);
@@ -108,8 +103,4 @@ export async function retrying<T>(
       : `${reason}${isUnknown ? ". It is not known whether the change was made" : ""}`;
     throw new Error(`${target.env} ${target.name} database: ${said}`, { cause });
   }
-}
-
-function deployFirst({ env }: RemoteTarget): string {
-  return `run \`npm run deploy -- --env ${env}\` first`;
 }

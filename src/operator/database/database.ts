@@ -36,10 +36,7 @@ export interface StoreDatabase {
    * @param options `isLong`: together, the statements may run for more than 30 seconds. They then
    *   must not contain text parameters.
    */
-  transaction(
-    statements: readonly SQLWrapper[],
-    options?: { readonly isLong?: boolean },
-  ): Promise<void>;
+  transaction(statements: readonly SQLWrapper[], options?: { isLong?: boolean }): Promise<void>;
   close(): Promise<void>;
 }
 

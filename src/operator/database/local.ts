@@ -33,10 +33,7 @@ export async function openLocalStore(persistTo: string): Promise<LocalStore> {
  * @param persistTo the folder of the store. Creates the folder if it is missing.
  * @throws an Error if the folder cannot be created, or if a migration fails.
  */
-export async function openLocalDatabase(
-  persistTo: string,
-  name: DatabaseName,
-): Promise<StoreDatabase> {
+export async function openLocalDatabase(persistTo: string, name: DatabaseName) {
   const folder = resolve(persistTo);
   using stack = new DisposableStack();
   const sqlite = await openFile(folder, name, stack).catch((cause) => {
@@ -55,7 +52,7 @@ export async function openLocalDatabase(
     }
   };
   const opened = stack.move();
-  return {
+  const database: StoreDatabase = {
     orm: ormOver((statement) => retryWhileBusy(async () => run(statement))),
     transaction: async (statements) => {
       const written = statements.map(toStatement);
@@ -63,14 +60,11 @@ export async function openLocalDatabase(
     },
     close: async () => opened.dispose(),
   };
+  return database;
 }
 
 /** Opens a database, or a copy of one that cannot be written to. `opened` closes and deletes it. */
-async function openFile(
-  folder: string,
-  name: DatabaseName,
-  opened: DisposableStack,
-): Promise<DatabaseSync> {
+async function openFile(folder: string, name: DatabaseName, opened: DisposableStack) {
   const file = databaseFile(folder, name);
   try {
     // Creates the store's folder first, so that an error names this folder and not its subfolder.
@@ -123,9 +117,8 @@ function inTransaction(sqlite: DatabaseSync, work: () => void): Promise<void> {
     try {
       work();
       sqlite.exec("COMMIT");
-    } catch (error) {
+    } finally {
       if (sqlite.isTransaction) sqlite.exec("ROLLBACK");
-      throw error;
     }
   });
 }

@@ -19,11 +19,8 @@ type StoreOptions = Omit<StoreCommandOptions, "json">;
 export function storeCommand(program: Command, usage: string): Command {
   const folder = persistToOption("folder of the local store (default: the folder of `npm start`)");
   const env = envOption("use the database of this deployed environment instead");
-  return program
-    .command(usage)
-    .addOption(folder)
-    .addOption(env.conflicts("persistTo"))
-    .addOption(jsonOption());
+  const command = program.command(usage).addOption(folder).addOption(env.conflicts("persistTo"));
+  return command.addOption(jsonOption());
 }
 
 /** Returns whether the store exists; always true for a deployed environment. */
@@ -44,8 +41,7 @@ export function requireStore(options: StoreOptions): void {
  * Opens a database of the store, runs `work` with it, and closes it, even after an error.
  *
  * @param mayMake if true, makes a local store if the folder has none, and says so on stderr.
- * @throws the error of `work`; an Error for the operator if there is no store, or if the database
- *   cannot be opened or migrated.
+ * @throws the error of `work`; an Error for the operator if no store can be opened.
  */
 export async function useDatabase<T>(
   { env, persistTo = DEFAULT_STORE }: StoreOptions,

@@ -3,7 +3,8 @@ import { mkdtempDisposable, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { runWrangler } from "../wrangler.ts";
-import { connect, type Connection, type RemoteTarget, retrying, sendQuery } from "./d1-api.ts";
+import type { Connection, Effect, RemoteTarget } from "./d1-api.ts";
+import { connect, retrying, sendQuery } from "./d1-api.ts";
 import { BINDINGS, ormOver, type Statement, type StoreDatabase, toStatement } from "./database.ts";
 import { MIGRATIONS_TABLE, readMigrations } from "./migrations.ts";
 
@@ -19,7 +20,7 @@ const REPEATABLE = /^\s*\(*(?:select|with)\b|\bon conflict do nothing$/i;
  */
 export async function openRemoteDatabase(target: RemoteTarget): Promise<StoreDatabase> {
   let connecting: Promise<Connection> | undefined;
-  const send = async (batch: readonly Statement[], effect: "repeatable" | "once") =>
+  const send = async (batch: readonly Statement[], effect: Effect) =>
     sendQuery(await (connecting ??= connect(target)), effect, { batch });
   return {
     orm: ormOver((one) => send([one], REPEATABLE.test(one.sql) ? "repeatable" : "once")),
@@ -48,8 +49,8 @@ async function importFile(target: RemoteTarget, statements: readonly Statement[]
 }
 
 /**
- * Applies the pending migrations of a deployed database, each in its own transaction. After each
- * migration, checks that it is recorded, because Cloudflare's response can be lost.
+ * Applies the pending migrations of a deployed database, each in its own transaction. Then checks
+ * that it is recorded, because Cloudflare's response can be lost.
  *
  * @throws an Error for the operator if a migration is not recorded afterwards.
  */

@@ -85,20 +85,15 @@ export async function exportOrders(
  * Pages with the same version of the list of orders are a consistent snapshot.
  */
 export async function* exportPages({ orm }: StoreDatabase) {
-  const listVersion = orm.select({ version: orderList.version }).from(orderList);
   for (let firstId = INT64_MIN; ;) {
-    const page = orm
-      .select({ id: sql`${orders.id}`.as("id"), json: LINE.as("json") })
-      .from(orders)
-      .where(gte(orders.id, firstId))
-      .orderBy(orders.id)
-      .limit(PAGE_ORDERS)
-      .as("page");
+    const page = sql`(
+      SELECT ${orders.id} AS id, ${LINE} AS json FROM ${orders}
+      WHERE ${gte(orders.id, firstId)} ORDER BY ${orders.id} LIMIT ${PAGE_ORDERS})`;
     const columns = {
       count: countRows(),
-      last: sql<string>`ifnull(max(${page.id}), ${sql.raw(String(INT64_MAX))}) || ''`,
-      lines: sql<string>`ifnull(group_concat(${page.json}, char(10)) || char(10), '')`,
-      listVersion: sql<string>`${listVersion}`,
+      last: sql<string>`ifnull(max(id), ${sql.raw(String(INT64_MAX))}) || ''`,
+      lines: sql<string>`ifnull(group_concat(json, char(10)) || char(10), '')`,
+      listVersion: sql<string>`(SELECT ${orderList.version} FROM ${orderList})`,
     };
     for (const row of await orm.select(columns).from(page)) {
       yield row;

@@ -4,7 +4,7 @@ import { orderImportParts, orderSegments } from "../../schema/orders.ts";
 import { INT64_MIN } from "../../rules/int64.ts";
 import { errorMessage } from "../command-line.ts";
 import { NotConfirmedError } from "../confirmation.ts";
-import { DATABASE_TIME, type StoreDatabase } from "../database/database.ts";
+import { DATABASE_TIME, type Orm, type StoreDatabase } from "../database/database.ts";
 import { startProgress } from "./progress.ts";
 import type { SortedOrders } from "./sorted-orders.ts";
 import { ElementError } from "./source.ts";
@@ -13,9 +13,8 @@ import { ElementError } from "./source.ts";
 export const IMPORT_SIZES = {
   /** The size limit of a part in ASCII characters. A part is one row; D1 limits a row to 2 MB. */
   partCharacters: 1_900_000,
-  /** The number of parts per statement: about 40,000 orders. D1 allows a statement 30 seconds. */
+  /** The parts of a statement and of a batch. D1 allows each 30 seconds; a part has 20,000 orders. */
   partsPerStatement: 2,
-  /** The most parts that one batch places: about 80,000 orders. D1 allows a batch 30 seconds. */
   partsPerBatch: 4,
   /** The orders per rebuilt segment. A trigger splits a segment above 1.5 times this number. */
   segmentOrders: 8_192,
@@ -42,14 +41,14 @@ export async function importOrders(
   const isPart = eq(orderImportParts.importId, importId);
   const discardParts = () => orm.delete(orderImportParts).where(isPart).then();
   try {
-    const parts = await storeParts(database, importId, orders, signal);
+    const parts = await storeParts(orm, importId, orders, signal);
     const ranges = rangesOf(importId, parts);
     const comparison = await compare(database, ranges.map(stagedOrders), orders);
     if (isUnchanged(comparison)) return await discardParts().then(() => comparison);
     await confirm(comparison);
     signal?.throwIfAborted();
     using _ = startProgress("Placing the orders");
-    const statements = await placing(database, orders, ranges);
+    const statements = await placing(orm, orders, ranges);
     const options = { isLong: parts > IMPORT_SIZES.partsPerBatch };
     const all = [requireParts(importId, parts), ...statements];
     const failure = await database.transaction(all, options).then(
@@ -79,16 +78,8 @@ function importIdOf(orders: SortedOrders): string {
   return hash.digest("hex");
 }
 
-/**
- * Stores those parts of an import that the store lacks, each with its own call, between which the
- * service can use the database. Returns the number of all parts.
- */
-async function storeParts(
-  { orm }: StoreDatabase,
-  importId: string,
-  orders: SortedOrders,
-  signal?: AbortSignal,
-) {
+/** Stores the parts that the store lacks, each with its own call. Returns the number of all parts. */
+async function storeParts(orm: Orm, importId: string, orders: SortedOrders, signal?: AbortSignal) {
   const { part, importId: id } = orderImportParts;
   const rows = await orm.select({ part }).from(orderImportParts).where(eq(id, importId));
   const stored = new Set(rows.map((row) => row.part));
@@ -123,23 +114,17 @@ function* divide(orders: SortedOrders) {
   if (lines.length > 0) yield part(lines);
 }
 
-/** How the orders of an import differ from the stored orders. Each order is counted once. */
-export interface Comparison {
-  readonly new: number;
-  readonly replaced: number;
-  /** The number of pending orders that the import ships. Their other fields may change too. */
-  readonly shipped: number;
-  readonly unchanged: number;
-}
+/**
+ * How the orders of an import differ from the stored orders. Each order is counted once. Of `shipped`
+ * ones, which the import ships, other fields may change too.
+ */
+export type Comparison = Readonly<Record<"new" | "replaced" | "shipped" | "unchanged", number>>;
 
-function isUnchanged(comparison: Comparison): boolean {
-  return comparison.new + comparison.replaced + comparison.shipped === 0;
-}
+const isUnchanged = (counts: Comparison) => counts.new + counts.replaced + counts.shipped === 0;
 
 /**
- * An import of at least this share of the stored orders is large. It turns off the triggers and
- * rebuilds all segments, which is faster. A smaller import keeps the triggers, because every
- * isolate must read all orders again after a rebuild.
+ * An import of at least this share of the stored orders turns off the triggers and rebuilds all
+ * segments, which is faster, but then every isolate must read all orders again.
  */
 const BULK_SHARE = 1 / 8;
 
@@ -190,7 +175,7 @@ async function compare({ orm }: StoreDatabase, tables: Iterable<SQL>, { kind }: 
 }
 
 /** Returns statements that write the orders that differ to the table `orders`, and delete the parts. */
-async function placing({ orm }: StoreDatabase, orders: SortedOrders, ranges: readonly SQL[]) {
+async function placing(orm: Orm, orders: SortedOrders, ranges: readonly SQL[]): Promise<SQL[]> {
   const stored = sql<number>`ifnull(sum(${orderSegments.count}), 0)`;
   const [store] = await orm.select({ count: stored }).from(orderSegments);
   const placed = ranges.flatMap((range) => [
@@ -246,10 +231,7 @@ function requireParts(importId: string, parts: number): SQL {
     WHERE (SELECT count(*) FROM order_import_parts WHERE import_id = '${importId}') <> ${parts}`);
 }
 
-/**
- * Statements that replace all segments and the version of the list. One of them reads all orders. A
- * full database of 10 GB holds 100 million, which take about 10 seconds; D1 allows a statement 30.
- */
+/** Statements that replace all segments and the list's version: 10 of D1's 30 seconds for 10 GB. */
 function rebuildSegments(): SQL[] {
   const { segmentOrders } = IMPORT_SIZES;
   return [

@@ -6,12 +6,10 @@ import { unlessAborted, withInterruption } from "../interruption.ts";
 import { formatCount, formatNumber } from "../terminal-text.ts";
 import type { Comparison } from "./placement.ts";
 
-interface ImportOptions extends StoreCommandOptions {
+/** The options of both commands; each has only its own. */
+interface OrderOptions extends StoreCommandOptions {
   readonly dryRun: boolean;
   readonly yes: boolean;
-}
-
-interface ExportOptions extends StoreCommandOptions {
   readonly oneMoment: boolean;
 }
 
@@ -23,19 +21,15 @@ Only id is required. id, petId and quantity are integers of 64 bits, complete is
 RFC 3339 and no finer than milliseconds, status is pending (the default) or shipped. null and unknown fields
 are errors. An order replaces the stored order with the same id; of several in the file, the last wins. A
 shipped order cannot become pending again. If one line or array element is bad, nothing is imported, and the
-message names its number, counted from 1.
-
-While the orders are placed, which takes seconds, the service can neither list nor cancel orders. An
-import that was interrupted has placed all orders or none: run the same command again.
+message names its number, counted from 1. While the orders are placed, the service can neither list nor cancel.
+An import that was interrupted has placed all orders or none: run the same command again.
 
 Example:
   $ npm run orders -- import orders.ndjson.gz --dry-run`;
 
 const EXPORT_HELP = `
 The export is newline-delimited JSON in ascending id, without cancelled orders. \`import\` accepts it
-unchanged. FILE is compressed if its name ends with .gz.
-
-If orders change meanwhile, the export mixes orders from before and after the change, and a warning says
+unchanged. FILE is compressed if its name ends with .gz. If orders change meanwhile, the export mixes orders from before and after the change, and a warning says
 so. With --one-moment a FILE is started over instead, several times, and then the export fails.
 
 Example:
@@ -62,7 +56,7 @@ export function ordersProgram(): Command {
   return program;
 }
 
-async function importAndPrint(file: string, options: ImportOptions): Promise<void> {
+async function importAndPrint(file: string, options: OrderOptions): Promise<void> {
   // Imported on demand, because loading the database code takes a fraction of a second.
   const { compareFile, importOrders } = await import("./placement.ts");
   const { SortedOrders } = await import("./sorted-orders.ts");
@@ -90,14 +84,14 @@ async function importAndPrint(file: string, options: ImportOptions): Promise<voi
 }
 
 /** For a deployed store, asks before stored orders change, and warns that the service pauses. */
-async function confirmImport(count: number, counts: Comparison, { env, yes }: ImportOptions) {
+async function confirmImport(count: number, counts: Comparison, { env, yes }: OrderOptions) {
   if (env === undefined) return;
   if (!yes && counts.replaced + counts.shipped > 0) {
     const imports = `This imports ${describeImport(count, counts)}, into ${env}.`;
     await requireConfirmation(env, `${imports}\nA shipped order cannot become pending again.`);
   }
-  const placing = `Placing ${formatCount(count, "order")}.`;
-  process.stderr.write(`${placing} Until this ends, ${env} lists and cancels none.\n`);
+  const placing = `Placing ${formatCount(count, "order")}. Until this ends`;
+  process.stderr.write(`${placing}, ${env} lists and cancels none.\n`);
 }
 
 function describeImport(count: number, counts: Comparison): string {
@@ -105,7 +99,7 @@ function describeImport(count: number, counts: Comparison): string {
   return `${formatCount(count, "order")}: ${described.join(", ")}`;
 }
 
-async function exportAndPrint(name: string | undefined, options: ExportOptions): Promise<void> {
+async function exportAndPrint(name: string | undefined, options: OrderOptions): Promise<void> {
   const { json, oneMoment, ...store } = options;
   const file = name === "-" ? undefined : name;
   if (file === undefined && json)

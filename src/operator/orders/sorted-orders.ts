@@ -5,18 +5,16 @@ import { parseOrder, readElements, type SourceElement } from "./source.ts";
 
 /** The orders of an import, sorted by id, in a temporary file. Keeps the last order of each id. */
 export class SortedOrders {
-  /** Whether the numbers passed to `add` count lines or array elements. */
+  /** Whether the numbers of `texts` count lines or array elements. */
   kind: SourceElement["kind"] = "line";
-  readonly #sqlite: DatabaseSync;
+  // SQLite deletes a database without a name when it is closed. Up to 32 MB stay in memory.
+  readonly #sqlite = new DatabaseSync("");
   readonly #put;
 
   constructor() {
-    // SQLite deletes a database without a name when it is closed. Up to 32 MB stay in memory.
-    this.#sqlite = new DatabaseSync("");
     this.#sqlite.exec(
-      `PRAGMA journal_mode = OFF; PRAGMA cache_size = -32000;
-       CREATE TABLE orders (id INTEGER PRIMARY KEY, text TEXT NOT NULL);
-       BEGIN`,
+      `PRAGMA journal_mode = OFF; PRAGMA cache_size = -32000; BEGIN;
+       CREATE TABLE orders (id INTEGER PRIMARY KEY, text TEXT NOT NULL)`,
     );
     this.#put = this.#sqlite.prepare("INSERT OR REPLACE INTO orders (id, text) VALUES (?, ?)");
   }
@@ -24,8 +22,7 @@ export class SortedOrders {
   /**
    * Adds the orders of a file.
    *
-   * @throws {ElementError} for the first line or array element that is not a valid order; an Error
-   *   for the operator if the disk is full.
+   * @throws {ElementError} for the first line or array element that is not a valid order.
    */
   async read(bytes: AsyncIterable<Uint8Array>): Promise<void> {
     using progress = startProgress("Reading");

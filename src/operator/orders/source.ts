@@ -32,7 +32,7 @@ const LINE_END = /\n/g;
 const PUNCTUATION = /"(?:[^"\\]+|\\[^])*(?:"|\\?$)|[[\]{},]/g;
 
 /**
- * Yields the bytes of a file, or of standard input for `-`. Decompresses gzip, whatever its name.
+ * Yields the bytes of a file, or of standard input for `-`, and of gzip the decompressed ones.
  *
  * @throws an Error if it is a folder, or if standard input is closed: Node then reads /dev/null.
  */
@@ -82,7 +82,6 @@ async function* gunzip(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Ar
 export async function* readElements(bytes: AsyncIterable<Uint8Array>) {
   const decoder = new TextDecoder();
   let kind: SourceElement["kind"] | undefined;
-  /** The number of the current line or array element. */
   let number = 1;
   /** The text after the last complete element. */
   let rest = "";
@@ -97,8 +96,8 @@ export async function* readElements(bytes: AsyncIterable<Uint8Array>) {
     // The decoder writes U+FFFD for bytes that are not UTF-8. No order contains this character.
     if (text.includes("\ufffd")) throw bad("not valid UTF-8, or contains U+FFFD");
     const isBlank = !VISIBLE.test(text);
-    const isEmptyArray = isClosed && number === 1;
-    if (isBlank && kind === "element" && !isEmptyArray) throw bad("expected an order");
+    const isEmpty = kind !== "element" || (isClosed && number === 1);
+    if (isBlank && !isEmpty) throw bad("expected an order");
     if (!isBlank) yield { kind: kind ?? "line", number, text };
     if (!isBlank || kind === "line") number += 1;
   }
