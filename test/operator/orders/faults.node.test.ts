@@ -112,17 +112,17 @@ it("a signal ends a command as typed at once, although nobody reads its output o
     const output = file === fifos[0] ? fs.createReadStream(file) : child.stdout;
     // Takes the first part of the output, and no more.
     if (command === "export") await once(output, "readable");
-    else await vi.waitUntil(() => listensToSignals(child), { interval: 1, timeout: 30_000 });
+    else await vi.waitUntil(() => listensToSignals(child), { interval: 25, timeout: 50_000 });
     child.kill(signal);
     await exit;
     output.destroy();
     return [child.signalCode, await stderr];
   };
   const cases = [
-    ...SIGNALS.map((signal) => [signal, "the export was complete", "export"] as const),
-    ["SIGINT", "the export was complete", "export", fifos[0]],
+    ["SIGINT", "the export was complete", "export"],
+    ["SIGHUP", "the export was complete", "export", fifos[0]],
     ["SIGTERM", "the file was read: nothing was sent", "import", "-"],
-    ["SIGHUP", "the file was read: nothing was sent", "import", fifos[1]],
+    ["SIGINT", "the file was read: nothing was sent", "import", fifos[1]],
   ] as const;
   const outcomes = cases.map(([signal, , ...words]) => ended(signal, ...words));
   expect(await Promise.all(outcomes)).toEqual(

@@ -58,7 +58,7 @@ const step = fc.record({
   file: fc.oneof<fc.Arbitrary<(stored: readonly Line[]) => readonly Line[]>[]>(few, many, again),
   kind: fc.constantFrom<"line" | "element">("line", "element"),
   /** A change by someone else while the import places its orders. */
-  fault: fc.constantFrom(...["none", "none", "none", "part gone", "ships", "same import"]),
+  fault: fc.constantFrom("none", "none", "none", "part gone", "ships", "same import"),
   /** The position of an order that is cancelled after the import. */
   cancelled: fc.nat(300),
 });
