@@ -85,7 +85,6 @@ export async function* readElements(bytes: AsyncIterable<Uint8Array>) {
   let number = 1;
   /** The text after the last complete element. */
   let rest = "";
-  /** True after the closing bracket of an array. */
   let isClosed = false;
   const bad = (fault: string) => new ElementError({ kind: kind ?? "line", number }, fault);
   const checkLength = ({ length }: string) => {
@@ -146,7 +145,8 @@ export function parseOrder(element: SourceElement): OrderRecord {
   const [issue] = error.issues;
   const field = issue?.path[0];
   if (issue?.code === "unrecognized_keys") {
-    throw bad(`unknown field ${JSON.stringify(issue.keys[0])}`);
+    const known = Object.keys(orderRecordSchema.shape).join(", ");
+    throw bad(`unknown field ${JSON.stringify(issue.keys[0])}, an order has ${known}`);
   }
   if (field === undefined) throw bad("expected an order, which is a JSON object");
   const found = stringify((value as Record<PropertyKey, unknown>)[field]);
