@@ -60,7 +60,7 @@ describe.each(["local", "remote"])("the %s database", (where) => {
     const revokedAt = new Date(1_795_000_000_999);
     const revoked = await orm
       .update(apiKeys)
-      .set({ revokedAt, revision: sql`${apiKeys.revision} - ${-1}` })
+      .set({ revokedAt, revision: sql`${apiKeys.revision} -${-1}` })
       .where(eq(apiKeys.name, name))
       .returning({ name: apiKeys.name });
     expect(revoked).toEqual([{ name }]);
@@ -93,11 +93,15 @@ describe.each(["local", "remote"])("the %s database", (where) => {
     const ids = sql`SELECT id FROM orders`;
     expect(await database.orm.all(ids)).toEqual([]);
     // D1 skips a file that it has imported before.
+    const files = new Set<string>();
+    cloudflare.interfere = ({ path, body }) =>
+      path.endsWith("/import") ? void files.add(String(body)) : undefined;
     for (let times = 0; times < 2; times += 1) {
       await database.transaction([insertOrder(1)], { isLong });
       expect(await database.orm.all(ids)).toEqual([[1]]);
       await database.transaction([sql`DELETE FROM orders`]);
     }
+    expect(files.size).toBe(where === "remote" && isLong ? 2 : 0);
   });
 });
 
