@@ -2,6 +2,7 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import { Command, CommanderError, Help } from "commander";
 import packageJson from "../../package.json" with { type: "json" };
 import { SECRET_PREFIX } from "../rules/keys/secret.ts";
+import { receivedSignal } from "./interruption.ts";
 
 const FAILURE_STATUS = 1;
 const WRONG_USAGE_STATUS = 2;
@@ -79,7 +80,11 @@ export function createProgram(name: string, description: string): Command {
 export async function runProgram(program: Command, args: readonly string[]): Promise<void> {
   watchOutput();
   const status = await exitStatus(program, args);
-  if (status !== 0) process.exitCode = status;
+  if (status === 0) return;
+  process.exitCode = status;
+  const signal = receivedSignal();
+  // Nothing else ends a write to a pipe that nobody reads, which would keep this process.
+  if (signal !== undefined) setTimeout(() => process.kill(process.pid, signal), 100).unref();
 }
 
 /**

@@ -1,4 +1,23 @@
+import { once } from "node:events";
+
 const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
+
+let received: NodeJS.Signals | undefined;
+
+/** Returns the last signal that interrupted a command of this process. */
+export function receivedSignal(): NodeJS.Signals | undefined {
+  return received;
+}
+
+/**
+ * Waits for work that needs no clean-up, but not longer than until `signal` is aborted: a pipe that
+ * nobody reads or writes cannot be closed while it is waited for.
+ */
+export async function unlessAborted<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+  signal.throwIfAborted();
+  const aborted = once(signal, "abort").then(() => Promise.reject(signal.reason as Error));
+  return Promise.race([work(), aborted]);
+}
 
 /**
  * Runs `work` with a signal that SIGINT, SIGTERM and SIGHUP abort, so that `work` can clean up.
@@ -10,8 +29,10 @@ export async function withInterruption<T>(
   work: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
   const interrupted = new AbortController();
-  const interrupt = (signal: NodeJS.Signals) =>
+  const interrupt = (signal: NodeJS.Signals) => {
+    received = signal;
     interrupted.abort(new Error(`ended by ${signal} before ${unfinished}`));
+  };
   // Not `once`: npm sends Ctrl+C a second time, which would end the process before the clean-up.
   for (const name of SIGNALS) process.on(name, interrupt);
   try {

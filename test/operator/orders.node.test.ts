@@ -1,18 +1,23 @@
-import { mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { Readable } from "node:stream";
+import { gunzipSync, gzipSync } from "node:zlib";
 import { afterAll, describe, expect, it } from "vitest";
-import { OpenStore } from "./store-folder.ts";
+import { ordersProgram } from "../../src/operator/orders/program.ts";
+import { type Outcome, runCommand } from "./deploy/run-command.ts";
+import { failure, runInProcess } from "./in-process.ts";
+import { StoreFolder } from "./store-folder.ts";
 
-const store = new OpenStore();
-const other = new OpenStore();
-const files = mkdtempSync(join(tmpdir(), "store-orders-test-"));
-afterAll(async () => {
-  await Promise.all([store.close(), other.close()]);
-  rmSync(files, { recursive: true });
+const store = new StoreFolder();
+const other = new StoreFolder();
+const folder = mkdtempSync(join(tmpdir(), "store-orders-test-"));
+afterAll(() => {
+  for (const each of [store, other]) each.remove();
+  rmSync(folder, { recursive: true });
 });
 
-const file = (name: string) => join(files, name);
+const file = (name: string) => join(folder, name);
 
 /** Orders whose ids range from the smallest to the largest int64: one full page of an export. */
 const LINES = [
@@ -25,55 +30,78 @@ const LINES = [
 const EXPORT = LINES.map((line) => `${line}\n`).join("");
 
 describe("orders import and export", () => {
-  it("copy orders from one store to another byte for byte", async () => {
+  it("copy orders from one store to another byte for byte, also as gzip, and count them", async () => {
     writeFileSync(file("shuffled.json"), `[\n${LINES.toReversed().join(",\n")}\n]\n`);
-    expect(await store.ordersJson(["import", file("shuffled.json")])).toEqual({
-      imported: LINES.length,
-    });
-    const { status, stdout, stderr } = await store.orders(["export"]);
-    expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
-    expect(stdout === EXPORT).toBe(true);
-
-    expect(await other.ordersJson(["import", "-"], stdout)).toEqual({ imported: LINES.length });
-    expect(await other.ordersJson(["export", file("again.ndjson")])).toEqual({
-      exported: LINES.length,
-    });
-    expect(readFileSync(file("again.ndjson"), "utf8") === EXPORT).toBe(true);
-    expect(readdirSync(files).toSorted()).toEqual(["again.ndjson", "shuffled.json"]);
-  });
-
-  it("print the number of orders", async () => {
+    const counts = { imported: LINES.length };
+    expect(await store.ordersJson(["import", file("shuffled.json")])).toEqual(counts);
+    const whole = { status: 0, stderr: "", stdout: EXPORT };
+    expect(await store.orders(["export"])).toEqual(whole);
+    expect(await other.ordersJson(["import", "-"], EXPORT)).toEqual(counts);
+    for (const name of ["again.ndjson", "again.ndjson.gz", "AGAIN.GZ"]) {
+      const exported = await other.ordersJson(["export", file(name)]);
+      expect(exported).toEqual({ exported: LINES.length });
+      const bytes = readFileSync(file(name));
+      const isZipped = /gz$/i.test(name);
+      expect((isZipped ? gunzipSync(bytes) : bytes).toString() === EXPORT, name).toBe(true);
+    }
     const imported = await other.orders(["import", "-"], '\n{"id":5}\n\n{"id":5}\n');
-    expect(imported).toEqual({
-      status: 0,
-      stdout: "Imported 1 order: 0 new, 0 replaced, 0 shipped, 1 unchanged.\n",
-      stderr: "",
-    });
+    const counted = "Imported 1 order: 0 new, 0 replaced, 0 shipped, 1 unchanged.\n";
+    expect(imported).toEqual({ status: 0, stdout: counted, stderr: "" });
     const exported = await other.orders(["export", "/dev/null"]);
-    expect(exported.stdout).toBe(
-      `Exported ${LINES.length.toLocaleString("en")} orders to /dev/null.\n`,
-    );
+    expect(exported.stdout).toBe("Exported 7,500 orders to /dev/null.\n");
+    expect(await store.orders(["export", "-"]), "standard output, not a file").toEqual(whole);
   });
 
-  it("refuse a file with an invalid line and change nothing", async () => {
-    const outcome = await other.orders(
+  it("know gzip by its bytes, also if they come one by one", async () => {
+    const zipped = gzipSync('{"id":1}\n');
+    writeFileSync(file("zipped.txt"), zipped);
+    writeFileSync(file("plain.gz"), '{"id":1}\n');
+    writeFileSync(file("cut.gz"), zipped.subarray(0, -6));
+    for (const name of ["zipped.txt", "plain.gz"]) {
+      expect(await store.ordersJson(["import", file(name)])).toEqual({ imported: 1 });
+    }
+    expect(await store.orders(["import", file("cut.gz")])).toEqual(failure("not whole gzip"));
+    const bytes = Readable.from(Array.from(zipped, (byte) => Buffer.of(byte)));
+    const line = ["import", "-", "--json", "--persist-to", store.path];
+    const outcome = { status: 0, stdout: '{"imported":1}\n', stderr: "" };
+    expect(await runInProcess(ordersProgram(), line, bytes)).toEqual(outcome);
+    expect(await shell('< "$FOLDER/zipped.txt"')).toEqual(outcome);
+  });
+
+  it("refuse a file with a bad line and change nothing", async () => {
+    const { status, stdout, stderr } = await other.orders(
       ["import", "-", "--json"],
       '{"id":5,"petId":1}\n{"id":0.5}\n',
     );
-    expect(outcome).toMatchObject({ status: 1, stdout: "" });
-    expect(outcome.stderr).toMatch(/^error: line 2: id: expected an integer .*, got 0\.5\n$/);
+    expect([status, stdout]).toEqual([1, ""]);
+    expect(stderr).toMatch(/^error: line 2: id: expected an integer .*, got 0\.5\n$/);
     expect((await other.orders(["export"])).stdout === EXPORT).toBe(true);
   });
 
   it.each([
-    ["import", "no/such/file", "no/such/file does not exist: check the path"],
-    ["import", ".", "is a folder"],
-    ["export", ".", "is a folder"],
-    ["export", "no/such/folder/file", "no/such/folder/file does not exist: check the path"],
-  ])("refuse %s %s", async (command, path, reason) => {
-    const outcome = await other.orders([command, path]);
-    expect(outcome).toMatchObject({ status: 1, stdout: "" });
+    ["import .", 1, "is a folder"],
+    ["export .", 1, "is a folder"],
+    ["export no/such/folder/file", 1, "no/such/folder/file does not exist: check the path"],
+    ["export --json", 2, "--json needs a FILE"],
+    ["export - --json", 2, "--json needs a FILE"],
+  ])("refuse %s", async (line, status, reason) => {
+    const outcome = await other.orders(line.split(" "));
+    expect(outcome).toEqual(failure(reason, status));
     expect(outcome.stderr).toMatch(/^error: .*\n$/);
-    expect(outcome.stderr).toContain(reason);
+  });
+
+  it("take no folder and no closed standard input for an empty file", async () => {
+    const refused = failure("standard input is closed, or a folder");
+    expect(await Promise.all([shell("< ."), shell("<&-"), shell("< /dev/null")])).toEqual(
+      Array(3).fill(refused),
+    );
+    expect(await shell("", "printf '' |")).toMatchObject({ stdout: '{"imported":0}\n' });
   });
 });
+
+/** Imports standard input in a shell. */
+function shell(input: string, source = ""): Promise<Outcome> {
+  const command = `${source} "$NODE" src/operator/main.ts orders import - --json --persist-to "$STORE"`;
+  const env = { NODE: process.execPath, STORE: store.path, FOLDER: folder };
+  return runCommand("bash", ["-c", `${command} ${input}`], { env });
+}

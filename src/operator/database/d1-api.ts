@@ -17,21 +17,17 @@ export interface Connection {
   readonly path: string;
 }
 
-/** The body of a query: statements separated by semicolons, or one at a time with parameters. */
-type D1Query = { readonly sql: string } | { readonly batch: readonly Statement[] };
+/** Whether a call may happen twice: a read, or an idempotent write, but no other write. */
+export type Effect = "repeatable" | "once";
 
-/** The effect of a statement on the database. `stores once` is an idempotent write. */
-export type Change = "reads" | "stores once" | "writes";
-
-/** Matches transient failures of the network and Cloudflare, including those that D1 documents. */
-const TRANSIENT =
-  /no answer|malformed answer|fetch failed|Network connection lost|D1 DB is overloaded|caused object to be reset|D1 DB reset because its code was updated|\[code: 971\]|\(HTTP (?:429|5\d\d)\)/;
 /** Matches transient failures that happen before D1 begins to run a statement. */
 const NOT_BEGUN = /D1 DB is overloaded|while starting up D1 DB storage|\[code: 971\]|\(HTTP 429\)/;
+/** Matches other transient failures of the network and Cloudflare, as D1 documents them. */
+const LOST =
+  /no answer|malformed answer|fetch failed|Network connection lost|caused object to be reset|D1 DB reset because its code was updated|\(HTTP 5\d\d\)/;
 
 /** After pauses of together some 20 seconds, so that a short failure does not end an import. */
-const RETRIES = 6;
-const LONGEST_PAUSE_MS = 8_000;
+const PATIENCE = { retries: 6, minTimeout: 500, maxTimeout: 8_000, randomize: true };
 
 /** `jurisdiction`: where the database stays forever; `null` if it has none. */
 const databasesSchema = z.array(
@@ -51,9 +47,11 @@ export async function findDatabase(api: CloudflareApi, name: string) {
   return (await api.call(path, databasesSchema)).find((database) => database.name === name);
 }
 
+const deployFirst = ({ env }: RemoteTarget) => `run \`npm run deploy -- --env ${env}\` first`;
+
 /** @throws an Error for the operator if nobody is logged in or the database does not exist. */
 export function connect(target: RemoteTarget): Promise<Connection> {
-  return retrying(target, "reads", async () => {
+  return retrying(target, "repeatable", async () => {
     const api = await CloudflareApi.open();
     const { databases } = await readSettings(target.env);
     const found = await findDatabase(api, databases[target.name]);
@@ -62,68 +60,47 @@ export function connect(target: RemoteTarget): Promise<Connection> {
   });
 }
 
-/**
- * Sends SQL statements, which D1 runs in one transaction. Returns the first statement's rows.
- *
- * @throws {CloudflareError} if Cloudflare refuses the query or does not respond.
- */
-export async function sendOnce({ api, path }: Connection, body: D1Query): Promise<unknown[][]> {
-  const [first] = await api.call(`${path}/raw`, resultsSchema, { method: "POST", body });
-  return first?.results.rows ?? [];
-}
-
-/** Sends a query as `sendOnce` does, and retries it as `retrying` does. */
-export function sendQuery(connection: Connection, change: Change, query: D1Query) {
-  return retrying(connection.target, change, () => sendOnce(connection, query));
+/** Sends statements, which D1 runs in one transaction, as `retrying` does. Returns the first's rows. */
+export function sendQuery(
+  { target, api, path }: Connection,
+  effect: Effect,
+  body: { readonly sql: string } | { readonly batch: readonly Statement[] },
+): Promise<unknown[][]> {
+  return retrying(target, effect, async () => {
+    const [first] = await api.call(`${path}/raw`, resultsSchema, { method: "POST", body });
+    return first?.results.rows ?? [];
+  });
 }
 
 /** Finds the D1 Time Travel bookmark of a database's state at a time, by default now. */
 export async function findBookmark({ target, api, path }: Connection, at?: Date): Promise<string> {
   const query = at === undefined ? "" : `?timestamp=${at.toISOString()}`;
   const find = () => api.call(`${path}/time_travel/bookmark${query}`, bookmarkSchema);
-  return (await retrying(target, "reads", find)).bookmark;
+  return (await retrying(target, "repeatable", find)).bookmark;
 }
 
 /** Restores a whole database to the state of a bookmark. D1 cancels all running queries. */
-export async function restoreBookmark(
-  { target, api, path }: Connection,
-  bookmark: string,
-): Promise<void> {
+export async function restoreBookmark({ target, api, path }: Connection, bookmark: string) {
   const url = `${path}/time_travel/restore?bookmark=${encodeURIComponent(bookmark)}`;
-  const restore = () => api.call(url, bookmarkSchema, { method: "POST" });
-  await retrying(target, "stores once", restore);
+  await retrying(target, "repeatable", () => api.call(url, bookmarkSchema, { method: "POST" }));
 }
 
 /**
- * Retries a call after transient failures. Retries `writes` only if D1 did not begin to run them.
+ * Retries a call after transient failures; a call that may happen once only if it did not begin.
  *
  * @throws an Error for the operator that says what failed and, if known, what to do next.
  */
-export async function retrying<T>(
-  target: RemoteTarget,
-  change: Change,
-  attempt: () => Promise<T>,
-): Promise<T> {
-  const repeatable = change === "writes" ? NOT_BEGUN : TRANSIENT;
+export async function retrying<T>(target: RemoteTarget, effect: Effect, work: () => Promise<T>) {
+  const shouldRetry = ({ error: { message } }: { readonly error: Error }) =>
+    NOT_BEGUN.test(message) || (effect === "repeatable" && LOST.test(message));
   try {
-    return await pRetry(attempt, {
-      retries: RETRIES,
-      minTimeout: 500,
-      maxTimeout: LONGEST_PAUSE_MS,
-      randomize: true,
-      shouldRetry: ({ error }) => repeatable.test(error.message),
-    });
+    return await pRetry(work, { ...PATIENCE, shouldRetry });
   } catch (cause) {
     const reason = cause instanceof CloudflareError ? cause.reason : (cause as Error).message;
-    const isMissing = /no such (?:table|column)/.test(reason);
-    const isUnknown = TRANSIENT.test(reason) && !repeatable.test(reason);
-    const said = isMissing
+    const isUnknown = effect === "once" && LOST.test(reason) && !NOT_BEGUN.test(reason);
+    const said = /no such (?:table|column)/.test(reason)
       ? `migrations are missing (${reason}): ${deployFirst(target)}`
       : `${reason}${isUnknown ? ". It is not known whether the change was made" : ""}`;
     throw new Error(`${target.env} ${target.name} database: ${said}`, { cause });
   }
-}
-
-function deployFirst({ env }: RemoteTarget): string {
-  return `run \`npm run deploy -- --env ${env}\` first`;
 }

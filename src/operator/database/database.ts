@@ -10,9 +10,7 @@ export const DATABASE_NAMES = ["orders", "keys"] as const;
 export type DatabaseName = (typeof DATABASE_NAMES)[number];
 
 /** The binding of each database in `wrangler.toml`, by the name of the database. */
-export const BINDINGS = { orders: "ORDERS", keys: "KEYS" } as const satisfies Readonly<
-  Record<DatabaseName, string>
->;
+export const BINDINGS = { orders: "ORDERS", keys: "KEYS" } as const;
 
 /** A drizzle client, whose transactions `StoreDatabase.transaction` replaces. */
 export type Orm = Omit<SqliteRemoteDatabase, "transaction" | "batch">;
@@ -38,10 +36,7 @@ export interface StoreDatabase {
    * @param options `isLong`: together, the statements may run for more than 30 seconds. They then
    *   must not contain text parameters.
    */
-  transaction(
-    statements: readonly SQLWrapper[],
-    options?: { readonly isLong?: boolean },
-  ): Promise<void>;
+  transaction(statements: readonly SQLWrapper[], options?: { isLong?: boolean }): Promise<void>;
   close(): Promise<void>;
 }
 

@@ -1,28 +1,15 @@
-import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, mkdtempDisposableSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { errorMessage } from "../command-line.ts";
-import {
-  type DatabaseName,
-  ormOver,
-  type Statement,
-  type StoreDatabase,
-  toStatement,
-} from "./database.ts";
+import { type DatabaseName, ormOver, type StoreDatabase, toStatement } from "./database.ts";
 import { databaseFile } from "./local-store.ts";
 import { MIGRATIONS_TABLE, readMigrations } from "./migrations.ts";
 import { retryWhileBusy } from "./retry-while-busy.ts";
 
 /** D1's limits for SQLite. A statement that D1 would refuse must fail on this machine too. */
-const limits = {
-  length: 2_000_000,
-  sqlLength: 100_000,
-  column: 100,
-  functionArg: 32,
-  likePatternLength: 50,
-  variableNumber: 100,
-};
+const limits = { length: 2_000_000, sqlLength: 100_000, functionArg: 32, variableNumber: 100 };
 
 /** Matches SQLite's errors about a file or folder that cannot be written to. */
 const READ_ONLY = /readonly database|unable to open database file|READONLY|CANTOPEN/;
@@ -46,17 +33,14 @@ export async function openLocalStore(persistTo: string): Promise<LocalStore> {
  * @param persistTo the folder of the store. Creates the folder if it is missing.
  * @throws an Error if the folder cannot be created, or if a migration fails.
  */
-export async function openLocalDatabase(
-  persistTo: string,
-  name: DatabaseName,
-): Promise<StoreDatabase> {
+export async function openLocalDatabase(persistTo: string, name: DatabaseName) {
   const folder = resolve(persistTo);
-  const { sqlite, remove } = await openMigrated(folder, name).catch((cause) => {
-    throw new Error(`the store in ${folder} could not be opened: ${errorMessage(cause)}`, {
-      cause,
-    });
+  using stack = new DisposableStack();
+  const sqlite = await openFile(folder, name, stack).catch((cause) => {
+    const message = `the store in ${folder} could not be opened: ${errorMessage(cause)}`;
+    throw new Error(message, { cause });
   });
-  const run = ({ sql, params }: Statement) => {
+  const run = ({ sql, params }: ReturnType<typeof toStatement>) => {
     const statement = sqlite.prepare(sql);
     statement.setReturnArrays(true);
     try {
@@ -67,64 +51,47 @@ export async function openLocalDatabase(
       throw new Error(`the store in ${folder} was not changed: ${message}`, { cause });
     }
   };
-  return {
+  const opened = stack.move();
+  const database: StoreDatabase = {
     orm: ormOver((statement) => retryWhileBusy(async () => run(statement))),
     transaction: async (statements) => {
       const written = statements.map(toStatement);
       if (written.length > 0) await inTransaction(sqlite, () => written.forEach(run));
     },
-    close: async () => {
-      sqlite.close();
-      remove();
-    },
+    close: async () => opened.dispose(),
   };
+  return database;
 }
 
-async function openMigrated(folder: string, name: DatabaseName) {
+/** Opens a database, or a copy of one that cannot be written to. `opened` closes and deletes it. */
+async function openFile(folder: string, name: DatabaseName, opened: DisposableStack) {
   const file = databaseFile(folder, name);
   try {
     // Creates the store's folder first, so that an error names this folder and not its subfolder.
     for (const each of [folder, dirname(file)]) mkdirSync(each, { recursive: true });
     // A statement on a locked database fails instead of blocking, and `retryWhileBusy` repeats it.
-    const sqlite = new DatabaseSync(file, { timeout: 0, limits });
-    try {
-      await migrate(sqlite, name);
-      return { sqlite, remove: () => {} };
-    } catch (error) {
-      sqlite.close();
-      throw error;
-    }
+    const sqlite = opened.use(new DatabaseSync(file, { timeout: 0, limits }));
+    await migrate(sqlite, name);
+    return sqlite;
   } catch (error) {
     if (!existsSync(file) || !READ_ONLY.test((error as Error).message)) throw error;
-    return openCopy(file);
   }
-}
-
-/** Opens a copy for reading: SQLite needs to write beside the file of a database in WAL mode. */
-function openCopy(file: string) {
-  const folder = mkdtempSync(join(tmpdir(), "store-orders-"));
-  const remove = () => rmSync(folder, { recursive: true, force: true });
-  try {
-    const copy = join(folder, "copy.sqlite");
-    for (const end of ["", "-wal"]) {
-      if (existsSync(file + end)) cpSync(file + end, copy + end);
-    }
-    return { sqlite: new DatabaseSync(copy, { readOnly: true, limits }), remove };
-  } catch (error) {
-    remove();
-    throw error;
-  }
+  // SQLite needs to write beside the file of a database in WAL mode.
+  const { path } = opened.use(mkdtempDisposableSync(join(tmpdir(), "store-orders-")));
+  const copy = join(path, "copy.sqlite");
+  for (const end of ["", "-wal"]) if (existsSync(file + end)) cpSync(file + end, copy + end);
+  return opened.use(new DatabaseSync(copy, { readOnly: true, limits }));
 }
 
 /** Applies pending migrations in one transaction, without wrangler, which is slow to start. */
 async function migrate(sqlite: DatabaseSync, database: DatabaseName): Promise<void> {
   const migrations = readMigrations(database);
+  const names = (sql: string) =>
+    sqlite
+      .prepare(sql)
+      .all()
+      .map(({ name }) => name);
   const findPending = () => {
-    const names = (sql: string) =>
-      sqlite
-        .prepare(sql)
-        .all()
-        .map(({ name }) => name);
     const tables = names("SELECT name FROM sqlite_master WHERE name = 'd1_migrations'");
     const applied = tables.length === 0 ? [] : names("SELECT name FROM d1_migrations");
     return migrations.filter(({ name }) => !applied.includes(name));
@@ -150,9 +117,8 @@ function inTransaction(sqlite: DatabaseSync, work: () => void): Promise<void> {
     try {
       work();
       sqlite.exec("COMMIT");
-    } catch (error) {
+    } finally {
       if (sqlite.isTransaction) sqlite.exec("ROLLBACK");
-      throw error;
     }
   });
 }

@@ -4,11 +4,9 @@ import { PROJECT_ROOT } from "../wrangler.ts";
 import type { DatabaseName } from "./database.ts";
 
 /** The statement with which wrangler creates its table of applied migrations. */
-export const MIGRATIONS_TABLE = `CREATE TABLE IF NOT EXISTS d1_migrations(
-  id INTEGER PRIMARY KEY AUTOINCREMENT,
-  name TEXT UNIQUE,
-  applied_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP NOT NULL
-)`;
+export const MIGRATIONS_TABLE =
+  "CREATE TABLE IF NOT EXISTS d1_migrations(id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE," +
+  " applied_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP NOT NULL)";
 
 /** Reads the migrations of a database, in the order in which they must be applied. */
 export function readMigrations(

@@ -4,27 +4,23 @@ import { envOption, jsonOption, persistToOption, type RemoteEnvironment } from "
 import type { DatabaseName, StoreDatabase } from "./database.ts";
 import { DEFAULT_STORE, isStore } from "./local-store.ts";
 
-interface StoreOptions {
+/** The options of every command that uses a store. */
+export interface StoreCommandOptions {
   /** The deployed environment whose databases are used instead of a local store. */
   readonly env?: RemoteEnvironment | undefined;
   readonly persistTo?: string;
-}
-
-/** The options of every command that uses a store. */
-export interface StoreCommandOptions extends StoreOptions {
   /** If true, the command prints one JSON value and nothing else. */
   readonly json: boolean;
 }
 
+type StoreOptions = Omit<StoreCommandOptions, "json">;
+
 /** Adds a command that uses a store, with `--persist-to`, `--env` and `--json`. */
 export function storeCommand(program: Command, usage: string): Command {
-  return program
-    .command(usage)
-    .addOption(persistToOption("folder of the local store (default: the folder of `npm start`)"))
-    .addOption(
-      envOption("use the database of this deployed environment instead").conflicts("persistTo"),
-    )
-    .addOption(jsonOption());
+  const folder = persistToOption("folder of the local store (default: the folder of `npm start`)");
+  const env = envOption("use the database of this deployed environment instead");
+  const command = program.command(usage).addOption(folder).addOption(env.conflicts("persistTo"));
+  return command.addOption(jsonOption());
 }
 
 /** Returns whether the store exists; always true for a deployed environment. */
@@ -45,8 +41,7 @@ export function requireStore(options: StoreOptions): void {
  * Opens a database of the store, runs `work` with it, and closes it, even after an error.
  *
  * @param mayMake if true, makes a local store if the folder has none, and says so on stderr.
- * @throws the error of `work`; an Error for the operator if there is no store, or if the database
- *   cannot be opened or migrated.
+ * @throws the error of `work`; an Error for the operator if no store can be opened.
  */
 export async function useDatabase<T>(
   { env, persistTo = DEFAULT_STORE }: StoreOptions,
@@ -57,10 +52,9 @@ export async function useDatabase<T>(
   const isNew = !hasStore({ env, persistTo });
   if (!mayMake) requireStore({ env, persistTo });
   // Imported on demand, because a command needs only one of the two modules.
-  const database =
-    env === undefined
-      ? await (await import("./local.ts")).openLocalDatabase(persistTo, name)
-      : await (await import("./remote.ts")).openRemoteDatabase({ env, name });
+  const database = await (env === undefined
+    ? (await import("./local.ts")).openLocalDatabase(persistTo, name)
+    : (await import("./remote.ts")).openRemoteDatabase({ env, name }));
   try {
     if (isNew) process.stderr.write(`Made a new store in ${resolve(persistTo)}.\n`);
     return await work(database);

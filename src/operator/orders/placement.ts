@@ -2,104 +2,129 @@ import { createHash } from "node:crypto";
 import { eq, getTableColumns, type SQL, sql } from "drizzle-orm";
 import { orderImportParts, orders as ordersTable, orderSegments } from "../../schema/orders.ts";
 import { INT64_MIN } from "../../rules/int64.ts";
-import { DATABASE_TIME, type StoreDatabase } from "../database/database.ts";
+import { errorMessage } from "../command-line.ts";
+import { NotConfirmedError } from "../confirmation.ts";
+import { DATABASE_TIME, type Orm, type StoreDatabase } from "../database/database.ts";
 import { startProgress } from "./progress.ts";
 import type { SortedOrders } from "./sorted-orders.ts";
-import { ElementError, type SourceElement } from "./source.ts";
+import { ElementError } from "./source.ts";
 
 /** How an import divides its orders. Tests set smaller sizes. */
 export const IMPORT_SIZES = {
   /** The size limit of a part in ASCII characters. A part is one row; D1 limits a row to 2 MB. */
   partCharacters: 1_900_000,
-  /** The number of parts per statement: about 40,000 orders. D1 allows a statement 30 seconds. */
+  /** The parts of a statement and of a batch. D1 allows each 30 seconds; a part has 20,000 orders. */
   partsPerStatement: 2,
-  /** The most parts that one batch places: about 80,000 orders. D1 allows a batch 30 seconds. */
   partsPerBatch: 4,
   /** The orders per rebuilt segment. A trigger splits a segment above 1.5 times this number. */
   segmentOrders: 8_192,
 };
 
-/** An import whose parts are all in the store, but whose orders are not placed yet. */
-interface StagedImport {
-  readonly importId: string;
-  readonly partCount: number;
-  readonly kind: SourceElement["kind"];
+/**
+ * Imports orders, all or none. Sends only the parts that an earlier, unfinished import of the same
+ * orders has not stored.
+ *
+ * @param signal ends the import, unless the database has begun to write to the table `orders`.
+ * @param confirm is called before the table `orders` changes. Throws a `NotConfirmedError` to end.
+ * @returns how the orders differed from the stored orders before the import.
+ * @throws {ElementError} for the first order that would make a shipped order pending again; an
+ *   Error for the operator for every other failure.
+ */
+export async function importOrders(
+  database: StoreDatabase,
+  orders: SortedOrders,
+  signal?: AbortSignal,
+  confirm = async (_comparison: Comparison) => {},
+): Promise<Comparison> {
+  const { orm } = database;
+  const importId = importIdOf(orders);
+  const isPart = eq(orderImportParts.importId, importId);
+  const discardParts = () => orm.delete(orderImportParts).where(isPart).then();
+  try {
+    const parts = await storeParts(orm, importId, orders, signal);
+    const ranges = rangesOf(importId, parts);
+    const comparison = await compare(database, ranges.map(stagedOrders), orders);
+    if (isUnchanged(comparison)) return await discardParts().then(() => comparison);
+    await confirm(comparison);
+    signal?.throwIfAborted();
+    using _ = startProgress("Placing the orders");
+    const statements = await placing(orm, orders, ranges);
+    const options = { isLong: parts > IMPORT_SIZES.partsPerBatch };
+    const all = [requireParts(importId, parts), ...statements];
+    const failure = await database.transaction(all, options).then(
+      () => undefined,
+      (error: Error) =>
+        /_is_one_row/.test(error.message) ? new Error("parts of this import are gone") : error,
+    );
+    // Neither is believed: an answer can be lost, or another import of the same file come first.
+    const isPlaced = failure === undefined && (await orm.$count(orderImportParts, isPart)) === 0;
+    if (isPlaced || isUnchanged(await compareFile(database, orders))) return comparison;
+    throw failure ?? new Error("the database reported success, but placed no order");
+  } catch (cause) {
+    if (cause instanceof ElementError || cause instanceof NotConfirmedError) {
+      // If this fails too, housekeeping deletes the parts later.
+      await discardParts().catch(() => {});
+      throw cause;
+    }
+    const stands = "Of the file, all orders are in the store or none: run the same command again";
+    throw new Error(`${errorMessage(cause)}. ${stands}`, { cause });
+  }
 }
 
 /** Returns a digest of orders and part size, so that imports with equal ids have equal parts. */
-export function importIdOf(orders: SortedOrders): string {
+function importIdOf(orders: SortedOrders): string {
   const hash = createHash("sha256").update(String(IMPORT_SIZES.partCharacters));
   for (const text of orders.texts()) hash.update(text);
   return hash.digest("hex");
 }
 
-/** Returns how many parts of an import the store has. */
-export function countParts({ orm }: StoreDatabase, importId: string): Promise<number> {
-  return orm.$count(orderImportParts, eq(orderImportParts.importId, importId));
-}
-
-export async function discardParts({ orm }: StoreDatabase, importId: string): Promise<void> {
-  await orm.delete(orderImportParts).where(eq(orderImportParts.importId, importId));
-}
-
-/**
- * Stores those parts of an import that the store lacks, each with its own call. So the import needs
- * little memory, and the service can use the database between the calls.
- *
- * @throws the reason of `signal` if `signal` is aborted, after storing the current part.
- */
-export async function storeParts(
-  { orm }: StoreDatabase,
-  importId: string,
-  orders: SortedOrders,
-  signal: AbortSignal | undefined,
-): Promise<StagedImport> {
+/** Stores the parts that the store lacks, each with its own call. Returns the number of all parts. */
+async function storeParts(orm: Orm, importId: string, orders: SortedOrders, signal?: AbortSignal) {
   const { part, importId: id } = orderImportParts;
   const rows = await orm.select({ part }).from(orderImportParts).where(eq(id, importId));
   const stored = new Set(rows.map((row) => row.part));
   using progress = startProgress("Sending", orders.count());
-  let partCount = 0;
-  for (const { count, lines } of divide(orders)) {
-    if (!stored.has(partCount)) {
-      const row = { importId, part: partCount, createdAt: DATABASE_TIME, lines };
+  let parts = 0;
+  for (const { count: orderCount, json: lines } of divide(orders)) {
+    if (!stored.has(parts)) {
+      const row = { importId, part: parts, createdAt: DATABASE_TIME, lines };
       await orm.insert(orderImportParts).values(row).onConflictDoNothing();
     }
-    progress.advance(count);
-    partCount += 1;
+    progress.advance(orderCount);
+    parts += 1;
     signal?.throwIfAborted();
   }
-  return { importId, partCount, kind: orders.kind };
+  return parts;
 }
 
-/** Divides the orders of an import into parts. `lines` is a JSON array of `count` orders. */
-function* divide(orders: SortedOrders): Generator<{ count: number; lines: string }> {
+/** Divides the orders of an import into parts. `json` is an array of `count` orders. */
+function* divide(orders: SortedOrders) {
+  const part = (lines: readonly string[]) => ({ count: lines.length, json: `[${lines.join()}]` });
   let lines: string[] = [];
   let characters = 2;
   for (const text of orders.texts()) {
     if (characters + text.length > IMPORT_SIZES.partCharacters) {
-      yield { count: lines.length, lines: `[${lines.join()}]` };
+      yield part(lines);
       lines = [];
       characters = 2;
     }
     lines.push(text);
     characters += text.length + 1;
   }
-  if (lines.length > 0) yield { count: lines.length, lines: `[${lines.join()}]` };
-}
-
-/** How the orders of an import differ from the stored orders. Each order is counted once. */
-export interface Comparison {
-  readonly new: number;
-  readonly replaced: number;
-  /** The number of pending orders that the import ships. Their other fields may change too. */
-  readonly shipped: number;
-  readonly unchanged: number;
+  if (lines.length > 0) yield part(lines);
 }
 
 /**
- * An import of at least this share of the stored orders is large. It turns off the triggers and
- * rebuilds all segments, which is faster. A smaller import keeps the triggers, because every
- * isolate must read all orders again after a rebuild.
+ * How the orders of an import differ from the stored orders. Each order is counted once. Of `shipped`
+ * ones, which the import ships, other fields may change too.
+ */
+export type Comparison = Readonly<Record<"new" | "replaced" | "shipped" | "unchanged", number>>;
+
+const isUnchanged = (counts: Comparison) => counts.new + counts.replaced + counts.shipped === 0;
+
+/**
+ * An import of at least this share of the stored orders turns off the triggers and rebuilds all
+ * segments, which is faster, but then every isolate must read all orders again.
  */
 const BULK_SHARE = 1 / 8;
 
@@ -113,16 +138,15 @@ const listOf = (write: (name: string, index: number) => string, columns = COLUMN
 /** True if the stored order is missing or differs from the imported order. */
 const DIFFERS = sql`(${listOf((name) => `orders.${name}`)}) IS NOT (${listOf((name) => `staged.${name}`)})`;
 
-const IS_STORED = sql.raw("orders.id IS NOT NULL");
 const SHIPS = sql.raw("orders.status = 'pending' AND staged.status = 'shipped'");
 const count = (condition: SQL) => sql<number>`count(*) FILTER (WHERE ${condition})`;
 
 /** The figures of `compare`. SQLite takes `id` from the same row as the minimum of `line`. */
 const COMPARED = {
-  new: count(sql`NOT (${IS_STORED})`),
-  replaced: count(sql`${IS_STORED} AND ${DIFFERS} AND NOT (${SHIPS})`),
+  new: count(sql`orders.id IS NULL`),
+  replaced: count(sql`orders.id IS NOT NULL AND ${DIFFERS} AND NOT (${SHIPS})`),
   shipped: count(SHIPS),
-  unchanged: count(sql`${IS_STORED} AND NOT ${DIFFERS}`),
+  unchanged: count(sql`NOT ${DIFFERS}`),
   /** The first line that makes a shipped order pending; `null` if none does. */
   line: sql<number | null>`
     min(iif(orders.status = 'shipped' AND staged.status <> 'shipped', staged.line, NULL))`,
@@ -135,54 +159,30 @@ const COMPARED = {
  * @throws {ElementError} for the first order that would make a shipped order pending again.
  */
 export function compareFile(database: StoreDatabase, orders: SortedOrders): Promise<Comparison> {
-  const tables = divide(orders).map(({ lines }) => entries(sql`json_each(${lines}) AS entry`));
-  return compare(database, tables, orders.kind);
+  const tables = divide(orders).map(({ json }) => entries(sql`json_each(${json}) AS entry`));
+  return compare(database, tables, orders);
 }
 
-/** Compares the stored parts of an import with the stored orders, as `compareFile` does. */
-export function compareParts(database: StoreDatabase, staged: StagedImport): Promise<Comparison> {
-  return compare(database, ranges(staged).map(stagedOrders), staged.kind);
-}
-
-async function compare(
-  { orm }: StoreDatabase,
-  tables: Iterable<SQL>,
-  kind: SourceElement["kind"],
-): Promise<Comparison> {
+async function compare({ orm }: StoreDatabase, tables: Iterable<SQL>, { kind }: SortedOrders) {
   const counts = { new: 0, replaced: 0, shipped: 0, unchanged: 0 };
   let refused = { line: Infinity, id: "" };
   for (const staged of tables) {
-    const [row] = await orm
-      .select(COMPARED)
-      .from(sql`${staged} LEFT JOIN orders ON orders.id = staged.id`);
+    const joined = sql`${staged} LEFT JOIN orders ON orders.id = staged.id`;
+    const [row] = await orm.select(COMPARED).from(joined);
     if (row === undefined) continue;
-    for (const name of ["new", "replaced", "shipped", "unchanged"] as const) {
-      counts[name] += row[name];
-    }
+    for (const name of Object.keys(counts) as (keyof Comparison)[]) counts[name] += row[name];
     if (row.line !== null && row.line < refused.line) refused = { line: row.line, id: row.id };
   }
-  if (refused.line === Infinity) return counts;
-  const fault = `order ${refused.id} has shipped, which cannot be turned back`;
-  throw new ElementError({ kind, number: refused.line }, fault);
+  const { line: number, id } = refused;
+  if (number === Infinity) return counts;
+  throw new ElementError({ kind, number }, `order ${id} has shipped, which cannot be turned back`);
 }
 
-/**
- * Writes the orders of an import that differ to the table `orders`, and deletes the stored parts of
- * the import, in one transaction.
- *
- * @param orderCount the number of orders in the import. A large import (see `BULK_SHARE`) rebuilds
- *   all segments at its end; during a smaller one, triggers update the segments.
- * @throws if a part is missing, or if an order would make a shipped order pending again.
- */
-export async function place(
-  database: StoreDatabase,
-  staged: StagedImport,
-  orderCount: number,
-): Promise<void> {
+/** Returns statements that write the orders that differ to the table `orders`, and delete the parts. */
+async function placing(orm: Orm, orders: SortedOrders, ranges: readonly SQL[]): Promise<SQL[]> {
   const stored = sql<number>`ifnull(sum(${orderSegments.count}), 0)`;
-  const [store] = await database.orm.select({ count: stored }).from(orderSegments);
-  const isBulk = orderCount >= (store?.count ?? 0) * BULK_SHARE;
-  const placing = [...ranges(staged)].flatMap((range) => [
+  const [store] = await orm.select({ count: stored }).from(orderSegments);
+  const placed = ranges.flatMap((range) => [
     // Not an upsert, which would also fire the trigger that is meant for INSERT OR REPLACE.
     sql`
       UPDATE orders SET ${listOf((name) => `${name} = staged.${name}`, COLUMNS.slice(1))}
@@ -193,22 +193,21 @@ export async function place(
       WHERE NOT EXISTS (SELECT 1 FROM orders WHERE orders.id = staged.id)`,
     sql`DELETE FROM order_import_parts AS parts WHERE ${range}`,
   ]);
+  if (orders.count() < (store?.count ?? 0) * BULK_SHARE) return placed;
   // While `order_bulk_change` has a row, the segment triggers are off.
   const begin = sql`INSERT INTO order_bulk_change (id) VALUES (1)`;
-  const end = sql`DELETE FROM order_bulk_change`;
-  const all = isBulk ? [begin, ...placing, ...rebuildSegments(), end] : placing;
-  const isLong = staged.partCount > IMPORT_SIZES.partsPerBatch;
-  await database.transaction([requireParts(staged), ...all], { isLong });
+  return [begin, ...placed, ...rebuildSegments(), sql`DELETE FROM order_bulk_change`];
 }
 
-/** Yields for each statement the condition that selects its parts. */
-function* ranges({ importId, partCount }: StagedImport): Generator<SQL> {
+/** Returns for each statement the condition that selects its parts. */
+function rangesOf(importId: string, parts: number): SQL[] {
   const { partsPerStatement } = IMPORT_SIZES;
-  for (let first = 0; first < partCount; first += partsPerStatement) {
+  return Array.from({ length: Math.ceil(parts / partsPerStatement) }, (_, index) => {
+    const first = index * partsPerStatement;
     const last = first + partsPerStatement - 1;
     // Without parameters, because a long transaction has none.
-    yield sql.raw(`parts.import_id = '${importId}' AND parts.part BETWEEN ${first} AND ${last}`);
-  }
+    return sql.raw(`parts.import_id = '${importId}' AND parts.part BETWEEN ${first} AND ${last}`);
+  });
 }
 
 function stagedOrders(range: SQL): SQL {
@@ -224,20 +223,14 @@ function entries(source: SQL): SQL {
   ) AS staged`;
 }
 
-/**
- * A statement that fails if a part is missing, by inserting a row that a CHECK constraint forbids.
- * Another import of the same orders, or housekeeping, may have deleted the part.
- */
-function requireParts({ importId, partCount }: StagedImport): SQL {
+/** A statement that fails if a part is missing: housekeeping or the same import may delete it. */
+function requireParts(importId: string, parts: number): SQL {
   return sql.raw(`
     INSERT INTO order_bulk_change (id) SELECT 2
-    WHERE (SELECT count(*) FROM order_import_parts WHERE import_id = '${importId}') <> ${partCount}`);
+    WHERE (SELECT count(*) FROM order_import_parts WHERE import_id = '${importId}') <> ${parts}`);
 }
 
-/**
- * Statements that replace all segments and the version of the list. One of them reads all orders. A
- * full database of 10 GB holds 100 million, which take about 10 seconds; D1 allows a statement 30.
- */
+/** Statements that replace all segments and the list's version: 10 of D1's 30 seconds for 10 GB. */
 function rebuildSegments(): SQL[] {
   const { segmentOrders } = IMPORT_SIZES;
   return [

@@ -2,54 +2,48 @@ import type { Command } from "commander";
 import { createProgram, printData, printJson, UsageError } from "../command-line.ts";
 import { requireConfirmation, yesOption } from "../confirmation.ts";
 import { hasStore, storeCommand, type StoreCommandOptions, useDatabase } from "../database/open.ts";
-import { withInterruption } from "../interruption.ts";
+import { unlessAborted, withInterruption } from "../interruption.ts";
 import { formatCount, formatNumber } from "../terminal-text.ts";
 import type { Comparison } from "./placement.ts";
 
-interface ImportCommandOptions extends StoreCommandOptions {
+/** The options of both commands; each has only its own. */
+interface OrderOptions extends StoreCommandOptions {
   readonly dryRun: boolean;
   readonly yes: boolean;
+  readonly oneMoment: boolean;
 }
 
 const IMPORT_HELP = `
-FILE is newline-delimited JSON or one JSON array, gzip or not. An order looks like this:
+FILE is newline-delimited JSON or one JSON array, gzip or not, of such orders:
   {"id":1,"petId":7,"shipDate":"2026-11-20T08:30:00.000Z","status":"pending"}
 
-  id        required; an integer of 64 bits, like petId and quantity
-  complete  true or false
-  shipDate  RFC 3339, no finer than milliseconds, stored in UTC
-  status    pending (the default) or shipped
+Only id is required. id, petId and quantity are integers of 64 bits, complete
+is true or false, shipDate is RFC 3339 and no finer than milliseconds, status
+is pending (the default) or shipped. null and unknown fields are errors. An
+order replaces the stored order with the same id; of several in the file, the
+last wins. A shipped order cannot become pending again. If one line or array
+element is bad, nothing is imported, and the message names its number, counted
+from 1. While the orders are placed, the service can neither list nor cancel.
+An import that was interrupted has placed all orders or none: run the same
+command again.
 
-The other fields are optional. null and unknown fields are errors. An order replaces the stored order with
-the same id; of several in the file, the last wins. A shipped order cannot become pending again. If one
-line or array element is bad, nothing is imported, and the message names its number, counted from 1.
-
-While the orders are placed, which takes seconds, the service can neither list nor cancel orders. An
-import that was interrupted has placed all orders or none: run the same command again.
-
-Examples:
-  $ npm run orders -- import orders.ndjson
-  $ npm run orders -- import orders.ndjson.gz --dry-run
-  $ npm run orders -- import orders.ndjson --env production`;
+Example:
+  $ npm run orders -- import orders.ndjson.gz --dry-run`;
 
 const EXPORT_HELP = `
-The export is newline-delimited JSON in ascending id, without cancelled orders. \`import\` accepts it
-unchanged. FILE is compressed if its name ends with .gz.
+The export is newline-delimited JSON in ascending id, without cancelled orders.
+\`import\` accepts it unchanged. FILE is compressed if its name ends with .gz.
+If orders change meanwhile, the export mixes orders from before and after the
+change, and a warning says so. With --one-moment a FILE is started over
+instead, several times, and then the export fails.
 
-If orders change meanwhile, the export mixes orders from before and after the change, and a warning says
-so. With --one-moment a FILE is started over instead, several times, and then the export fails.
-
-Examples:
-  $ npm run orders -- export orders.ndjson.gz
-  $ npm run orders -- export orders.ndjson --one-moment --env production`;
+Example:
+  $ npm run orders -- export orders.ndjson.gz --one-moment --env production`;
 
 /** Defines the command line of `npm run orders`. */
 export function ordersProgram(): Command {
-  const program = createProgram(
-    "npm run orders --",
-    "Import and export the orders of the store.",
-  ).addHelpText("after", `\nTo see the options and examples of a command, add --help.`);
-
+  const program = createProgram("npm run orders --", "Import and export the orders of the store.");
+  program.addHelpText("after", "\nTo see the options and examples of a command, add --help.");
   storeCommand(program, "import")
     .argument("<file>", "file to read, or - for standard input")
     .description("put all orders of a file into the store, or none if a line is bad")
@@ -59,7 +53,7 @@ export function ordersProgram(): Command {
     .action(importAndPrint);
 
   storeCommand(program, "export")
-    .argument("[file]", "file to write (default: standard output)")
+    .argument("[file]", "file to write (default: - for standard output)")
     .description("write the orders of the store")
     .addHelpText("after", EXPORT_HELP)
     .option("--one-moment", "export a consistent snapshot of the store, or fail", false)
@@ -67,15 +61,14 @@ export function ordersProgram(): Command {
   return program;
 }
 
-async function importAndPrint(file: string, options: ImportCommandOptions): Promise<void> {
+async function importAndPrint(file: string, options: OrderOptions): Promise<void> {
   // Imported on demand, because loading the database code takes a fraction of a second.
-  const { importOrders, readOrders } = await import("./import.ts");
-  const { compareFile } = await import("./placement.ts");
+  const { compareFile, importOrders } = await import("./placement.ts");
   const { SortedOrders } = await import("./sorted-orders.ts");
   const { readSource } = await import("./source.ts");
   using orders = new SortedOrders();
-  await withInterruption("the file was read: nothing was sent", async (signal) =>
-    readOrders(readSource(file, signal), orders),
+  await withInterruption("the file was read: nothing was sent", (signal) =>
+    unlessAborted(signal, async () => orders.read(readSource(file))),
   );
   const count = orders.count();
   if (options.dryRun) {
@@ -87,34 +80,23 @@ async function importAndPrint(file: string, options: ImportCommandOptions): Prom
   }
   const confirm = (comparison: Comparison) => confirmImport(count, comparison, options);
   const imported = await withInterruption("any order was placed", (signal) =>
-    useDatabase(
-      options,
-      "orders",
-      (database) => importOrders(database, orders, { signal, confirm }),
-      { mayMake: true },
-    ),
+    useDatabase(options, "orders", (database) => importOrders(database, orders, signal, confirm), {
+      mayMake: true,
+    }),
   );
   if (options.json) printJson({ imported: count });
   else process.stdout.write(`Imported ${describeImport(count, imported)}.\n`);
 }
 
 /** For a deployed store, asks before stored orders change, and warns that the service pauses. */
-async function confirmImport(
-  count: number,
-  comparison: Comparison,
-  { env, yes }: ImportCommandOptions,
-): Promise<void> {
+async function confirmImport(count: number, counts: Comparison, { env, yes }: OrderOptions) {
   if (env === undefined) return;
-  if (!yes && comparison.replaced + comparison.shipped > 0) {
-    const described = describeImport(count, comparison);
-    await requireConfirmation(
-      env,
-      `This imports ${described}, into ${env}.\nA shipped order cannot become pending again.`,
-    );
+  if (!yes && counts.replaced + counts.shipped > 0) {
+    const imports = `This imports ${describeImport(count, counts)}, into ${env}.`;
+    await requireConfirmation(env, `${imports}\nA shipped order cannot become pending again.`);
   }
-  process.stderr.write(
-    `Placing ${formatCount(count, "order")}. Until this ends, ${env} lists and cancels none.\n`,
-  );
+  const placing = `Placing ${formatCount(count, "order")}. Until this ends`;
+  process.stderr.write(`${placing}, ${env} lists and cancels none.\n`);
 }
 
 function describeImport(count: number, counts: Comparison): string {
@@ -122,13 +104,11 @@ function describeImport(count: number, counts: Comparison): string {
   return `${formatCount(count, "order")}: ${described.join(", ")}`;
 }
 
-async function exportAndPrint(
-  file: string | undefined,
-  { json, oneMoment, ...store }: StoreCommandOptions & { readonly oneMoment: boolean },
-): Promise<void> {
-  if (file === undefined && json) {
-    throw new UsageError("--json needs a FILE: the orders go to standard output");
-  }
+async function exportAndPrint(name: string | undefined, options: OrderOptions): Promise<void> {
+  const { json, oneMoment, ...store } = options;
+  const file = name === "-" ? undefined : name;
+  if (file === undefined && json)
+    throw new UsageError("--json needs a FILE: stdout has the orders");
   const { exportOrders } = await import("./export.ts");
   const { count, isOneMoment } = await withInterruption("the export was complete", (signal) =>
     useDatabase(store, "orders", (database) => exportOrders(database, file, oneMoment, signal)),

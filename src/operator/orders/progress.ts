@@ -1,23 +1,20 @@
 import { formatNumber } from "../terminal-text.ts";
 
-/** The time between two lines. A shorter task prints none. */
-const LINE_EVERY_MS = 10_000;
-
 /**
  * Prints a line such as `Sending: 10,000 of 40,000 orders, 10 s` on stderr every ten seconds, until
- * disposed.
+ * disposed. A shorter task prints none.
  *
  * @param total the final number of orders; left out if it is unknown.
  */
 export function startProgress(doing: string, total?: number) {
   const stream = process.stderr;
-  const startedMs = Date.now();
   let orders = 0;
+  const startedMs = Date.now();
   const timer = setInterval(() => {
     const of = total === undefined ? "" : ` of ${formatNumber(total)}`;
     const counted = orders === 0 ? "" : ` ${formatNumber(orders)}${of} orders,`;
     stream.write(`${doing}:${counted} ${Math.round((Date.now() - startedMs) / 1_000)} s\n`);
-  }, LINE_EVERY_MS).unref();
+  }, 10_000).unref();
   return {
     advance: (by: number) => void (orders += by),
     [Symbol.dispose]: () => clearInterval(timer),

@@ -2,7 +2,8 @@ import { DatabaseSync } from "node:sqlite";
 import { getTableColumns } from "drizzle-orm";
 import type { OrderRecord } from "../../rules/order.ts";
 import { orders } from "../../schema/orders.ts";
-import type { SourceElement } from "./source.ts";
+import { startProgress } from "./progress.ts";
+import { parseOrder, readElements, type SourceElement } from "./source.ts";
 
 const FIELDS = Object.keys(getTableColumns(orders)) as (keyof typeof orders.$inferSelect)[];
 
@@ -14,36 +15,43 @@ function jsonOf(value: OrderRecord[keyof OrderRecord]): string {
 
 /** The orders of an import, sorted by id, in a temporary file. Keeps the last order of each id. */
 export class SortedOrders {
-  /** Whether the numbers passed to `add` count lines or array elements. */
+  /** Whether the numbers of `texts` count lines or array elements. */
   kind: SourceElement["kind"] = "line";
-  readonly #sqlite: DatabaseSync;
+  // SQLite deletes a database without a name when it is closed. Up to 32 MB stay in memory.
+  readonly #sqlite = new DatabaseSync("");
   readonly #put;
 
   constructor() {
-    // SQLite deletes a database without a name when it is closed. Up to 32 MB stay in memory.
-    this.#sqlite = new DatabaseSync("");
     this.#sqlite.exec(
-      `PRAGMA journal_mode = OFF; PRAGMA cache_size = -32000;
-       CREATE TABLE orders (id INTEGER PRIMARY KEY, text TEXT NOT NULL);
-       BEGIN`,
+      `PRAGMA journal_mode = OFF; PRAGMA cache_size = -32000; BEGIN;
+       CREATE TABLE orders (id INTEGER PRIMARY KEY, text TEXT NOT NULL)`,
     );
     this.#put = this.#sqlite.prepare("INSERT OR REPLACE INTO orders (id, text) VALUES (?, ?)");
   }
 
   /**
-   * @param number the number of the order's line or array element in the imported file.
-   * @throws an Error for the operator if the disk is full.
+   * Adds the orders of a file.
+   *
+   * @throws {ElementError} for the first line or array element that is not a valid order.
    */
-  add(number: number, order: OrderRecord): void {
+  async read(bytes: AsyncIterable<Uint8Array>): Promise<void> {
+    using progress = startProgress("Reading");
+    for await (const element of readElements(bytes)) {
+      this.kind = element.kind;
+      this.#add(element.number, parseOrder(element));
+      progress.advance(1);
+    }
+  }
+
+  #add(number: number, order: OrderRecord): void {
     const values = FIELDS.map((field) => jsonOf(order[field]));
     try {
       this.#put.run(order.id, `[${number},${values.join()}]`);
     } catch (cause) {
-      throw new Error(
-        `the orders could not be sorted in a temporary file (${(cause as Error).message}): nothing was sent. ` +
-          "Make room, or set SQLITE_TMPDIR to another folder, and run the same command again",
-        { cause },
-      );
+      const fault = `the orders could not be sorted in a temporary file (${(cause as Error).message})`;
+      const advice =
+        "Make room, or set SQLITE_TMPDIR to another folder, and run the same command again";
+      throw new Error(`${fault}: nothing was sent. ${advice}`, { cause });
     }
   }
 

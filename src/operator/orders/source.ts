@@ -1,5 +1,5 @@
 import { createReadStream, fstatSync, statSync } from "node:fs";
-import { addAbortSignal, pipeline } from "node:stream";
+import { pipeline } from "node:stream";
 import { createGunzip } from "node:zlib";
 import { LosslessNumber, parse, stringify } from "lossless-json";
 import { CANONICAL_DECIMAL } from "../../rules/int64.ts";
@@ -17,13 +17,13 @@ export interface SourceElement {
 export class ElementError extends Error {
   override readonly name = "ElementError";
 
-  constructor({ kind, number }: Omit<SourceElement, "text">, fault: string) {
-    super(`${kind} ${number}: ${fault}`);
+  constructor({ kind, number }: Omit<SourceElement, "text">, fault: string, cause?: unknown) {
+    super(`${kind} ${number}: ${fault}`, { cause });
   }
 }
 
 /** Limits a line or array element, because a file with a single line could fill the memory. */
-const MAX_ELEMENT_CHARACTERS = 65_536;
+const MAX_CHARACTERS = 65_536;
 
 /** Matches a character that is not JSON white space (RFC 8259, section 2). */
 const VISIBLE = /[^ \t\r\n]/;
@@ -32,16 +32,16 @@ const LINE_END = /\n/g;
 const PUNCTUATION = /"(?:[^"\\]+|\\[^])*(?:"|\\?$)|[[\]{},]/g;
 
 /**
- * Yields the bytes of a file, or of standard input for `-`. Decompresses gzip, whatever its name.
+ * Yields the bytes of a file, or of standard input for `-`, and of gzip the decompressed ones.
  *
  * @throws an Error if it is a folder, or if standard input is closed: Node then reads /dev/null.
  */
-export function readSource(file: string, signal: AbortSignal): AsyncIterable<Uint8Array> {
+export function readSource(file: string): AsyncIterable<Uint8Array> {
   if (file !== "-") {
     if (statSync(file).isDirectory()) throw new Error(`${file} is a folder: name a file`);
-    return gunzip(createReadStream(file, { signal }));
+    return gunzip(createReadStream(file));
   }
-  const input: NodeJS.ReadStream & { readonly fd?: number } = addAbortSignal(signal, process.stdin);
+  const input: NodeJS.ReadStream & { readonly fd?: number } = process.stdin;
   const found = input.fd === undefined || input.isTTY ? undefined : fstatSync(input.fd);
   if (found?.isDirectory() || found?.isCharacterDevice()) {
     throw new Error("standard input is closed, or a folder: pass the orders, or name a file");
@@ -79,30 +79,24 @@ async function* gunzip(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Ar
  *
  * @throws {ElementError} for a bad element, and for an array that does not end or is not all.
  */
-export async function* readElements(
-  bytes: AsyncIterable<Uint8Array>,
-): AsyncGenerator<SourceElement> {
+export async function* readElements(bytes: AsyncIterable<Uint8Array>) {
   const decoder = new TextDecoder();
   let kind: SourceElement["kind"] | undefined;
-  /** The number of the current line or array element. */
   let number = 1;
   /** The text after the last complete element. */
   let rest = "";
-  /** True after the closing bracket of an array. */
   let isClosed = false;
   const bad = (fault: string) => new ElementError({ kind: kind ?? "line", number }, fault);
-  const checkLength = (text: string) => {
-    if (text.length > MAX_ELEMENT_CHARACTERS) {
-      throw bad(`longer than ${MAX_ELEMENT_CHARACTERS} characters`);
-    }
+  const checkLength = ({ length }: string) => {
+    if (length > MAX_CHARACTERS) throw bad(`longer than ${MAX_CHARACTERS} characters`);
   };
   function* element(text: string): Generator<SourceElement> {
     checkLength(text);
     // The decoder writes U+FFFD for bytes that are not UTF-8. No order contains this character.
     if (text.includes("\ufffd")) throw bad("not valid UTF-8, or contains U+FFFD");
     const isBlank = !VISIBLE.test(text);
-    const isEmptyArray = isClosed && number === 1;
-    if (isBlank && kind === "element" && !isEmptyArray) throw bad("expected an order");
+    const isEmpty = kind !== "element" || (isClosed && number === 1);
+    if (isBlank && !isEmpty) throw bad("expected an order");
     if (!isBlank) yield { kind: kind ?? "line", number, text };
     if (!isBlank || kind === "line") number += 1;
   }
@@ -141,33 +135,35 @@ export async function* readElements(
  * Parses an order from JSON with exact integers (docs/api.md, section Orders). Refuses the integers
  * `1.0`, `1e3` and `-0`, and a field that occurs twice with different values.
  *
- * @throws an Error if the order is not valid. The message names the field.
+ * @throws {ElementError} if the order is not valid. The message names the field.
  */
-export function parseOrder(text: string): OrderRecord {
-  const value = parseJson(text);
+export function parseOrder(element: SourceElement): OrderRecord {
+  const value = parseJson(element);
   const { data, error } = orderRecordSchema.safeParse(value);
   if (data !== undefined) return data;
+  const bad = (fault: string) => new ElementError(element, fault);
   const [issue] = error.issues;
   const field = issue?.path[0];
   if (issue?.code === "unrecognized_keys") {
-    throw new Error(`unknown field ${JSON.stringify(issue.keys[0])}`);
+    const known = Object.keys(orderRecordSchema.shape).join(", ");
+    throw bad(`unknown field ${JSON.stringify(issue.keys[0])}, an order has ${known}`);
   }
-  if (field === undefined) throw new Error("expected an order, which is a JSON object");
+  if (field === undefined) throw bad("expected an order, which is a JSON object");
   const found = stringify((value as Record<PropertyKey, unknown>)[field]);
-  if (found === undefined) throw new Error(`${String(field)}: missing, ${issue?.message}`);
+  if (found === undefined) throw bad(`${String(field)}: missing, ${issue?.message}`);
   const shown = found.length <= 60 ? found : `${found.slice(0, 57)}...`;
-  throw new Error(`${String(field)}: ${issue?.message}, got ${shown}`);
+  throw bad(`${String(field)}: ${issue?.message}, got ${shown}`);
 }
 
-function parseJson(text: string): unknown {
+function parseJson(element: SourceElement): unknown {
   try {
-    return parse(text, null, (digits) =>
+    return parse(element.text, null, (digits) =>
       CANONICAL_DECIMAL.test(digits) ? BigInt(digits) : new LosslessNumber(digits),
     );
   } catch (cause) {
-    const { message } = cause as Error;
     // Any other error is a RangeError, because the recursive parser has overflowed the stack.
     const isSyntax = cause instanceof SyntaxError;
-    throw new Error(isSyntax ? `not valid JSON: ${message}` : "nested too deeply", { cause });
+    const fault = isSyntax ? `not valid JSON: ${cause.message}` : "nested too deeply";
+    throw new ElementError(element, fault, cause);
   }
 }

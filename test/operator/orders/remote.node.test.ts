@@ -1,0 +1,232 @@
+import * as fs from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { ordersProgram } from "../../../src/operator/orders/program.ts";
+import { IMPORT_SIZES } from "../../../src/operator/orders/placement.ts";
+import * as wrangler from "../../../src/operator/wrangler.ts";
+import { LostConnection, useFakeCloudflare } from "../deploy/fake-cloudflare.ts";
+import { runFakeWrangler } from "../deploy/fake-wrangler.ts";
+import { atEveryCall, interrupt, shortenPauses } from "../deploy/faults.ts";
+import { ApiError } from "../deploy/route.ts";
+import { withoutProgress } from "../deploy/run-command.ts";
+import { failure, runInProcess } from "../in-process.ts";
+
+vi.spyOn(wrangler, "runWrangler").mockImplementation(runFakeWrangler);
+
+const NAME = "store-orders-staging-orders";
+const cloudflare = useFakeCloudflare("staging");
+const folder = fs.mkdtempSync(join(tmpdir(), "store-orders-import-"));
+const file = (name: string) => join(folder, name);
+
+/** The number of orders that an import sends in two parts, if parts are `SMALL`. */
+const TWO_PARTS = 150;
+const SMALL = { partCharacters: 10_000 };
+/** The number of orders that an import sends in two parts of the real size. */
+const MANY = 18_000;
+const REAL = { ...IMPORT_SIZES };
+const BIG = 9_223_372_036_854_775_807n;
+
+/** Returns orders as lines of NDJSON. Their numbers are long, so that few orders fill a part. */
+function linesOf(count: number): string[] {
+  return Array.from({ length: count }, (_, index) => {
+    const fields = `"petId":-${BIG},"quantity":-${BIG},"shipDate":"2026-11-20T08:30:00.000Z"`;
+    return `{"id":${BIG - BigInt(index)},${fields},"complete":true,"status":"pending"}\n`;
+  });
+}
+const exportOf = (count: number) => linesOf(count).toReversed().join("");
+
+/** The size in bytes of each API call that stored a part of the imported orders. */
+let sent: number[];
+beforeEach(() => {
+  sent = [];
+  Object.assign(IMPORT_SIZES, SMALL);
+  fs.writeFileSync(file("two-parts.ndjson"), linesOf(TWO_PARTS).join(""));
+  cloudflare.changes.length = 0;
+  onPart(() => {});
+});
+afterEach(() => {
+  vi.unstubAllGlobals();
+  Object.assign(IMPORT_SIZES, REAL);
+  sqlite().exec("DELETE FROM order_import_parts; DELETE FROM orders WHERE status = 'pending'");
+});
+afterAll(() => fs.rmSync(folder, { recursive: true }));
+
+const sqlite = () => cloudflare.d1.find(NAME).sqlite;
+const count = (table: string) =>
+  sqlite().prepare(`SELECT count(*) AS count FROM ${table}`).get()?.["count"];
+/** The numbers of placed orders, and of parts that wait to be placed. */
+const state = () => [count("orders"), count("order_import_parts")];
+
+/** Before each API call that stores a part, calls `fail` with the number of the call, from 1. */
+function onPart(fail: (call: number) => void): void {
+  cloudflare.interfere = ({ path, body }) => {
+    if (!path.endsWith("/raw") || !body.includes('insert into \\"order_import_parts\\"')) return;
+    sent.push(body.length);
+    fail(sent.length);
+  };
+}
+
+async function run(command: "import" | "export", name: string, ...args: readonly string[]) {
+  const line = [command, file(name), "--env", "staging", "--json", ...args];
+  const outcome = await runInProcess(ordersProgram(), line);
+  return { ...outcome, stderr: withoutProgress(outcome) };
+}
+
+const imported = (orders: number) => ({
+  status: 0,
+  stdout: `{"imported":${orders}}\n`,
+  stderr: `Placing ${orders.toLocaleString("en")} orders. Until this ends, staging lists and cancels none.\n`,
+});
+
+describe("an import into a deployed store", () => {
+  it("sends large parts in queries that do not block, then places all orders in a file", async () => {
+    Object.assign(IMPORT_SIZES, REAL, { partsPerBatch: 1 });
+    fs.writeFileSync(file("many.ndjson"), linesOf(MANY).join(""));
+    expect(await run("import", "many.ndjson")).toEqual(imported(MANY));
+    expect(sent).toHaveLength(2);
+    expect(Math.max(...sent)).toBeGreaterThan(1_900_000);
+    const write = `write to ${NAME}`;
+    expect(cloudflare.changes).toEqual([write, write, `import into ${NAME}`]);
+    expect(state()).toEqual([MANY, 0]);
+    await run("export", "exported.ndjson");
+    expect(fs.readFileSync(file("exported.ndjson"), "utf8") === exportOf(MANY)).toBe(true);
+  });
+
+  it.each([
+    ["in one batch", 4],
+    ["through wrangler", 1],
+  ])(
+    "places all or none %s, whatever happens at any call, and repeating ends it",
+    async (_, most) => {
+      shortenPauses();
+      IMPORT_SIZES.partsPerBatch = most;
+      const importAnew = () => {
+        sqlite().exec("DELETE FROM order_import_parts; DELETE FROM orders");
+        return run("import", "two-parts.ndjson");
+      };
+      await atEveryCall(cloudflare, importAnew, async ({ status, stderr }, label) => {
+        const isPlaced = count("orders") === TWO_PARTS;
+        expect(isPlaced ? [TWO_PARTS, 0] : [0, expect.any(Number)], label).toEqual(state());
+        if (status === 0) expect(isPlaced, label).toBe(true);
+        else if (!stderr.includes("the file was read")) {
+          expect(stderr, label).toMatch(/run the same command again\n$/);
+        }
+        const again = await run("import", "two-parts.ndjson");
+        expect(again, label).toMatchObject({ status: 0, stdout: `{"imported":${TWO_PARTS}}\n` });
+        expect(state(), label).toEqual([TWO_PARTS, 0]);
+      });
+    },
+  );
+
+  it("sends only missing parts when it is repeated, and changes nothing the third time", async () => {
+    onPart((call) => {
+      if (call === 2) throw new ApiError(403, 10_000, "Authentication error");
+    });
+    expect(await run("import", "two-parts.ndjson")).toEqual(failure("run the same command again"));
+    onPart(() => {});
+    // Housekeeping deletes parts by age, so the part must have the time of its creation.
+    const part = sqlite().prepare("SELECT created_at FROM order_import_parts").get();
+    expect(part).toEqual({ created_at: expect.closeTo(Date.now(), -5) });
+    expect(state()).toEqual([0, 1]);
+    sent = [];
+    expect(await run("import", "two-parts.ndjson")).toEqual(imported(TWO_PARTS));
+    expect(sent).toHaveLength(1);
+    expect(state()).toEqual([TWO_PARTS, 0]);
+    const version = () => sqlite().prepare("SELECT version FROM order_list").get();
+    const before = version();
+    expect(await run("import", "two-parts.ndjson")).toMatchObject({ status: 0, stderr: "" });
+    expect([version(), ...state()]).toEqual([before, TWO_PARTS, 0]);
+  });
+});
+
+it("an export of a deployed store is whole or not there, whatever happens at any call", async () => {
+  shortenPauses();
+  await run("import", "two-parts.ndjson");
+  const files = [...fs.readdirSync(folder), "out.ndjson"].toSorted();
+  const faults = {
+    "a signal": interrupt,
+    "a lost connection": () => {
+      throw new LostConnection();
+    },
+    "a lost login": () => {
+      throw new ApiError(403, 10_000, "Authentication error");
+    },
+  };
+  for (const [name, fault] of Object.entries(faults)) {
+    for (let position = 0, calls = 1; position < calls; position += 1) {
+      calls = 0;
+      fs.writeFileSync(file("out.ndjson"), "earlier");
+      cloudflare.interfere = () => {
+        calls += 1;
+        if (calls - 1 === position) fault(position);
+      };
+      const { status } = await run("export", "out.ndjson");
+      expect(status, `${name}, call ${position}`).toBe(name === "a lost connection" ? 0 : 1);
+      const text = () => fs.readFileSync(file("out.ndjson"), "utf8");
+      expect(text()).toBe(status === 0 ? exportOf(TWO_PARTS) : "earlier");
+      expect(fs.readdirSync(folder).toSorted()).toEqual(files);
+      cloudflare.interfere = () => {};
+      expect(await run("export", "out.ndjson")).toMatchObject({ status: 0, stderr: "" });
+      expect(text()).toBe(exportOf(TWO_PARTS));
+      expect(fs.readdirSync(folder).toSorted()).toEqual(files);
+    }
+  }
+});
+
+// These tests come last: their shipped orders cannot be deleted and would change earlier counts.
+describe("an import of orders that a deployed store has", () => {
+  /** The smallest order id of the current test. */
+  let id = 0;
+  beforeEach(() => {
+    id += 10;
+    sqlite().exec(
+      `INSERT INTO orders (id, status)
+       VALUES (${id}, 'pending'), (${id + 1}, 'pending'), (${id + 2}, 'shipped')`,
+    );
+    const [ships, adds] = [`{"id":${id},"status":"shipped"}`, `{"id":${id + 3}}`];
+    fs.writeFileSync(
+      file("changes.ndjson"),
+      [ships, `{"id":${id + 1},"petId":1}`, adds].join("\n"),
+    );
+    fs.writeFileSync(file("new.ndjson"), `{"id":${id + 2},"status":"shipped"}\n${adds}`);
+    fs.writeFileSync(file("ships.ndjson"), ships);
+    fs.writeFileSync(file("bad.ndjson"), `${adds}\n{"id":${id + 2}}`);
+  });
+  const stored = () => sqlite().prepare("SELECT id, pet_id, status FROM orders").all();
+
+  it("counts them with --dry-run, and writes nothing", async () => {
+    const checked = await run("import", "changes.ndjson", "--dry-run");
+    const counts = '"wouldImport":3,"new":1,"replaced":1,"shipped":1,"unchanged":0';
+    expect(checked).toEqual({ status: 0, stdout: `{${counts}}\n`, stderr: "" });
+    const bad = failure(`line 2: order ${id + 2} has shipped, which cannot be turned back`);
+    expect(await run("import", "bad.ndjson", "--dry-run")).toEqual(bad);
+    expect(cloudflare.changes).toEqual([]);
+    cloudflare.interfere = ({ body }) => {
+      if (body.includes("delete from")) throw new ApiError(403, 10_000, "Authentication error");
+    };
+    expect(await run("import", "bad.ndjson")).toEqual(bad);
+  });
+
+  it("asks before it replaces or ships them, and changes nothing without a yes", async () => {
+    const before = stored();
+    const line = ["import", file("changes.ndjson"), "--env", "staging"];
+    const answer = (text: string) =>
+      runInProcess(ordersProgram(), line, text, { isTerminal: true });
+    const refused = await runInProcess(ordersProgram(), line);
+    const counted = "1 new, 1 replaced, 1 shipped, 0 unchanged";
+    expect(refused).toEqual(failure(`This imports 3 orders: ${counted}, into staging.`));
+    const ships = failure("This imports 1 order: 0 new, 0 replaced, 1 shipped, 0 unchanged");
+    expect(await run("import", "ships.ndjson")).toEqual(ships);
+    expect(await answer("no\n")).toEqual(failure("error: not confirmed: nothing was changed"));
+    expect([stored(), count("order_import_parts")]).toEqual([before, 0]);
+    const stdout = `Imported 3 orders: ${counted}.\n`;
+    expect(await answer("staging\n")).toMatchObject({ status: 0, stdout });
+    expect(stored()).not.toEqual(before);
+  });
+
+  it("does not ask with --yes, or if it only adds orders", async () => {
+    expect(await run("import", "new.ndjson")).toEqual(imported(2));
+    expect(await run("import", "changes.ndjson", "--yes")).toEqual(imported(3));
+  });
+});
