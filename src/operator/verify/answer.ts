@@ -1,5 +1,9 @@
 import { readWindows, type WindowQuota } from "../../client/rate-limit-headers.ts";
-import { differencesFromDocument, INTERNALS } from "../../openapi/documented-answer.ts";
+import {
+  differencesFromDocument,
+  INTERNALS,
+  type SeenAnswer,
+} from "../../openapi/documented-answer.ts";
 import type { ErrorCode } from "../../rules/error-codes.ts";
 import { INT64_MIN } from "../../rules/int64.ts";
 import {
@@ -40,9 +44,7 @@ export interface Call {
 }
 
 /** A response that agrees with the OpenAPI document. */
-export interface Answer {
-  readonly status: number;
-  readonly headers: Headers;
+export interface Answer extends SeenAnswer {
   /** The body; if it is a long list, a JSON array of the first orders. */
   readonly body: string;
   /** The `code` of an error response; otherwise `undefined`. */
@@ -92,8 +94,8 @@ export async function call(trial: Trial, request: Call): Promise<Answer> {
   const isRefused = request.is === "unauthorized";
   if (isRefused && triedCredentials?.has(promise)) throw new Untried("was tried before");
   const sentId = `verify-${crypto.randomUUID()}`;
-  const own = { "Accept-Encoding": "identity", ...trial.headers, ...request.headers };
-  const headers = new Headers(own);
+  const all = { "Accept-Encoding": "identity", ...trial.headers, ...request.headers };
+  const headers = new Headers(all);
   if (sendsId) headers.set("X-Request-Id", sentId);
   if (version !== undefined) headers.set("X-Version", version);
   if (authorization !== null) headers.set("Authorization", authorization);
@@ -117,6 +119,8 @@ export async function call(trial: Trial, request: Call): Promise<Answer> {
   const errorField = (name: string) =>
     status < 400 ? undefined : new RegExp(`"${name}":"(.*?)"[,}]`).exec(body)?.[1];
   const answer = {
+    method,
+    path,
     status,
     headers: response.headers,
     body,
@@ -128,7 +132,7 @@ export async function call(trial: Trial, request: Call): Promise<Answer> {
   const message = errorField("message") ?? "";
   const fault = [
     sendsId && answer.requestId !== sentId && "X-Request-Id does not repeat the caller's",
-    ...differencesFromDocument({ ...answer, method, path }, { isBehindEdge: true }),
+    ...differencesFromDocument(answer, { isBehindEdge: true }),
     contradictionIn(answer),
     INTERNALS.test(message) && `the message shows internals: ${message}`,
   ].find(Boolean);

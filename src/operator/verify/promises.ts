@@ -28,9 +28,12 @@ const authorization = null;
 /** A request that returns 304 without a body, so even a long list costs little. */
 const ANY_TAG = { headers: { "If-None-Match": "*" } };
 const UNCHANGED = { ...ANY_TAG, is: 304 };
+const FILE = { isStatic: true, is: 200 };
 const UNKNOWN_PATH = { path: "/v1/verify", is: "not_found" } as const;
 const POST = { method: "POST", is: "method_not_allowed", has: { Allow: "GET, HEAD" } } as const;
+const OTHER_TAG = { method: "HEAD", headers: { "If-None-Match": '"other"' }, is: 200 };
 const NO_ORDER = { is: "order_not_found" } as const;
+const POST_TO_ORDER = { ...POST, path: `${LIST}/1`, has: { Allow: "DELETE" } } as const;
 const FALSE_MATCH = { headers: { "If-Match": '"other"' }, is: "precondition_failed" } as const;
 
 /**
@@ -67,18 +70,8 @@ export const PROMISES: Readonly<Record<string, Call | ((trial: Trial) => Promise
     },
   "A refused request returns 429 with Retry-After, and counts in no window": async (trial) =>
     refusalsIn(trial).forEach(expectRefusal),
-  "The reference page needs no key": {
-    path: "/",
-    isStatic: true,
-    is: 200,
-    includes: "<!doctype html>",
-  },
-  "openapi.json needs no key": {
-    path: "/openapi.json",
-    isStatic: true,
-    is: 200,
-    includes: '"openapi": "3.1',
-  },
+  "The reference page needs no key": { ...FILE, path: "/", includes: "<!doctype html>" },
+  "openapi.json needs no key": { ...FILE, path: "/openapi.json", includes: '"openapi": "3.1' },
   "A path outside /v1 returns 404": { path: "/x", authorization, is: "not_found", has: NO_QUOTA },
   "Without a key the response is 401": refused({}),
   "An empty Authorization header returns 401": refused({ authorization: "" }),
@@ -126,11 +119,7 @@ export const PROMISES: Readonly<Record<string, Call | ((trial: Trial) => Promise
     }
   },
   // `call` checks that a response to HEAD has the documented headers and no body.
-  "HEAD, and If-None-Match with another tag, returns 200": {
-    method: "HEAD",
-    headers: { "If-None-Match": '"other"' },
-    is: 200,
-  },
+  "HEAD, and If-None-Match with another tag, returns 200": OTHER_TAG,
   "If-Match with another tag returns 412": FALSE_MATCH,
   "Query parameters are ignored": { ...UNCHANGED, path: `${LIST}?page=2` },
   "The scheme's name is case-insensitive": (trial) =>
@@ -146,11 +135,7 @@ export const PROMISES: Readonly<Record<string, Call | ((trial: Trial) => Promise
     for (const id of NO_ORDER_IDS) await cancel(trial, id, { ...NO_ORDER, includes: "int64" });
   },
   "Any other method returns 405 with Allow": POST,
-  "Any other method of an order returns 405 with Allow": {
-    ...POST,
-    path: `${LIST}/1`,
-    has: { Allow: "DELETE" },
-  },
+  "Any other method of an order returns 405 with Allow": POST_TO_ORDER,
   "Each request counts once, also a 304, 404, 405 or 412": async (trial) => {
     let before = Infinity;
     for (const each of [UNCHANGED, UNKNOWN_PATH, POST, FALSE_MATCH, UNKNOWN_PATH]) {
@@ -172,11 +157,10 @@ export const PROMISES: Readonly<Record<string, Call | ((trial: Trial) => Promise
     const { id: readTo, json: includes } = ordersOf(trial).pending;
     trial.seen.list = await call(trial, { readTo, is: 200, includes });
   },
-  "Of simultaneous requests that cancel one order, one returns 204, and the others 404": async (
-    trial,
-  ) => {
+  "Of simultaneous requests that cancel one order, one returns 204": async (trial) => {
     const { id } = ordersOf(trial).pending;
-    const answers = await Promise.all(Array.from({ length: CANCELLERS }, () => cancel(trial, id)));
+    const requests = Array.from({ length: CANCELLERS }, () => cancel(trial, id));
+    const answers = await Promise.all(requests);
     const cancelled = answers.filter(({ status }) => status === 204).length;
     for (const answer of answers) {
       if (answer.status !== 204) expectAnswer(answer, NO_ORDER);
