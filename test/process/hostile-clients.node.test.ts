@@ -9,7 +9,7 @@ import { INT64_MIN } from "../../src/rules/int64.ts";
 import { orderListLeases } from "../../src/schema/orders.ts";
 import type { Server } from "../bench/server.ts";
 import { createKeys } from "./create-keys.ts";
-import { ServedStore } from "./worker-server.ts";
+import { CLOCKED_SERVICE, ServedStore } from "./worker-server.ts";
 
 /** The list is longer than what the connection of a client that does not read buffers. */
 const ORDERS = 110_000;
@@ -17,7 +17,6 @@ const STALL_MS = 1_500;
 /** The server has room for one list of these. */
 const SIZES = { heldOrders: 22_000, stallMs: STALL_MS, leaseMs: STALL_MS };
 
-const WATCHED = "test/process/workers/watched.ts";
 const store = new ServedStore();
 let keys: Record<"hostile" | "other", string>;
 let server: Server;
@@ -29,7 +28,7 @@ beforeAll(async () => {
   const orders = Array.from({ length: ORDERS }, (_, index) => `{"id":${index},${fields}}`);
   whole = `[${orders.join()}]`;
   await store.ordersJson(["import", "-"], `${orders.join("\n")}\n`);
-  server = await store.serve(WATCHED, { REQUEST_LOG: "all" });
+  server = await store.serve(CLOCKED_SERVICE, { REQUEST_LOG: "all" });
 });
 
 /** Requests the list. The client takes nothing of the body until it is read. */
@@ -63,7 +62,7 @@ describe("No key can take the lists from another.", () => {
 describe("A reader that seems to take nothing is cut off only while another list needs its place.", () => {
   let small: Server;
   beforeAll(async () => {
-    small = await store.serve(WATCHED, { SIZES: JSON.stringify(SIZES) });
+    small = await store.serve(CLOCKED_SERVICE, { SIZES: JSON.stringify(SIZES) });
   });
 
   it("serves a slow reader to the end, much longer than the stall time, and renews its lease", async () => {
