@@ -54,15 +54,11 @@ function become(status: number, code?: string): Change {
 const noContent: Change = (text) => edit(edit(text, become(204)), [/etag.*\ncache.*\n/, ""]);
 const challenge = (by: string): Change => [/(?<=www-authenticate: ).*/, by];
 const INVALID = 'Bearer realm="store-orders", error="invalid_token"';
-/** The path of the pending order that `verify` inserts. */
-const OWN = String.raw`\/v1\/store\/orders\/-[6-9]\d{18}`;
-const LIST = String.raw`GET \/v1\/store\/orders\n`;
-
 /** Each sabotage, with the beginning of the title of the one promise that it breaks. */
 export const SABOTAGES: readonly (readonly [promise: string, Sabotage])[] = [
-  ["Of 200 simultaneous requests", answer(/ord_.*=> 429/s, once(become(304)))],
+  ["Of 200", answer(/ord_.*=> 429/s, once(become(304)))],
   [
-    "Of 200 simultaneous requests",
+    "Of 200",
     answer(/ord_.*=> 304/s, (text, before) => {
       if (before.length !== 1) return text;
       const [quota = ""] = /ratelimit: .*/.exec(before[0]!) ?? [];
@@ -71,42 +67,39 @@ export const SABOTAGES: readonly (readonly [promise: string, Sabotage])[] = [
     }),
   ],
   [
-    "Of 200 simultaneous requests",
+    "Of 200",
     answer(/ord_.*=> 304/s, (text) =>
       text.replace("q=60;", "q=61;").replace("limit-limit: 60", "limit-limit: 61"),
     ),
   ],
-  ["A refused request returns 429", answer(/=> 429/, once([/(?<=retry-after: ).*/, "7"]))],
+  ["A refused request", answer(/=> 429/, once([/(?<=retry-after: ).*/, "7"]))],
+  ["A refused request", answer(/=> 429/, once([/"rate_limit_exceeded"/, '"api_key_banned"']))],
   [
-    "A refused request returns 429",
-    answer(/=> 429/, once([/"rate_limit_exceeded"/, '"api_key_banned"'])),
-  ],
-  [
-    "A refused request returns 429",
+    "A refused request",
     answer(/=> 429/, (text, before) =>
       text.replace(/(?<="day";r=)\d+/, (left) => `${Number(left) - before.length - 1}`),
     ),
   ],
   [
-    "A client that waits for Retry-After",
+    "A client that waits",
     answer(/ord_.*=> 304/s, (text, before) =>
       before.length === 60 ? edit(text, become(412, "precondition_failed")) : text,
     ),
   ],
-  ["A cancellation whose precondition", answer(new RegExp(`${OWN}.*if-m.*=> 412`, "s"), noContent)],
-  ["A cancellation whose precondition", answer(new RegExp(`${OWN}.*if-n.*=> 412`, "s"), noContent)],
+  ["A cancellation whose", answer(/orders\/-9.*if-m.*=> 412/s, noContent)],
+  ["A cancellation whose", answer(/orders\/-9.*if-n.*=> 412/s, noContent)],
   [
-    "An order is listed digit for digit",
+    "An order is listed",
     answer(/=> 200/, [/"petId":922337203685477580\d/, '"petId":9223372036854775806']),
   ],
-  ["Of simultaneous requests that cancel", answer(new RegExp(`${OWN}.*=> 404`, "s"), noContent)],
+  ["Of simultaneous", answer(/orders\/-9.*=> 404/s, noContent)],
   [
-    "A list that begins after",
+    "A list that begins",
     answer(/GET .*=> 200/s, (text, before) =>
       text.replace(/\[.*/, (body) => /\[{"id":-.*/.exec(before.join("\n"))?.[0] ?? body),
     ),
   ],
-  ["Cancelling a shipped order", answer(/=> 409/, become(404, "order_not_found"))],
+  ["Cancelling a shipped", answer(/=> 409/, become(404, "order_not_found"))],
   ["GET /healthz", answer(/\/healthz/, [/no-store/, "max-age=5"])],
   ["GET /healthz", answer(/\/healthz/, [/(?<=x-request-id: )/, "1"])],
   ["The key is accepted", answer(/sord_/, once(become(412, "precondition_failed")))],
@@ -130,32 +123,23 @@ export const SABOTAGES: readonly (readonly [promise: string, Sabotage])[] = [
     answer(/orders\n.*Bearer sord_\w{9}(?!.*if-none).*=> 401/s, challenge("Bearer")),
   ],
   ["A key in the query string", answer(/api_key=/, become(304))],
-  [
-    "An unknown path under /v1 returns 401",
-    answer(/\/v1\/verify.*=> 401/s, become(404, "not_found")),
-  ],
-  [
-    "An origin that is not listed may not ask",
-    answer(/OPTIONS/, [/\n/, "\naccess-control-allow-origin: *\n"]),
-  ],
+  ["An unknown path under", answer(/\/v1\/verify.*=> 401/s, become(404, "not_found"))],
+  ["An origin", answer(/OPTIONS/, [/\n/, "\naccess-control-allow-origin: *\n"])],
   ["Scripts of an origin", answer(/GET.*origin: /s, [/\n/, "\naccess-control-allow-origin: *\n"])],
-  ["The list is one JSON array", answer(/=> 200/, [/({"id":1,.*}),({"id":2})/, "$2,$1"])],
+  ["The list is one", answer(/=> 200/, [/({"id":1,.*}),({"id":2})/, "$2,$1"])],
   ["Integers are int64", answer(/=> 200/, [/"id":2}/, '"id":2.0}'])],
-  ["If-None-Match with the list's ETag", answer(/, W\//, become(412, "precondition_failed"))],
+  ["If-None-Match with", answer(/, W\//, become(412, "precondition_failed"))],
   ["HEAD, and If-None-Match", answer(/HEAD/, become(304))],
   ["HEAD, and If-None-Match", answer(/HEAD/, [/(?<=limit-limit: ).*/, "1000"])],
   ["HEAD, and If-None-Match", answer(/HEAD/, [/(?<=limit-remaining: ).*/, "999"])],
   ["If-Match with another tag", answer(/=> 412/, once(become(304)))],
   ["Query parameters", answer(/page=2/, become(404, "not_found"))],
   ["The scheme's name", answer(/bEARER/, become(401, "unauthorized"))],
-  [
-    "The response to a request without",
-    answer(/^(?![^]*x-request-id)[^]*=> 304/, [/(?<=x-request-id: ).*/, "1"]),
-  ],
+  ["The response", answer(/^(?![^]*x-request-id)[^]*=> 304/, [/(?<=x-request-id: ).*/, "1"])],
   ["An unknown path returns 404", answer(/\/verify.*=> 404/s, once([/}$/, ',"trace":1}']))],
   ["A path with a trailing slash", answer(/orders\/\n/, become(304))],
-  ["An orderId that is no int64", answer(/\/007/, [/int64/, ""])],
-  ["An orderId that is no int64", answer(/abc/, [/int64/, "int64: SELECT id FROM orders"])],
+  ["An orderId", answer(/\/007/, [/int64/, ""])],
+  ["An orderId", answer(/abc/, [/int64/, "int64: SELECT id FROM orders"])],
   ["Any other method returns", answer(/POST.*orders\n/s, [/GET, HEAD/, "DELETE"])],
   ["Any other method of an order", answer(/POST.*\/1\n/, [/DELETE/, "GET, HEAD"])],
   [
