@@ -70,7 +70,8 @@ export function expectAnswer(answer: Answer, { is, has = {}, includes = "" }: Ca
   if (is === "unauthorized" && status === 429) {
     throw new Untried("this address has sent too many bad credentials");
   }
-  const found = code ?? (status < 400 ? status : `${status} ${body.slice(0, 200).trim()}`);
+  const found =
+    code ?? (status < 400 ? status : `${status} ${body.slice(0, 200).replaceAll(/\s+/g, " ")}`);
   expectThat(answer, is === undefined || is === found, `the answer is ${found}, not ${is}`);
   for (const [name, value] of Object.entries(has)) {
     const header = answer.headers.get(name);

@@ -239,7 +239,8 @@ it(
           const after = step(`${init.method} ${address} ${own.join()}`);
           init.signal?.throwIfAborted();
           // The first request only asks whether the service runs.
-          const response = init.method === undefined ? new Response() : await send(address, init);
+          const response =
+            init.method === undefined ? Response.json({ orders: "ok" }) : await send(address, init);
           after?.();
           return response;
         },
@@ -399,7 +400,7 @@ it("exits with status 1 and prints the request's id if a promise is broken", asy
   );
 });
 
-it("finds the port of the service in its store, and makes no key if nothing answers", async () => {
+it("finds the port of the service in its store, and makes no key for anything else", async () => {
   const args = ["--persist-to", folder.path, "--read-only"];
   const serveOn = (port: string) =>
     writeFileSync(join(folder.path, "service.json"), `{"pid":${process.pid},"port":${port}}`);
@@ -411,6 +412,9 @@ it("finds the port of the service in its store, and makes no key if nothing answ
   expect(await runVerify(args, { send: fetch })).toEqual(
     failure(". Start the service, or name its address with --url\n"),
   );
+  const isOther = "is not this service: it answers /healthz with 404. Start the service, or";
+  const send = async () => new Response("<html>", { status: 404 });
+  expect(await runVerify(args, { send })).toEqual(failure(isOther));
   expect(rows("keys", "SELECT count(*) FROM key_changes")).toEqual(changes);
 });
 
@@ -490,8 +494,16 @@ it.each([-2, 0, 2])(
     rows("orders", order(5n, HOUR_MS - 60_000));
     rows("orders", order(6n, HOUR_MS + 60_000));
     const ahead = { ...clock, now: () => clock.now() + hours * HOUR_MS };
-    // A service that does not know the key would end the verification.
-    await verifyService({ isWriting: true, clock: ahead });
+    const statuses: number[] = [];
+    const send: Send = async (address, init) => {
+      const response = await sendToService(address, init);
+      if (/sord_/.test(new Headers(init.headers).get("Authorization") ?? "")) {
+        statuses.push(response.status);
+      }
+      return response;
+    };
+    await verifyService({ isWriting: true, clock: ahead, send });
+    expect(statuses[0]).toBe(304);
     for (const ids of ["id FROM api_keys", "key_id FROM key_usage", "key_id FROM key_bans"]) {
       const left = rows("keys", `SELECT ${ids}`).toSorted();
       expect(left).toEqual(others.map(({ id }) => id).toSorted());
