@@ -444,6 +444,7 @@ it.each([
   [["--write", "--read-only"], 2, "cannot be used with"],
   [["--env", "staging", "--persist-to", "x"], 2, "cannot be used with"],
   [["production"], 2, "too many arguments"],
+  [["--persist-to", "/nowhere"], 1, "there is no store in /nowhere, so nothing was done"],
   [["--env", "production", "--write"], 1, "nothing was changed, because there is no terminal"],
 ])("refuses %j with status %i", async (args, status, message) => {
   expect(await runVerify(args)).toEqual(failure(message, status));
