@@ -13,9 +13,8 @@ const timeSchema = z.union([z.iso.date(), z.iso.datetime({ offset: true })]);
 const finerThanMilliseconds = /\.\d{3}\d*[1-9]/;
 
 /** Returns the option `--env`, which names a deployed environment. */
-export function envOption(description: string): Option {
-  return new Option("--env <environment>", description).choices(REMOTE_ENVIRONMENTS);
-}
+export const envOption = (description: string) =>
+  new Option("--env <environment>", description).choices(REMOTE_ENVIRONMENTS);
 
 /** Returns the option `--persist-to`, the folder of a local store. */
 export function persistToOption(description: string): Option {
@@ -26,19 +25,15 @@ export function persistToOption(description: string): Option {
 }
 
 /** Returns the option `--json`, with which a command prints data for programs. */
-export function jsonOption(): Option {
-  return new Option("--json", "print one JSON value and nothing else").default(false);
-}
+export const jsonOption = () =>
+  new Option("--json", "print one JSON value and nothing else").default(false);
 
 /** Returns the option `--plan`. docs/limits.md lists the plans. */
-export function planOption(): Option {
-  return new Option("--plan <plan>", "plan of the key").choices(PLANS);
-}
+export const planOption = () => new Option("--plan <plan>", "plan of the key").choices(PLANS);
 
 /** Returns the option `--per-minute` or `--per-day`, a limit of an Enterprise key. */
-export function limitOption(flags: string): Option {
-  return new Option(flags, "own limit, Enterprise only").argParser(wholeNumberParser(MAX_LIMIT));
-}
+export const limitOption = (flags: string) =>
+  new Option(flags, "own limit, Enterprise only").argParser(wholeNumberParser(MAX_LIMIT));
 
 /** Returns a parser for whole numbers from 1 to `max`. */
 export function wholeNumberParser(max: number): (text: string) => number {
@@ -92,9 +87,8 @@ export function durationParser(maxDays: number): (text: string) => number {
 
 /** Parses the address of a service: an HTTP URL without a path. */
 export function parseUrl(text: string): string {
-  const url = URL.canParse(text) ? new URL(text) : null;
-  const isAddress = url !== null && /^https?:$/.test(url.protocol) && url.pathname === "/";
-  if (isAddress && url.search === "" && url.hash === "") return url.origin;
+  const url = URL.parse(text);
+  if (/^https?:/.test(url?.href ?? "") && url?.href === `${url?.origin}/`) return url.origin;
   throw new InvalidArgumentError(
     "Expected an address without a path, such as https://shop.example.",
   );

@@ -5,15 +5,14 @@ const CLOUDFLARE_API = "https://api.cloudflare.com/client/v4";
 /** Limits an API call: a D1 query runs for up to 30 seconds, and may first wait in a queue. */
 const TIMEOUT_MS = 90_000;
 
+/** Cloudflare's error code for a text that is no token, with status 400. */
+const BAD_TOKEN = 6003;
+
 const answerSchema = z.looseObject({
-  success: z.boolean().optional(),
   errors: z.array(z.object({ code: z.number().nullish(), message: z.string() })).nullish(),
 });
 const accountsSchema = z.array(z.object({ id: z.string() }));
-const loginSchema = z.union([
-  z.object({ token: z.string() }),
-  z.object({ key: z.string(), email: z.string() }),
-]);
+const loginSchema = z.object({ token: z.string() });
 
 /** Thrown if there is neither a login of wrangler nor a token. */
 export class NotLoggedInError extends Error {}
@@ -29,19 +28,15 @@ export class CloudflareError extends Error {
   }
 }
 
-type Login = Readonly<Record<string, string>>;
-
 /** A client of Cloudflare's API that uses the operator's login. */
 export class CloudflareApi {
   /** The path of the account in the API, such as `/accounts/ID`. */
   readonly account: string;
-  readonly #base: string;
-  readonly #login: Login;
+  readonly #token: string;
 
-  private constructor(account: string, base: string, login: Login) {
+  private constructor(account: string, token: string) {
     this.account = account;
-    this.#base = base;
-    this.#login = login;
+    this.#token = token;
   }
 
   /**
@@ -51,18 +46,14 @@ export class CloudflareApi {
    *   account or several, and `CLOUDFLARE_ACCOUNT_ID` is not set.
    */
   static async open(): Promise<CloudflareApi> {
-    const {
-      CLOUDFLARE_API_TOKEN: token,
-      CLOUDFLARE_ACCOUNT_ID: id,
-      CLOUDFLARE_API_BASE_URL: base = CLOUDFLARE_API,
-    } = process.env;
-    const login = token ? { Authorization: `Bearer ${token}` } : await wranglerLogin();
-    if (id) return new CloudflareApi(`/accounts/${id}`, base, login);
-    const accounts = await new CloudflareApi("", base, login).call("/accounts", accountsSchema);
+    const { CLOUDFLARE_API_TOKEN, CLOUDFLARE_ACCOUNT_ID: id } = process.env;
+    const token = CLOUDFLARE_API_TOKEN || (await wranglerToken());
+    if (id) return new CloudflareApi(`/accounts/${id}`, token);
+    const accounts = await new CloudflareApi("", token).call("/accounts", accountsSchema);
     const [only, other] = accounts;
-    if (only && !other) return new CloudflareApi(`/accounts/${only.id}`, base, login);
+    if (only && !other) return new CloudflareApi(`/accounts/${only.id}`, token);
     throw new Error(
-      `the login has ${accounts.length} accounts: set CLOUDFLARE_ACCOUNT_ID to one of them`,
+      `the login has ${accounts.length} accounts: set CLOUDFLARE_ACCOUNT_ID to the one to use`,
     );
   }
 
@@ -79,21 +70,20 @@ export class CloudflareApi {
     { method = "GET", body }: { method?: "GET" | "POST"; body?: object } = {},
   ): Promise<T> {
     const name = `${method} ${path.replace(/^\/accounts\/\w+/, "").replace(/\?.*/, "")}`;
-    const init: RequestInit = {
+    const { CLOUDFLARE_API_BASE_URL: base = CLOUDFLARE_API } = process.env;
+    const response = await fetch(base + path, {
       method,
-      headers: { ...this.#login, "Content-Type": "application/json" },
+      headers: { Authorization: `Bearer ${this.#token}`, "Content-Type": "application/json" },
       ...(body !== undefined && { body: JSON.stringify(body) }),
       signal: AbortSignal.timeout(TIMEOUT_MS),
-    };
-    const { status, text } = await fetch(this.#base + path, init)
-      .then(async (response) => ({ status: response.status, text: await response.text() }))
-      .catch((cause: Error) => {
-        throw new CloudflareError(name, `no answer: ${cause.message}`, cause);
-      });
-    const answer = answerSchema.safeParse(parseJson(text)).data;
+    }).catch((cause: Error) => {
+      const reason = cause.cause instanceof Error ? cause.cause.message : cause.message;
+      throw new CloudflareError(name, `no answer: ${reason}`, cause);
+    });
+    const { status } = response;
+    const answer = answerSchema.safeParse(await response.json().catch(() => undefined)).data;
     const errors = answer?.errors ?? [];
-    const isRefused = status >= 400 || answer?.success === false || errors.length > 0;
-    if (!isRefused) {
+    if (status < 400 && errors.length === 0) {
       const result = schema.safeParse(answer?.["result"]);
       if (result.success) return result.data;
       throw new CloudflareError(name, `malformed answer: ${z.prettifyError(result.error)}`);
@@ -101,32 +91,25 @@ export class CloudflareApi {
     const reasons = errors.map(({ message, code }) =>
       code == null ? message : `${message} [code: ${code}]`,
     );
-    const said = reasons.join("; ") || text.trim().slice(0, 200) || "no reason given";
-    const advice = [401, 403].includes(status)
+    const said = reasons.join("; ") || "no reason given";
+    const isLogin = [401, 403].includes(status) || errors.some(({ code }) => code === BAD_TOKEN);
+    const advice = isLogin
       ? ": check the login (`npx wrangler login`) or the token's permissions (docs/operating.md, Tokens)"
       : "";
     throw new CloudflareError(name, `${said} (HTTP ${status})${advice}`);
   }
 }
 
-async function wranglerLogin(): Promise<Login> {
-  const { stdout } = await runWrangler(["auth", "token", "--json"]).catch((cause: Error) => {
-    const reason = /not logged in/i.test(cause.message) ? "" : ` (${cause.message})`;
+async function wranglerToken(): Promise<string> {
+  try {
+    const { stdout } = await runWrangler(["auth", "token", "--json"]);
+    return loginSchema.parse(JSON.parse(stdout)).token;
+  } catch (cause) {
+    const { message } = cause as Error;
+    const reason = /not logged in/i.test(message) ? "" : ` (${message})`;
     throw new NotLoggedInError(
       `not logged in to Cloudflare: run \`npx wrangler login\`, or set CLOUDFLARE_API_TOKEN to a valid token${reason}`,
       { cause },
     );
-  });
-  const login = loginSchema.parse(JSON.parse(stdout));
-  return "token" in login
-    ? { Authorization: `Bearer ${login.token}` }
-    : { "X-Auth-Key": login.key, "X-Auth-Email": login.email };
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
   }
 }

@@ -16,9 +16,9 @@ const SECRETS = new RegExp(`${SECRET_PREFIX}\\w+`, "gi");
 const SECRET_IN_ARGUMENT = new RegExp(`${SECRET_PREFIX}[a-z2-7]{20}`, "i");
 
 /** The npm settings that each option turns into, because npm reads `--plan` as `-p -l -a -n`. */
-const NPM_LETTERS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
-  "--plan": { parseable: "true", long: "true", all: "true" },
-  "--days": { all: "true", yes: "true" },
+const NPM_LETTERS: Readonly<Record<string, readonly string[]>> = {
+  "--plan": ["parseable", "long", "all"],
+  "--days": ["all", "yes"],
 };
 
 /** The arguments of the command that runs, for messages that repeat them. */
@@ -59,20 +59,20 @@ export function createProgram(name: string, description: string): Command {
   };
   return new Command(name)
     .description(description)
-    .version(packageJson.version, "-V, --version", "show the version of the service")
+    .version(packageJson.version)
     .exitOverride()
     .configureHelp({
       subcommandTerm: (command) => help.subcommandTerm(command).replace(" [options]", ""),
       optionDescription: (option) =>
-        `${help.optionDescription(option)}${option.mandatory ? " (required)" : ""}`,
+        help.optionDescription(option).replace(" (default: false)", "") +
+        (option.mandatory ? " (required)" : ""),
     })
     .configureOutput({
       writeOut: (text) => process.stdout.write(wrap(text)),
       writeErr: (text) => process.stderr.write(wrap(text)),
       outputError: (message) => process.stderr.write(withoutSecrets(message)),
     })
-    .showHelpAfterError("Add --help to see how it is used.")
-    .helpOption("-h, --help", "show this help");
+    .showHelpAfterError("Add --help to see how it is used.");
 }
 
 /** Runs a command and sets the exit status of this process. */
@@ -123,34 +123,30 @@ function refuseKeptByNpm(program: Command, args: readonly string[]): void {
   const { commands } = program;
   const command =
     commands.length === 0 ? program : commands.find((each) => args.includes(each.name()));
-  const kept = (command?.options ?? []).filter(({ long }) => {
-    const isTyped = args.some((word) => word.split("=")[0] === long);
-    return long != null && !isTyped && isKeptByNpm(long);
-  });
-  if (command === undefined || kept.length === 0) return;
-  const example = kept.map(({ flags }) => flags);
-  if (command !== program) example.unshift(command.name());
+  const isTyped = (long: string) => args.some((word) => word.split("=")[0] === long);
+  const kept = command?.options.filter(({ long }) => long && !isTyped(long) && isKeptByNpm(long));
+  if (command === undefined || !kept?.length) return;
+  const names = command === program ? [program.name()] : [program.name(), command.name()];
   throw new UsageError(
     `npm kept ${kept.map(({ long }) => long).join(" and ")} for itself, so nothing was done. ` +
-      `Type all options after --, as in:\n  ${[program.name(), ...example].join(" ")}`,
+      `Type all options after --, as in:\n  ${[...names, ...kept.map(({ flags }) => flags)].join(" ")}`,
   );
 }
 
 function isKeptByNpm(long: string): boolean {
   const setting = (name: string) => process.env[`npm_config_${name}`];
-  const letters = Object.entries(NPM_LETTERS[long] ?? {});
-  const isRead = letters.length > 0 && letters.every(([name, value]) => setting(name) === value);
-  return isRead || Boolean(setting(long.slice(2).replaceAll("-", "_")));
+  const areLettersSet = NPM_LETTERS[long]?.every((name) => setting(name) === "true");
+  return areLettersSet || Boolean(setting(long.slice(2).replaceAll("-", "_")));
 }
 
 /** Adds the typed `--env` or `--persist-to` to another command that a message recommends. */
 export function onSameStore(command: string): string {
-  const args = typed.getStore() ?? [];
-  const words = args.flatMap((word, index) => {
-    if (/^--(?:env|persist-to)=/.test(word)) return [word];
-    return /^--(?:env|persist-to)$/.test(word) ? [word, args[index + 1] ?? ""] : [];
+  const words = typed.getStore() ?? [];
+  const isName = (word = "") => /^--(?:env|persist-to)$/.test(word);
+  const kept = words.filter((word, index) => {
+    return isName(word) || isName(words[index - 1]) || /^--(?:env|persist-to)=/.test(word);
   });
-  return [command, ...words.map(quote)].join(" ");
+  return [command, ...kept.map(quote)].join(" ");
 }
 
 /** Quotes a word for a shell, if necessary. */

@@ -18,10 +18,8 @@ export interface Settings {
 interface Config {
   readonly name: string;
   readonly vars: Readonly<Record<string, unknown>>;
-  readonly routes?: readonly (
-    | string
-    | { readonly pattern: string; readonly custom_domain?: boolean }
-  )[];
+  /** A route can also be a string, which has no `custom_domain`. */
+  readonly routes?: readonly { readonly pattern: string; readonly custom_domain?: boolean }[];
   readonly d1_databases: readonly { readonly binding: string; readonly database_name?: string }[];
 }
 
@@ -33,19 +31,17 @@ export async function readSettings(
   // Imported on demand, because wrangler is slow to load.
   const { unstable_readConfig: readConfig } = await import("wrangler");
   const args = { config: join(folder, "wrangler.toml"), env };
-  const config: Config = readConfig(args, { hideWarnings: true });
-  const database = (name: DatabaseName) => {
-    const found = config.d1_databases.find(({ binding }) => binding === BINDINGS[name]);
+  const { name, vars, routes = [], ...config }: Config = readConfig(args, { hideWarnings: true });
+  const database = (wanted: DatabaseName) => {
+    const found = config.d1_databases.find(({ binding }) => binding === BINDINGS[wanted]);
     if (found?.database_name !== undefined) return found.database_name;
-    throw new Error(`[env.${env}] has no database_name for the binding ${BINDINGS[name]}`);
+    throw new Error(`[env.${env}] has no database_name for the binding ${BINDINGS[wanted]}`);
   };
   return {
     env,
-    worker: config.name,
+    worker: name,
     databases: { orders: database("orders"), keys: database("keys") },
-    vars: config.vars,
-    customDomains: (config.routes ?? []).flatMap((route) =>
-      typeof route !== "string" && route.custom_domain ? [route.pattern] : [],
-    ),
+    vars,
+    customDomains: routes.filter((route) => route.custom_domain).map(({ pattern }) => pattern),
   };
 }

@@ -5,16 +5,21 @@ import { int64 } from "./int64.ts";
 /** The statuses of listed orders. A cancelled order is in `cancelledOrders`. */
 const ORDER_STATUSES = ["pending", "shipped"] as const;
 
+/** The fields of an order beside its id, in each table that keeps orders, and in its triggers. */
+export const orderFields = {
+  petId: int64("pet_id"),
+  quantity: int64("quantity"),
+  /** RFC 3339 in UTC with three decimals. */
+  shipDate: text("ship_date"),
+  complete: integer("complete", { mode: "boolean" }),
+};
+
 /** The orders that the list contains. */
 export const orders = sqliteTable(
   "orders",
   {
     id: int64("id").primaryKey(),
-    petId: int64("pet_id"),
-    quantity: int64("quantity"),
-    /** RFC 3339 in UTC with three decimals. */
-    shipDate: text("ship_date"),
-    complete: integer("complete", { mode: "boolean" }),
+    ...orderFields,
     status: text("status", { enum: ORDER_STATUSES }).notNull().default("pending"),
   },
   (order) => [
@@ -25,6 +30,11 @@ export const orders = sqliteTable(
     check("complete_is_boolean", sql`${order.complete} IN (0, 1)`),
     check("status_is_known", sql`${order.status} IN ('pending', 'shipped')`),
   ],
+);
+
+/** The names of the columns of `orderFields`. */
+export const ORDER_FIELDS = Object.keys(orderFields).map(
+  (field) => orders[field as keyof typeof orderFields].name,
 );
 
 /**
@@ -52,10 +62,7 @@ export const orderChanges = sqliteTable("order_changes", {
   id: int64("id"),
   /** Whether the order was in the list before the change. If not, the other columns are `null`. */
   wasListed: integer("was_listed", { mode: "boolean" }).notNull(),
-  petId: int64("pet_id"),
-  quantity: int64("quantity"),
-  shipDate: text("ship_date"),
-  complete: integer("complete", { mode: "boolean" }),
+  ...orderFields,
 });
 
 /** The lists under way for hours: housekeeping keeps the former states that they are read from. */
@@ -85,11 +92,7 @@ export const orderSegments = sqliteTable("order_segments", {
  */
 export const orderBulkChange = sqliteTable(
   "order_bulk_change",
-  {
-    id: integer("id").primaryKey(),
-    /** 1 if the transaction has changed an order. If 0, the segments are not rebuilt. */
-    changed: integer("changed").notNull(),
-  },
+  { id: integer("id").primaryKey() },
   (change) => [check("order_bulk_change_is_one_row", sql`${change.id} = 1`)],
 );
 
@@ -99,10 +102,7 @@ export const cancelledOrders = sqliteTable(
   {
     cancelledAt: integer("cancelled_at", { mode: "timestamp_ms" }).notNull(),
     id: int64("id").notNull(),
-    petId: int64("pet_id"),
-    quantity: int64("quantity"),
-    shipDate: text("ship_date"),
-    complete: integer("complete", { mode: "boolean" }),
+    ...orderFields,
   },
   (order) => [primaryKey({ columns: [order.cancelledAt, order.id] })],
 );
@@ -116,7 +116,7 @@ export const orderImportParts = sqliteTable(
     /** The number of the part within its import, starting at 0. */
     part: integer("part").notNull(),
     createdAt: integer("created_at", { mode: "timestamp_ms" }).notNull(),
-    /** A JSON array of `[line, id, petId, quantity, shipDate, complete, status]`. */
+    /** A JSON array of `[line, …]`, with the columns of `orders`. */
     lines: text("lines").notNull(),
   },
   (parts) => [primaryKey({ columns: [parts.importId, parts.part] })],

@@ -12,7 +12,7 @@ import { observeRequests } from "./middleware/observe-requests.ts";
 import { commonHeaders, v1Headers } from "./middleware/response-headers.ts";
 import { AddressBudget } from "./limiter/address-budget.ts";
 import { Limiter } from "./limiter/limiter.ts";
-import type { ListSizes } from "./orders/list-memory.ts";
+import type { ListSizes } from "./orders/list-stream.ts";
 import { OrderLists } from "./orders/order-lists.ts";
 import { healthRoute } from "./routes/health.ts";
 import { expander, listRoute } from "./routes/list-orders.ts";

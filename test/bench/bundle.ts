@@ -1,6 +1,5 @@
 import { execFile } from "node:child_process";
-import { globSync } from "node:fs";
-import { readFile } from "node:fs/promises";
+import { globSync, readFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { promisify } from "node:util";
 import { QUIET_WRANGLER, wranglerCommand } from "../../src/operator/wrangler.ts";
@@ -11,32 +10,21 @@ export interface Bundle {
   readonly compatibilityDate: string;
 }
 
-/**
- * Bundles a Worker exactly as a deployment does.
- *
- * @param script the Worker's source; `null` for the service.
- */
-export async function bundleWorker(
-  root: string,
-  script: string | null,
-  outdir: string,
-): Promise<Bundle> {
-  const options = ["--dry-run", "--env=", "--outdir", outdir];
-  const target = script === null ? [] : [script];
-  const { command, args } = wranglerCommand(["deploy", ...target, ...options]);
-  await run(command, args, root);
-  return {
-    script: join(outdir, script === null ? "index.js" : basename(script).replace(/ts$/, "js")),
-    wasm: globSync(join(outdir, "*.wasm")),
-    compatibilityDate: await compatibilityDateIn(join(root, "wrangler.toml")),
-  };
+/** Bundles a Worker exactly as a deployment does. */
+export async function bundleWorker(root: string, entry: string, outdir: string): Promise<Bundle> {
+  const { command, args } = wranglerCommand(["deploy", entry, "--dry-run", "--env="]);
+  await run(command, [...args, "--outdir", outdir], root);
+  return bundleIn(outdir, entry, root);
 }
 
-export async function compatibilityDateIn(config: string): Promise<string> {
-  const toml = await readFile(config, "utf8");
-  const date = /^compatibility_date = "(?<date>[\d-]+)"$/m.exec(toml)?.groups?.["date"];
-  if (date === undefined) throw new Error(`${config} has no compatibility_date.`);
-  return date;
+/** Returns the bundle that was written to `outdir`. */
+export function bundleIn(outdir: string, entry: string, root: string): Bundle {
+  const toml = readFileSync(join(root, "wrangler.toml"), "utf8");
+  return {
+    script: join(outdir, `${basename(entry, ".ts")}.js`),
+    wasm: globSync(join(outdir, "*.wasm")),
+    compatibilityDate: /^compatibility_date = "([\d-]+)"$/m.exec(toml)![1]!,
+  };
 }
 
 /** Runs a command and returns its stdout. Throws its stderr if its exit status is not 0. */

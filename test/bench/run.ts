@@ -8,7 +8,6 @@ import { createProgram, runProgram } from "../../src/operator/command-line.ts";
 import { PROJECT_ROOT } from "../../src/operator/wrangler.ts";
 import { Checkout, say } from "./checkout.ts";
 import { type Figures, type Measurement, SECTIONS } from "./sections.ts";
-import { toMarkdown } from "./table.ts";
 
 type Section = keyof typeof SECTIONS;
 const NAMES = Object.keys(SECTIONS) as Section[];
@@ -51,8 +50,16 @@ async function run({ only, rounds, orders, baseline }: Options): Promise<void> {
       rows.push(row(measurement, await takeTurns(measurement, checkouts, rounds)));
     }
   }
-  const head = ["What", "Today", "Baseline", "Baseline to today (min–max)", "By processor time"];
-  process.stdout.write(toMarkdown([...head, "Target"], rows));
+  const head = [
+    "What",
+    "Today",
+    "Baseline",
+    "Baseline to today (min–max)",
+    "By processor time",
+    "Target",
+  ];
+  for (const cells of [head, head.map(() => "---"), ...rows])
+    console.log(`| ${cells.join(" | ")} |`);
 }
 
 /**

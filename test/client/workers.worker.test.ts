@@ -23,10 +23,7 @@ test("the client lists and cancels orders in workerd, with exact int64 values", 
     { id: 2n ** 63n - 1n, ...extreme, complete: true },
   ]);
   expect(await client.cancelOrder(2n ** 63n - 1n)).toBe("cancelled");
-  await expect(client.cancelOrder(2n ** 63n - 1n)).rejects.toMatchObject({
-    code: "order_not_found",
-    requestId: expect.any(String),
-  });
-  await expect(client.cancelOrder(5n)).rejects.toMatchObject({ code: "order_already_shipped" });
+  const refusal = { code: "order_already_shipped", requestId: expect.any(String) };
+  await expect(client.cancelOrder(5n)).rejects.toMatchObject(refusal);
   for await (const { id } of client.listOrders()) if (id === 5n) break;
 });

@@ -53,14 +53,13 @@ beforeAll(async () => {
 async function generate(): Promise<void> {
   await rm(FOLDER, { recursive: true, force: true });
   await mkdir(FOLDER, { recursive: true });
-  const blocks = await documentedClient();
-  for (const { code } of blocks) {
-    const [, file, content = ""] = /^\/\/ (\S+)\n([^]*)$/.exec(code) ?? [];
-    if (file !== undefined) await writeFile(join(FOLDER, file), content);
+  const [shell, ...files] = await documentedClient();
+  for (const { code } of files) {
+    const [, file = "", content = ""] = /^\/\/ (\S+)\n([^]*)$/.exec(code) ?? [];
+    await writeFile(join(FOLDER, file), content);
   }
-  const shell = blocks.find(({ fence }) => fence === "sh")?.code ?? "";
-  const command = shell.replace(`${ADDRESS}/openapi.json`, DOCUMENT).split("\n").at(-1) ?? "";
-  const [npx, program = "", ...args] = command.split(" ");
+  const line = shell?.code.split("\n").at(-1)?.replace(`${ADDRESS}/openapi.json`, DOCUMENT);
+  const [npx, program = "", ...args] = line?.split(" ") ?? [];
   expect(npx).toBe("npx");
   // Runs the program without npx, which would take a second longer.
   const commands = join(import.meta.dirname, "node_modules", ".bin");
@@ -100,12 +99,10 @@ test("lists ids with every digit, and cancels exactly the given order", async ()
 
 // A few error codes are enough, because the generated client treats all codes alike.
 test("throws an error with the code of the service", async () => {
-  const { cancelOrder } = await load(keys.ample);
-  await expect(cancelOrder(IDS[1])).rejects.toThrow(/^order_not_found: /);
-  await expect(cancelOrder(SHIPPED_ID)).rejects.toThrow(/^order_already_shipped: /);
-  const stranger = await load("");
-  await expect(stranger.listOrders()).rejects.toThrow(/^unauthorized: /);
-  const hasty = await load(keys.hasty);
-  await hasty.listOrders();
-  await expect(hasty.listOrders()).rejects.toThrow(/^rate_limit_exceeded: /);
+  const [ample, stranger, hasty] = await Promise.all([keys.ample, "", keys.hasty].map(load));
+  await expect(ample?.cancelOrder(IDS[1])).rejects.toThrow(/^order_not_found: /);
+  await expect(ample?.cancelOrder(SHIPPED_ID)).rejects.toThrow(/^order_already_shipped: /);
+  await expect(stranger?.listOrders()).rejects.toThrow(/^unauthorized: /);
+  await hasty?.listOrders();
+  await expect(hasty?.listOrders()).rejects.toThrow(/^rate_limit_exceeded: /);
 });

@@ -5,7 +5,7 @@ import { createApiKey } from "../support/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../support/clock.ts";
 import { brokenDatabase, fail } from "../support/faults.ts";
 import { placeOrder } from "../support/order-fixture.ts";
-import { type RequestOptions, type Send, startService } from "../support/service.ts";
+import { type RequestOptions, startService } from "../support/service.ts";
 
 const { operations, components } = readDocument(JSON.parse(openApiDocument()));
 const exampleOf = (header: string) => String(components.headers[header]?.example);
@@ -45,9 +45,11 @@ const VARS = {
   V1_SUNSET_AT: new Date(exampleOf("Sunset")).toJSON(),
 };
 
-function serviceThatFails(message: string): Send {
-  return startService(VARS, brokenDatabase("ORDERS", fail(message)));
-}
+/** What the database says in place of an answer, by the code of the error that follows. */
+const FAULTS: Readonly<Record<string, string>> = {
+  internal_error: "no such table: orders: SQLITE_ERROR",
+  service_unavailable: "D1_ERROR: Network connection lost.",
+};
 
 beforeEach(async () => {
   stopClock();
@@ -60,47 +62,30 @@ beforeEach(async () => {
 /** Makes the service answer as in an example. Takes ids, paths and methods from the example. */
 async function provoke({ method, path, status, code, body }: Example): Promise<Response> {
   const credentials = code === "unauthorized" ? {} : await createApiKey();
-  const service = startService(VARS);
-  const send = (changes: RequestOptions & { path?: string } = {}, to = service) => {
-    const headers = { "X-Request-Id": exampleOf("X-Request-Id"), ...changes.headers };
-    return to(changes.path ?? path, { method, ...credentials, ...changes, headers });
+  const fault = FAULTS[code];
+  const service = startService(VARS, fault ? brokenDatabase("ORDERS", fail(fault)) : {});
+  const id = /\d+/.exec(body?.message ?? "")?.[0] ?? "";
+  if (code === "order_already_shipped") await placeOrder(BigInt(id), { status: "shipped" });
+  const ofOrder = { path: path.replace(/\d+$/, id) };
+  const changes: Readonly<Record<string, RequestOptions & { readonly path?: string }>> = {
+    304: { headers: { "If-None-Match": "*" } },
+    order_not_found: ofOrder,
+    order_already_shipped: ofOrder,
+    not_found: { path: "/v1/store/orders/42/" },
+    method_not_allowed: { method: "PATCH" },
+    precondition_failed: { headers: { "If-Match": '"another"' } },
   };
-  const found = (pattern: RegExp) => pattern.exec(body.message)?.[0] ?? "";
-  const ofOrder = () => ({ path: path.replace(/\d+$/, found(/\d+/)) });
-  switch (code || status) {
-    case 200:
-    case 204:
-    case "unauthorized":
-      return send();
-    case 304:
-      return send({ headers: { "If-None-Match": "*" } });
-    case "order_not_found":
-      return send(ofOrder());
-    case "not_found":
-      return send({ path: "/v1/store/orders/42/" });
-    case "method_not_allowed":
-      return send({ method: "PATCH" });
-    case "precondition_failed":
-      return send({ headers: { "If-Match": '"another"' } });
-    case "order_already_shipped":
-      await placeOrder(BigInt(found(/\d+/)), { status: "shipped" });
-      return send(ofOrder());
-    case "rate_limit_exceeded":
-    case "api_key_banned":
-      for (let sent = 0; sent < 200; sent++) {
-        const response = await send();
-        if ((await response.clone().text()).includes(code)) return response;
-        // Refusals count towards a ban only after ten seconds, so the clock must advance.
-        if (response.status === 429) advanceClock(250);
-      }
-      throw new Error(`The service never answers ${code}.`);
-    case "internal_error":
-      return send({}, serviceThatFails("no such table: orders: SQLITE_ERROR"));
-    case "service_unavailable":
-      return send({}, serviceThatFails("D1_ERROR: Network connection lost."));
-    default:
-      throw new Error(`No test provokes ${code || status}.`);
+  const { path: own = path, headers, ...change } = changes[code || status] ?? {};
+  const all = { "X-Request-Id": exampleOf("X-Request-Id"), ...headers };
+  const send = () => service(own, { method, ...credentials, ...change, headers: all });
+  if (status !== 429) return send();
+  for (let sent = 0; sent < 200; sent++) {
+    const response = await send();
+    if ((await response.clone().text()).includes(code)) return response;
+    // Refusals count towards a ban only after ten seconds, so the clock must advance.
+    if (response.status === 429) advanceClock(250);
   }
+  throw new Error(`The service never answers ${code}.`);
 }
 
 /** Replaces the values that differ from run to run: the list's version and the times. */

@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import { withInterruption } from "../../src/operator/interruption.ts";
 
 const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
@@ -18,24 +18,21 @@ function send(name: Name): void {
 
 const abortError = () => Object.assign(new Error("stream closed"), { name: "AbortError" });
 
-describe.each(SIGNALS)("%s", (name) => {
-  it.each([
-    ["a destroyed stream", abortError(), `ended by ${name} before all was done`],
-    ["the clean-up", new Error("the rollback failed"), "the rollback failed"],
-  ])(
-    "lets work clean up, also if it comes again, and names what ended it: after an error of %s",
-    async (_, error, message) => {
-      const work = withInterruption("all was done", async (signal) => {
-        send(name);
-        send(name === "SIGINT" ? "SIGTERM" : "SIGINT");
-        send(name);
-        expect(signal.reason).toEqual(new Error(`ended by ${name} before all was done`));
-        throw error;
-      });
-      await expect(work).rejects.toThrow(message);
-      expect(SIGNALS.flatMap(own)).toEqual([]);
-    },
-  );
+it.each(SIGNALS)("%s lets work clean up, also if it comes again, and is named", async (name) => {
+  for (const [error, message] of [
+    [abortError(), `ended by ${name} before all was done`],
+    [new Error("the rollback failed"), "the rollback failed"],
+  ] as const) {
+    const work = withInterruption("all was done", async (signal) => {
+      send(name);
+      send(name === "SIGINT" ? "SIGTERM" : "SIGINT");
+      send(name);
+      expect(signal.reason).toEqual(new Error(`ended by ${name} before all was done`));
+      throw error;
+    });
+    await expect(work).rejects.toThrow(message);
+    expect(SIGNALS.flatMap(own)).toEqual([]);
+  }
 });
 
 it("returns the result or the error of work without a signal, and stops listening", async () => {

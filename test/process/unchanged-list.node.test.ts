@@ -1,6 +1,6 @@
 import { beforeAll, beforeEach, expect, test, vi } from "vitest";
 import type { Server } from "../bench/server.ts";
-import { LIST_SIZES } from "../../src/worker/orders/list-memory.ts";
+import { LIST_SIZES } from "../../src/worker/orders/list-stream.ts";
 import { AMPLE, createKeys } from "./create-keys.ts";
 import { orderLines } from "./order-lines.ts";
 import { ServedStore } from "./worker-server.ts";

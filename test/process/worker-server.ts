@@ -1,9 +1,8 @@
-import { globSync } from "node:fs";
-import { basename, join } from "node:path";
+import { join } from "node:path";
 import { build } from "esbuild";
 import { afterAll } from "vitest";
 import { PROJECT_ROOT } from "../../src/operator/wrangler.ts";
-import { compatibilityDateIn } from "../bench/bundle.ts";
+import { bundleIn } from "../bench/bundle.ts";
 import { Server } from "../bench/server.ts";
 import { StoreFolder } from "../operator/store-folder.ts";
 
@@ -38,11 +37,7 @@ export class ServedStore extends StoreFolder {
       loader: { ".wasm": "copy" },
       logLevel: "error",
     });
-    const bundle = {
-      script: join(outdir, `${basename(entry, ".ts")}.js`),
-      wasm: globSync(join(outdir, "*.wasm")),
-      compatibilityDate: await compatibilityDateIn(join(PROJECT_ROOT, "wrangler.toml")),
-    };
+    const bundle = bundleIn(outdir, entry, PROJECT_ROOT);
     return this.#servers.use(await Server.start(bundle, { store: this.path, vars }));
   }
 }

@@ -134,6 +134,13 @@ function migratedTables(sqlite: DatabaseSync) {
 test.each(["keys", "orders"] as const)("schema and migrations of %s agree", (name) => {
   using sqlite = migrate(name);
   expect(migratedTables(sqlite)).toEqual(declaredTables(name));
-  const triggers = sqlite.prepare("SELECT name FROM sqlite_schema WHERE type = 'trigger'").all();
-  expect(triggers.map((trigger) => trigger["name"]).toSorted()).toEqual(TRIGGERS[name]);
+  const schema = sqlite.prepare("SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'");
+  const triggers = new Map(schema.all().map((row) => [row["name"], String(row["sql"])]));
+  expect([...triggers.keys()].toSorted()).toEqual(TRIGGERS[name]);
+  for (const [trigger, text] of triggers) {
+    const counts = orders.ORDER_FIELDS.map(
+      (field) => text.split(new RegExp(`\\b${field}\\b`)).length,
+    );
+    expect(new Set(counts).size, `${String(trigger)} names each field of an order`).toBe(1);
+  }
 });

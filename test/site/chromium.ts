@@ -6,25 +6,18 @@ const NAMES = ["chromium", "chromium-browser", "google-chrome", "google-chrome-s
 
 const MAC = "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome";
 
-/**
- * Chromium features that no test needs. Chromium uses only the last `--disable-features`, so this
- * list replaces Playwright's.
- */
+/** Chromium uses only the last `--disable-features`, so this list replaces Playwright's. */
 const UNUSED_FEATURES = [
-  // With these features, every new window loads pages for the suggestions below its address bar.
-  "WebUIOmniboxPopup",
+  "WebUIOmniboxPopup", // With these two, every new window loads pages for suggestions.
   "WebUIOmniboxAimPopup",
-  // This feature starts a spare renderer process for every page. No test uses that process.
-  "SpareRendererForSitePerProcess",
-  // These features send requests, or change the address of a page.
-  "AimEnabled",
+  "SpareRendererForSitePerProcess", // A process for every page that no test uses.
+  "AimEnabled", // With these, Chromium sends requests, or changes the address of a page.
   "HttpsFirstBalancedModeAutoEnable",
   "HttpsUpgrades",
   "NetworkTimeServiceQuerying",
   "OptimizationHints",
   "PreconnectToSearch",
-  // This feature delays the first paint of a page.
-  "PaintHolding",
+  "PaintHolding", // Delays the first paint of a page.
 ];
 
 /**

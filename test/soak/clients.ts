@@ -1,68 +1,163 @@
+import { sql } from "drizzle-orm";
+import { type CreatedKey, createApiKey } from "../../src/operator/keys/key-changes.ts";
+import { openLocalStore } from "../../src/operator/database/local.ts";
+import { addKeys } from "../../src/operator/keys/change-key.ts";
+import type { Limits, Plan } from "../../src/rules/limits/plans.ts";
 import type { Answer, Subject } from "./referee.ts";
 import type { Ask, World } from "./world.ts";
 
 /** The wait after a request without a valid response, in milliseconds. */
 const RECONNECT_MS = 300;
 
+/** How many of their requests are lists. */
+const PATIENT_LIST_SHARE = 0.2;
+
 /** Clients cancel only orders with ids up to this one. */
-export const CANCELLABLE = 1_000;
+const CANCELLABLE = 1_000;
 
 interface Holder {
   readonly key: string;
   readonly subject: Subject;
 }
 
-export type Play = (world: World, holder: Holder) => Promise<void>;
+type Play = (world: World, holder: Holder) => Promise<void>;
 
-function anyAsk({ draw }: World, key: string): Ask {
-  const chance = draw();
-  if (chance < 0.02) return { key };
-  if (chance < 0.95) return chance < 0.7 ? { key, path: "/v1/none" } : { key, method: "POST" };
-  return {
-    key,
-    method: "DELETE",
-    path: `/v1/store/orders/${1 + Math.floor(draw() * CANCELLABLE)}`,
-  };
+function anyAsk({ draw }: World, key: string, listShare: number): Ask {
+  if (draw() < listShare) return { key };
+  if (draw() < 0.9) return draw() < 0.7 ? { key, path: "/v1/none" } : { key, method: "POST" };
+  const id = 1 + Math.floor(draw() * CANCELLABLE);
+  return { key, method: "DELETE", path: `/v1/store/orders/${id}` };
 }
 
 /** Sends random requests. `waitMs` returns the milliseconds to wait after each response. */
-async function send(
-  world: World,
-  { key, subject }: Holder,
-  waitMs: (answer: Answer | null) => number,
-): Promise<void> {
-  while (!world.isOver) {
-    await world.wait(waitMs(await world.send(subject, anyAsk(world, key))));
-  }
+function sending(listShare: number, waitMs: (answer: Answer) => number): Play {
+  return async (world, { key, subject }) => {
+    while (!world.isOver) {
+      const answer = await world.send(subject, anyAsk(world, key, listShare));
+      await world.wait(answer === null ? RECONNECT_MS : waitMs(answer));
+    }
+  };
 }
 
 /** Waits exactly as long as `Retry-After`. A client with its own key must then be admitted. */
-export function patient(paceMs: number, isAlone: boolean): Play {
+function patient(paceMs: number, isAlone: boolean): Play {
   return (world, holder) => {
     let hasWaited = false;
-    return send(world, holder, (answer) => {
-      const seconds = answer?.retryAfterSeconds ?? null;
+    return sending(PATIENT_LIST_SHARE, ({ retryAfterSeconds: seconds }) => {
       const isWrong = isAlone && hasWaited && seconds !== null;
       if (isWrong) world.wrong.push(`${holder.subject.name} had waited for Retry-After`);
       hasWaited = seconds !== null;
-      if (seconds !== null) return seconds * 1_000;
-      return answer === null ? RECONNECT_MS : paceMs * (0.5 + world.draw());
-    });
+      return seconds === null ? paceMs * (0.5 + world.draw()) : seconds * 1_000;
+    })(world, holder);
   };
 }
 
 /** Sends requests, and waits equally long after every response, even after a refusal. */
-export function hammering(paceMs: number): Play {
-  return (world, holder) =>
-    send(world, holder, (answer) => (answer === null ? RECONNECT_MS : paceMs));
-}
+const hammering = (paceMs: number) => sending(0.02, () => paceMs);
 
 /** Requests lists, reads nothing of them, and closes each connection after at most `mostMs`. */
-export function leaving(mostMs: number, paceMs: number): Play {
+function leaving(mostMs: number, paceMs: number): Play {
   return async (world, { key, subject }) => {
     while (!world.isOver) {
       void world.leave(subject, key, world.draw() * mostMs);
       await world.wait(paceMs);
     }
   };
+}
+
+/** A kind of client, with the number of its keys and the number of clients that share each key. */
+interface Role {
+  readonly name: string;
+  readonly plan: Plan;
+  readonly limits?: Limits;
+  readonly keys: number;
+  readonly clients: number;
+  readonly isWellBehaved: boolean;
+  readonly play: Play;
+}
+
+const single = { clients: 1, isWellBehaved: true };
+const hostile = { plan: "free", keys: 2, isWellBehaved: false } as const;
+
+const alone = (paceMs: number) => patient(paceMs, true);
+const inFleet = patient(500, false);
+const keeping = leaving(300_000, 1_000);
+
+const enterprise = (perMinute: number, perDay: number) =>
+  ({ plan: "enterprise", limits: { perMinute, perDay } }) as const;
+
+const ROLES: readonly Role[] = [
+  { name: "patient", plan: "free", keys: 20, ...single, play: alone(100) },
+  { name: "patient", plan: "pro", keys: 6, ...single, play: alone(60) },
+  { name: "patient", plan: "business", keys: 2, ...single, play: alone(25) },
+  { name: "patient", ...enterprise(3, 100), keys: 6, ...single, play: alone(50) },
+  { name: "patient until tomorrow", ...enterprise(40, 70), keys: 4, ...single, play: alone(100) },
+  { name: "a fleet", plan: "free", keys: 2, clients: 40, isWellBehaved: true, play: inFleet },
+  { name: "a fleet", plan: "pro", keys: 1, clients: 60, isWellBehaved: true, play: inFleet },
+  { name: "hammering", ...hostile, clients: 3, play: hammering(30) },
+  { name: "hammering", ...hostile, plan: "business", clients: 4, play: hammering(20) },
+  { name: "hammering slowly", ...hostile, clients: 1, play: hammering(300) },
+  { name: "observing", plan: "free", keys: 1, ...single, play: async () => {} },
+  { name: "dropping connections", ...hostile, clients: 2, play: leaving(20, 150) },
+  { name: "keeping lists", ...hostile, keys: 1, clients: 1, play: keeping },
+  { name: "keeping lists", ...hostile, plan: "business", keys: 1, clients: 1, play: keeping },
+];
+
+/** The list is longer than what the connection of a client that does not read buffers. */
+const ORDERS = 24_000;
+const SHIPPED_EVERY = 10;
+
+/** The keys in the soak's store, each with the role of its clients. */
+export type Cast = readonly { readonly role: Role; readonly created: CreatedKey }[];
+
+export async function prepareStore(folder: string): Promise<Cast> {
+  const cast = ROLES.flatMap((role) =>
+    Array.from({ length: role.keys }, () => {
+      const { name, plan, limits = null } = role;
+      return { role, created: createApiKey({ name, plan, limits, expiresAt: null }, new Date()) };
+    }),
+  );
+  await using store = await openLocalStore(folder);
+  const records = cast.map(({ created }) => created.record);
+  await addKeys(store.keys, records);
+  await store.orders.transaction([
+    sql`WITH RECURSIVE n (id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM n WHERE id < ${ORDERS})
+      INSERT INTO orders (id, pet_id, quantity, ship_date, status)
+      SELECT id, 1 << 63, 1 << 63, '2026-11-20T08:30:00.000Z', iif(id % ${SHIPPED_EVERY}, 'pending', 'shipped') FROM n`,
+  ]);
+  return cast;
+}
+
+export async function playAll(world: World, cast: Cast): Promise<void> {
+  const playing = cast.flatMap(({ role, created }) => {
+    const name = `${role.name}, ${role.plan}, ${created.record.id}`;
+    const holder = { key: created.key, subject: world.subject(name, role.isWellBehaved) };
+    return Array.from({ length: role.clients }, () => role.play(world, holder));
+  });
+  await Promise.all(playing);
+}
+
+/** Returns the faults in the list of orders after the soak. */
+export async function judgeOrders(world: World, cast: Cast): Promise<string[]> {
+  // No client has used the observer's key, so the rate limits admit this request.
+  const observer = cast.find(({ role }) => role.name === "observing")!;
+  const response = await fetch(`${await world.url}/v1/store/orders`, {
+    headers: { Authorization: `Bearer ${observer.created.key}` },
+  });
+  const listed = (await response.json()) as { id: number }[];
+  const ids = new Set(listed.map(({ id }) => id));
+  const wrong: string[] = [];
+  for (const [path, times] of world.cancelled) {
+    const id = Number(path.split("/").at(-1));
+    if (times > 1) wrong.push(`order ${id} was cancelled ${times} times`);
+    if (id % SHIPPED_EVERY === 0) wrong.push(`order ${id} was cancelled after it had shipped`);
+  }
+  for (let id = 1; id <= ORDERS; id += 1) {
+    const isCancelled = world.cancelled.has(`/v1/store/orders/${id}`);
+    if (isCancelled && ids.has(id)) wrong.push(`order ${id} is back after it was cancelled`);
+    // An order beyond those that clients cancel, or one that has shipped, is never gone.
+    const isKept = id > CANCELLABLE || id % SHIPPED_EVERY === 0;
+    if (isKept && !ids.has(id)) wrong.push(`order ${id} is gone`);
+  }
+  return wrong;
 }

@@ -7,8 +7,7 @@ import { createProgram, runProgram } from "../../src/operator/command-line.ts";
 import { PROJECT_ROOT } from "../../src/operator/wrangler.ts";
 import { bundleWorker } from "../bench/bundle.ts";
 import { Server } from "../bench/server.ts";
-import { toMarkdown } from "../bench/table.ts";
-import { judgeOrders, playAll, prepareStore } from "./cast.ts";
+import { judgeOrders, playAll, prepareStore } from "./clients.ts";
 import { World } from "./world.ts";
 
 /** The minimum milliseconds between two kills of the service. The maximum is twice this time. */
@@ -24,7 +23,7 @@ async function soak({ minutes, seed }: SoakOptions): Promise<void> {
   process.once("exit", () => rmSync(folder, { recursive: true, force: true }));
   const store = join(folder, "store");
   const cast = await prepareStore(store);
-  const bundle = await bundleWorker(PROJECT_ROOT, null, join(folder, "bundle"));
+  const bundle = await bundleWorker(PROJECT_ROOT, "src/worker/index.ts", join(folder, "bundle"));
   const start = () => Server.start(bundle, { store });
   const world = new World(start, Date.now() + minutes * 60_000, seed);
   try {
@@ -45,18 +44,14 @@ function report(world: World, wrongOrders: readonly string[]): void {
     ...world.subjects.flatMap((subject) => subject.violations()),
     ...wrongOrders,
   ];
-  const rows = [
-    [
-      "Answers by status",
-      [...statuses].map(([status, of]) => `${status}: ${of.length}`).join(", "),
-    ],
-    ["Left without an answer by a kill", world.lost],
-    ["Times killed and started again", world.kills],
-    ["Keys, of which banned", `${world.subjects.length}, ${banned.length}`],
-    ["Orders cancelled, each once", world.cancelled.size],
-    ["Violations", violations.length],
-  ].map((row) => row.map(String));
-  process.stdout.write(toMarkdown(["Soak", ""], rows));
+  console.table({
+    "Answers by status": [...statuses].map(([status, of]) => `${status}: ${of.length}`).join(", "),
+    "Left without an answer by a kill": world.lost,
+    "Times killed and started again": world.kills,
+    "Keys, of which banned": `${world.subjects.length}, ${banned.length}`,
+    "Orders cancelled, each once": world.cancelled.size,
+    Violations: violations.length,
+  });
   for (const violation of violations) process.stdout.write(`- ${violation}\n`);
   if (violations.length > 0) process.exitCode = 1;
 }

@@ -47,6 +47,8 @@ export class FaultScript {
   }
 }
 
+type Method = (...args: unknown[]) => Promise<unknown>;
+
 const CALLS: readonly unknown[] = ["first", "all", "raw", "run", "batch"];
 const PARTS: readonly unknown[] = ["prepare", "bind", "withSession"];
 
@@ -85,14 +87,12 @@ export function faultyLimiters() {
   const RATE_LIMITER = {
     getByName: (name: string, place?: DurableObjectNamespaceGetDurableObjectOptions) => {
       places.push(place);
-      const stub = env.RATE_LIMITER.getByName(name, place);
-      return {
-        admit: (...args: Parameters<typeof stub.admit>) =>
-          script.run(async () => stub.admit(...args)),
-        recordCancellation: (sequence: number) =>
-          script.run(async () => stub.recordCancellation(sequence)),
-        ping: () => script.run(async () => stub.ping()),
-      };
+      const stub = env.RATE_LIMITER.getByName(name, place) as unknown as Record<string, Method>;
+      const get =
+        (_: unknown, method: string) =>
+        async (...args: unknown[]) =>
+          script.run(() => stub[method]!(...args));
+      return new Proxy({}, { get });
     },
   } as unknown as Cloudflare.Env["RATE_LIMITER"];
   return { bindings: { RATE_LIMITER }, script, places };

@@ -8,31 +8,23 @@ export interface Observer {
 }
 
 export function observedBindings(env: Cloudflare.Env, observer: Observer): Cloudflare.Env {
+  const getByName = (name: string) => {
+    const stub = env.RATE_LIMITER.getByName(name) as unknown as Record<string, Method>;
+    const get = (target: typeof stub, method: string | symbol) =>
+      typeof method !== "string"
+        ? undefined
+        : async (...args: unknown[]) => {
+            await observer.beforeObjectCall();
+            return target[method]?.(...args);
+          };
+    return new Proxy(stub, { get });
+  };
   return {
     ...env,
     ORDERS: observedDatabase(env, "ORDERS", observer),
     KEYS: observedDatabase(env, "KEYS", observer),
-    RATE_LIMITER: observedObjects(env.RATE_LIMITER, observer),
+    RATE_LIMITER: { getByName } as unknown as DurableObjectNamespace<RateLimiter>,
   };
-}
-
-function observedObjects(
-  objects: DurableObjectNamespace<RateLimiter>,
-  observer: Observer,
-): DurableObjectNamespace<RateLimiter> {
-  const getByName = (name: string) => {
-    const stub = objects.getByName(name) as unknown as Record<string, Method>;
-    return new Proxy(stub, {
-      get: (target, method) => {
-        if (typeof method !== "string") return undefined;
-        return async (...args: unknown[]) => {
-          await observer.beforeObjectCall();
-          return target[method]?.(...args);
-        };
-      },
-    });
-  };
-  return { getByName } as unknown as DurableObjectNamespace<RateLimiter>;
 }
 
 type Method = (...args: unknown[]) => Promise<unknown>;

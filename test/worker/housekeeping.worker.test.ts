@@ -1,6 +1,6 @@
 import { createScheduledController } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { parseConfig } from "../../src/rules/config.ts";
 import { keepHouse } from "../../src/worker/housekeeping.ts";
 import service from "../../src/worker/index.ts";
@@ -18,30 +18,29 @@ async function run(database: D1Database, ...statements: readonly string[]): Prom
   await database.batch(timed.map((text) => database.prepare(text)));
 }
 
+/** Returns the values of a column. */
 async function read(database: D1Database, query: string): Promise<unknown[]> {
-  const rows = await database.prepare(query).raw();
-  return rows.map((row) => (row.length === 1 ? row[0] : row));
+  return (await database.prepare(query).raw()).flat();
 }
 
 const keep = (vars: Record<string, string> = {}, bindings: Partial<Cloudflare.Env> = {}) =>
   keepHouse({ ...env, ...bindings }, parseConfig({ ...env, ...vars }), NOW);
 
-const listVersions = () =>
-  read(env.ORDERS, "SELECT version FROM order_list UNION ALL SELECT version FROM order_segments");
 const parts = () => read(env.ORDERS, "SELECT DISTINCT import_id FROM order_import_parts");
 const cancelled = () => read(env.ORDERS, "SELECT id FROM cancelled_orders ORDER BY cancelled_at");
+const usage = () => read(env.KEYS, "SELECT day FROM key_usage");
 
-function addParts(importId: string, count: number, hoursAgo: number): string {
+function addParts(importId: string, count: number): string {
   return `
     WITH RECURSIVE n (part) AS (SELECT 0 UNION ALL SELECT part + 1 FROM n WHERE part + 1 < ${count})
     INSERT INTO order_import_parts (import_id, part, created_at, lines)
-    SELECT '${importId}', part, ms:${hoursAgo}, '[]' FROM n`;
+    SELECT '${importId}', part, ms:25, '[]' FROM n`;
 }
 
 const addUsage = (day: string) =>
   `INSERT INTO key_usage VALUES ('a', '${day}', 1, 0, 0, 0, 1, 1, 60, 1000, 0)`;
 
-const NOTHING = {
+const EVENT = {
   event: "housekeeping",
   importParts: 0,
   listLeases: 0,
@@ -49,98 +48,87 @@ const NOTHING = {
   usageRows: 0,
 };
 
-describe("housekeeping", () => {
-  test("removes the parts of an import if all of them are older than a day", async () => {
-    const late = "UPDATE order_import_parts SET created_at = ms:23 WHERE import_id = 'late'";
-    const oneOfThem = `${late} AND part = 1`;
-    await run(env.ORDERS, addParts("left", 3, 25), addParts("late", 3, 25), oneOfThem);
-    await keep();
-    expect(await parts()).toEqual(["late"]);
-    expect(eventLines()).toEqual([{ ...NOTHING, importParts: 3, isComplete: true }]);
-  });
-
-  test.each([
-    // The change of 30 hours ago stays, because a list that began 24 hours ago may need it.
-    ["a list of the last day", "", [30, 20, 1], 0],
-    ["a list that renewed its lease within a day", "(ms:50 * 1000, ms:23)", [50, 30, 20, 1], 0],
-    ["no list any more", "(ms:50 * 1000, ms:25)", [30, 20, 1], 1],
-  ])("keeps the former states that %s needs", async (_, lease, kept, listLeases) => {
-    const change = (sequence: string) => `(${sequence} * 1000, 'v', 1, 0)`;
-    await run(
-      env.ORDERS,
-      `INSERT INTO order_changes (sequence, version, id, was_listed)
-       VALUES ${["ms:60", "ms:50", "ms:30", "ms:20", "ms:1"].map(change).join()}`,
-      ...(lease === "" ? [] : [`INSERT INTO order_list_leases VALUES ${lease}`]),
-    );
-    await keep();
-    const hours = (sequence: unknown) => (NOW.getTime() - Number(sequence) / 1_000) / HOUR_MS;
-    const left = await read(env.ORDERS, "SELECT sequence FROM order_changes ORDER BY sequence");
-    expect(left.map(hours)).toEqual(kept);
-    expect(eventLines()).toMatchObject([{ listLeases }]);
-  });
-
-  test("removes usage older than a year, and keeps what `keys usage` can show", async () => {
-    await run(env.KEYS, addUsage("2025-11-20"), addUsage("2025-11-21"));
-    await keep();
-    expect(await read(env.KEYS, "SELECT day FROM key_usage")).toEqual(["2025-11-21"]);
-  });
-
-  test("removes cancelled orders only if a time is configured, and does not change the list's version", async () => {
-    await run(
-      env.ORDERS,
-      "INSERT INTO orders (id) VALUES (1)",
-      `INSERT INTO cancelled_orders (cancelled_at, id) VALUES (ms:${31 * 24}, 2), (ms:${29 * 24}, 3),
-       (ms:${28 * 24}, 2)`,
-    );
-    const versions = await listVersions();
-    await keep();
-    expect(await cancelled()).toEqual([2, 3, 2]);
-    await keep({ CANCELLED_ORDER_DAYS: "30" });
+test("the cron trigger removes, by its scheduled time, abandoned imports after a day, usage after a year, and cancelled orders only if a time is configured, which does not change the list's version", async () => {
+  const versions = () =>
+    read(env.ORDERS, "SELECT version FROM order_list UNION ALL SELECT version FROM order_segments");
+  await run(env.KEYS, addUsage("2025-11-20"), addUsage("2025-11-21"));
+  await run(
+    env.ORDERS,
+    addParts("left", 3),
+    addParts("late", 3),
+    "UPDATE order_import_parts SET created_at = ms:23 WHERE import_id = 'late' AND part = 1",
+    "INSERT INTO orders (id) VALUES (1)",
     // Order 2 was imported again. Its second cancellation, 28 days ago, stays.
-    expect(await cancelled()).toEqual([3, 2]);
-    expect(await listVersions()).toEqual(versions);
-  });
+    `INSERT INTO cancelled_orders (cancelled_at, id)
+     VALUES (ms:${31 * 24}, 2), (ms:${29 * 24}, 3), (ms:${28 * 24}, 2)`,
+  );
+  const before = await versions();
+  const fire = (scheduledTime: Date) =>
+    service.scheduled(createScheduledController({ scheduledTime }), env);
+  await fire(new Date(NOW.getTime() - DAY_MS));
+  expect(eventLines()).toEqual([]);
+  await fire(NOW);
+  expect([await parts(), await usage()]).toEqual([["late"], ["2025-11-21"]]);
+  expect(await cancelled()).toEqual([2, 3, 2]);
+  await keep({ CANCELLED_ORDER_DAYS: "30" });
+  expect(await cancelled()).toEqual([3, 2]);
+  expect(await versions()).toEqual(before);
+  expect(eventLines()).toEqual([
+    { ...EVENT, importParts: 3, usageRows: 1, isComplete: true },
+    { ...EVENT, cancelledOrders: 1, isComplete: true },
+  ]);
+});
 
-  test("removes a limited number of rows in each run, and the rest in the next run", async () => {
+test("keeps the former states that a list of the last day needs, or an older one that has renewed its lease within a day", async () => {
+  const change = (hours: number) => `(ms:${hours} * 1000, 'v', 1, 0)`;
+  for (const [leases, kept, listLeases] of [
+    // The change of 30 hours ago stays, because a list that began 24 hours ago may need it.
+    [[], [30, 20, 1], 0],
+    [["(ms:50 * 1000, ms:23)"], [50, 30, 20, 1], 0],
+    [["(ms:50 * 1000, ms:25)"], [30, 20, 1], 1],
+  ] as const) {
     await run(
       env.ORDERS,
-      addParts("left", 101, 25),
-      `WITH RECURSIVE n (id) AS (SELECT 0 UNION ALL SELECT id + 1 FROM n WHERE id < 50000)
-       INSERT INTO cancelled_orders (cancelled_at, id) SELECT ms:48 - id, id FROM n`,
+      "DELETE FROM order_changes",
+      "DELETE FROM order_list_leases",
+      `INSERT INTO order_changes (sequence, version, id, was_listed)
+       VALUES ${[60, 50, 30, 20, 1].map(change).join()}`,
+      ...leases.map((lease) => `INSERT INTO order_list_leases VALUES ${lease}`),
     );
-    await keep({ CANCELLED_ORDER_DAYS: "1" });
-    expect(await read(env.ORDERS, "SELECT count(*) FROM order_import_parts")).toEqual([1]);
-    // Housekeeping removes the oldest cancellations first, so the latest one is left.
-    expect(await cancelled()).toEqual([0]);
-    await keep({ CANCELLED_ORDER_DAYS: "1" });
-    expect([await parts(), await cancelled()]).toEqual([[], []]);
-    await keep({ CANCELLED_ORDER_DAYS: "1" });
-    expect(eventLines()).toEqual([
-      { ...NOTHING, importParts: 100, cancelledOrders: 50_000, isComplete: false },
-      { ...NOTHING, importParts: 1, cancelledOrders: 1, isComplete: true },
-    ]);
-  });
+    await keep();
+    const left = await read(env.ORDERS, "SELECT sequence FROM order_changes ORDER BY sequence");
+    const hours = left.map((sequence) => (NOW.getTime() - Number(sequence) / 1_000) / HOUR_MS);
+    expect(hours).toEqual(kept);
+    expect(eventLines().at(-1)).toMatchObject({ listLeases });
+  }
+});
 
-  test("does the other chores if one chore fails, logs the failure and rejects", async () => {
-    await run(env.KEYS, addUsage("2020-01-01"));
-    const vars = { DATABASE_TIMEOUT_MS: "200" };
-    await expect(keep(vars, brokenDatabase("ORDERS"))).rejects.toThrow("did not answer");
-    expect(await read(env.KEYS, "SELECT day FROM key_usage")).toEqual([]);
-    expect(eventLines()).toMatchObject([
-      { event: "housekeeping_failed", chore: "importParts" },
-      { event: "housekeeping_failed", chore: "listLeases" },
-      { event: "housekeeping_failed", chore: "orderChanges" },
-      { event: "housekeeping", usageRows: 1, isComplete: false },
-    ]);
-  });
+test("removes a limited number of rows in each run, the oldest first, and the rest in the next run", async () => {
+  await run(
+    env.ORDERS,
+    addParts("left", 101),
+    `WITH RECURSIVE n (id) AS (SELECT 0 UNION ALL SELECT id + 1 FROM n WHERE id < 50000)
+     INSERT INTO cancelled_orders (cancelled_at, id) SELECT ms:48 - id, id FROM n`,
+  );
+  await keep({ CANCELLED_ORDER_DAYS: "1" });
+  expect(await read(env.ORDERS, "SELECT count(*) FROM order_import_parts")).toEqual([1]);
+  expect(await cancelled()).toEqual([0]);
+  for (let n = 0; n < 2; n++) await keep({ CANCELLED_ORDER_DAYS: "1" });
+  expect([await parts(), await cancelled()]).toEqual([[], []]);
+  expect(eventLines()).toEqual([
+    { ...EVENT, importParts: 100, cancelledOrders: 50_000, isComplete: false },
+    { ...EVENT, importParts: 1, cancelledOrders: 1, isComplete: true },
+  ]);
+});
 
-  test("runs when the Worker's cron trigger fires, and uses the trigger's scheduled time", async () => {
-    await run(env.ORDERS, addParts("left", 1, 25));
-    const fire = (scheduledTime: Date) =>
-      service.scheduled(createScheduledController({ scheduledTime }), env);
-    await fire(new Date(NOW.getTime() - DAY_MS));
-    expect(await parts()).toEqual(["left"]);
-    await fire(NOW);
-    expect(await parts()).toEqual([]);
-  });
+test("does the other chores if one chore fails, logs the failure and rejects", async () => {
+  await run(env.KEYS, addUsage("2020-01-01"));
+  const vars = { DATABASE_TIMEOUT_MS: "200" };
+  await expect(keep(vars, brokenDatabase("ORDERS"))).rejects.toThrow("did not answer");
+  expect(await usage()).toEqual([]);
+  const failed = ["importParts", "listLeases", "orderChanges"];
+  expect(eventLines()).toMatchObject([
+    ...failed.map((chore) => ({ event: "housekeeping_failed", chore })),
+    { event: "housekeeping", usageRows: 1, isComplete: false },
+  ]);
 });

@@ -24,16 +24,36 @@ function apiCatalog(origin: string): string {
   return `${JSON.stringify({ linkset: [api] }, undefined, 2)}\n`;
 }
 
-/** Returns an introduction and links to the whole reference, in the format of llmstxt.org. */
+/** Returns the whole reference as Markdown for language models, in the format of llmstxt.org. */
 function llmsText(document: string, origin: string, contact?: Contact): string {
-  const { operations } = readDocument(JSON.parse(document));
+  const { operations, components } = readDocument(JSON.parse(document));
+  const { headers, schemas } = components;
+  const meanings = (parts: object) =>
+    Object.entries(parts).map(([name, part]) => `- \`${name}\`: ${part.description}`);
+  const operationText = ({ method, path, description: text, parameters }: (typeof operations)[0]) =>
+    [
+      `## ${method} ${origin}/v1${path}\n\n${text}\n`,
+      ...parameters.map(({ name, in: place, description: meaning }) => {
+        return `- \`${name}\` (${place}): ${meaning}`;
+      }),
+    ].join("\n");
+  const sections = {
+    "Fields of an order": meanings(schemas.Order["properties"] ?? {}),
+    "Fields of an error": meanings(schemas.Error["properties"] ?? {}),
+    Answers: meanings(Object.assign({}, ...operations.map(({ responses }) => responses))),
+    "Headers of answers": meanings(headers),
+  };
   return `# ${info.title}
 
 > ${info.summary}
 
 Send \`Authorization: Bearer <API_KEY>\` with every request. Each error has a JSON body with \`code\`, \`message\` and \`status\`; decide by \`code\`.
 
-${operations.map(({ method, path, description: text }) => `## ${method} ${origin}/v1${path}\n\n${text}`).join("\n\n")}
+${operations.map(operationText).join("\n\n")}
+
+${Object.entries(sections)
+  .map(([title, lines]) => `## ${title}\n\n${lines.join("\n")}`)
+  .join("\n\n")}
 
 ${description.slice(description.indexOf("## "))}
 

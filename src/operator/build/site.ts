@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { build, type BuildOptions } from "esbuild";
+import { build, type BuildOptions, transform } from "esbuild";
 import type { PageFacts } from "../../site/page/reference.ts";
 import { type Contact, openApiDocument } from "../../openapi/document.ts";
 import { machineReadableFiles } from "./machine-readable.ts";
@@ -27,7 +27,11 @@ export async function siteFiles(contact?: Contact): Promise<Map<string, string |
     ["index.html", page],
     ["main.js", script],
   ]);
-  for (const name of ["style.css", "console.css", "favicon.svg", "_headers", "_redirects"]) {
+  for (const name of ["style.css", "console.css"]) {
+    const text = await readFile(join(PAGE, name), "utf8");
+    files.set(name, (await transform(text, { loader: "css", minify: true })).code);
+  }
+  for (const name of ["favicon.svg", "_headers", "_redirects"]) {
     files.set(name, await readFile(join(PAGE, name)));
   }
   return files;
@@ -54,17 +58,11 @@ export async function buildPage(document: string, hasNearReads = false): Promise
   });
 }
 
-async function bundle(options: BuildOptions): Promise<Uint8Array> {
-  const { outputFiles } = await build({
-    ...options,
-    bundle: true,
-    write: false,
-    format: "esm",
-    logLevel: "error",
-  });
-  const [file] = outputFiles;
+async function bundle(options: BuildOptions): Promise<string> {
+  const common = { bundle: true, write: false, format: "esm", logLevel: "error" } as const;
+  const [file] = (await build({ ...options, ...common })).outputFiles;
   if (file === undefined) throw new Error("esbuild made no file.");
-  return file.contents;
+  return file.text;
 }
 
 /**

@@ -4,25 +4,16 @@ import { findDatabase } from "../database/d1-api.ts";
 import { BINDINGS, DATABASE_NAMES, type DatabaseName } from "../database/database.ts";
 import type { Settings } from "../settings.ts";
 
-/** The version of a Worker that receives all traffic. */
-export interface LiveVersion {
-  readonly id: string;
-  /** `undefined` if the version was deployed without a commit. */
-  readonly commit: string | undefined;
-  /** True if the version has passed its trial with all traffic. */
-  readonly hasPassedTrial: boolean;
-  /** The ids of the databases that the version uses, by the names of their bindings. */
-  readonly databases: ReadonlyMap<string, string | undefined>;
-}
-
 /** What the account has of a service. */
 export interface Account {
   /** `undefined` if there is no Worker yet. */
-  readonly live?: LiveVersion | undefined;
+  readonly live: Awaited<ReturnType<typeof findLiveVersion>>;
   /** The databases that do not exist yet. */
   readonly missing: readonly DatabaseName[];
-  /** The custom domains in `wrangler.toml` that do not lead to the Worker yet. */
-  readonly newDomains: readonly string[];
+  /** What a deployment creates or takes over, for a question to the operator. */
+  readonly creations: readonly string[];
+  /** Finds an address of the Worker. @throws an Error if the Worker has none. */
+  readonly findAddress: () => Promise<string>;
 }
 
 /** Where missing databases are created: near a region, or in a jurisdiction that they never leave. */
@@ -37,18 +28,17 @@ export const PASSED_TRIAL = ", which has passed its trial";
 /** Cloudflare's error codes for a Worker that does not exist. */
 const NO_SUCH_WORKER = /\[code: (?:10007|10090)\]/;
 
-const annotations = (name: "tag" | "message") =>
-  z.object({ [`workers/${name}`]: z.string().optional() }).optional();
+const annotations = z.record(z.string(), z.string()).optional();
 const deploymentsSchema = z.object({
   deployments: z.array(
     z.object({
-      annotations: annotations("message"),
+      annotations,
       versions: z.array(z.object({ version_id: z.string(), percentage: z.number() })),
     }),
   ),
 });
 const versionSchema = z.object({
-  annotations: annotations("tag"),
+  annotations,
   resources: z.object({
     bindings: z.array(
       z.object({ name: z.string(), id: z.string().optional(), database_id: z.string().optional() }),
@@ -61,55 +51,68 @@ const domainsSchema = z.array(z.object({ hostname: z.string(), service: z.string
  * Finds out what the account has of the service.
  *
  * @throws an Error if `wrangler.toml` names other databases than the Worker uses, if a database is
- *   outside the jurisdiction, or if it is not said where missing databases are to be created.
+ *   outside the jurisdiction, if it is not said where missing databases are to be created, or if the
+ *   Worker has no address.
  */
 export async function lookAtAccount(
   api: CloudflareApi,
   settings: Settings,
   { location, jurisdiction }: Place,
 ): Promise<Account> {
+  const { worker, databases } = settings;
   const live = await findLiveVersion(api, settings);
   const missing: DatabaseName[] = [];
   for (const name of DATABASE_NAMES) {
-    const database = settings.databases[name];
-    const found = await findDatabase(api, database);
+    const found = await findDatabase(api, databases[name]);
     const used = live?.databases.get(BINDINGS[name]);
     if (live !== undefined && used !== found?.uuid) {
       throw new Error(
-        `the Worker ${settings.worker} uses the database ${used ?? "(none)"} as ${BINDINGS[name]}, ` +
-          `but ${database} is ${found?.uuid ?? "missing"}. Check its database_name in wrangler.toml`,
+        `the Worker ${worker} uses the database ${used ?? "(none)"} as ${BINDINGS[name]}, but ` +
+          `${databases[name]} is ${found?.uuid ?? "missing"}. Check its database_name in wrangler.toml`,
       );
     }
     if (found === undefined) missing.push(name);
     else if (jurisdiction !== undefined && found.jurisdiction !== jurisdiction) {
       throw new Error(
-        `the database ${database} exists already, outside the jurisdiction ${jurisdiction}, and no ` +
-          `database can move. If it is empty: npx wrangler d1 delete ${database}`,
+        `the database ${databases[name]} exists already, outside the jurisdiction ${jurisdiction}, ` +
+          `and no database can move. If it is empty: npx wrangler d1 delete ${databases[name]}`,
       );
     }
   }
-  if (missing.length > 0 && (location ?? jurisdiction) === undefined) {
-    const names = missing.map((name) => settings.databases[name]).join(" and ");
+  const where = location === undefined ? jurisdiction && `in ${jurisdiction}` : `near ${location}`;
+  if (missing.length > 0 && where === undefined) {
+    const names = missing.map((name) => databases[name]).join(" and ");
     throw new Error(
       `there is no ${names}: add --location REGION or --jurisdiction NAME to say where to create ` +
         "databases, or check the names in wrangler.toml",
     );
   }
-  const domains = await listDomains(api, settings);
-  const newDomains = settings.customDomains.filter((hostname) => !domains.includes(hostname));
-  return { live, missing, newDomains };
+  const existing = DATABASE_NAMES.filter((name) => !missing.includes(name));
+  const uses = existing.map((name) => ` on the existing database ${databases[name]}`).join(" and");
+  const addresses: readonly string[] = live ? await findAddresses(api, settings) : [];
+  const newDomains = settings.customDomains.filter(
+    (each) => !addresses.includes(`https://${each}`),
+  );
+  return {
+    live,
+    missing,
+    creations: [
+      ...missing.map((name) => `the database ${databases[name]} ${where}`),
+      ...(live === undefined ? [`the Worker ${worker}${uses}`] : []),
+      ...newDomains.map((hostname) => `the address ${hostname}, whatever uses it now`),
+    ],
+    findAddress: async () => addresses[0] ?? (await findAddresses(api, settings))[0],
+  };
 }
 
 /**
- * Finds the version of a Worker that receives all traffic.
+ * Finds the version of a Worker that receives all traffic: its commit, if it was deployed with one,
+ * whether it has passed its trial with all traffic, and the ids of its databases by their bindings.
  *
  * @returns `undefined` if the Worker does not exist.
  * @throws an Error if several versions share the traffic.
  */
-export async function findLiveVersion(
-  api: CloudflareApi,
-  { env, worker }: Settings,
-): Promise<LiveVersion | undefined> {
+export async function findLiveVersion(api: CloudflareApi, { env, worker }: Settings) {
   const script = `${api.account}/workers/scripts/${worker}`;
   const found = await api.call(`${script}/deployments`, deploymentsSchema).catch((error) => {
     if (error instanceof CloudflareError && NO_SUCH_WORKER.test(error.reason)) return undefined;
@@ -125,13 +128,12 @@ export async function findLiveVersion(
     );
   }
   const version = await api.call(`${script}/versions/${id}`, versionSchema);
+  const { bindings } = version.resources;
   return {
     id,
     commit: version.annotations?.["workers/tag"],
     hasPassedTrial: latest?.annotations?.["workers/message"]?.endsWith(PASSED_TRIAL) === true,
-    databases: new Map(
-      version.resources.bindings.map((each) => [each.name, each.id ?? each.database_id]),
-    ),
+    databases: new Map(bindings.map((each) => [each.name, each.id ?? each.database_id])),
   };
 }
 
@@ -142,11 +144,13 @@ export async function findLiveVersion(
  */
 export async function findAddresses(
   api: CloudflareApi,
-  settings: Settings,
+  { env, worker }: Settings,
 ): Promise<readonly [string, ...string[]]> {
-  const { env, worker } = settings;
   const workers = `${api.account}/workers`;
-  const hostnames = await listDomains(api, settings);
+  const domains = await api.call(`${workers}/domains?service=${worker}`, domainsSchema);
+  // Cloudflare may ignore the query.
+  const own = domains.filter(({ service }) => service === worker);
+  const hostnames = own.map(({ hostname }) => hostname);
   const enabled = z.object({ enabled: z.boolean() });
   if ((await api.call(`${workers}/scripts/${worker}/subdomain`, enabled)).enabled) {
     const found = await api.call(`${workers}/subdomain`, z.object({ subdomain: z.string() }));
@@ -158,10 +162,4 @@ export async function findAddresses(
     `${worker} has no address, so a version cannot be tried. Set workers_dev in wrangler.toml, and ` +
       `then run: npx wrangler triggers deploy --env ${env}`,
   );
-}
-
-/** Lists the custom domains of a Worker. Filters them again: Cloudflare may ignore the query. */
-async function listDomains(api: CloudflareApi, { worker }: Settings): Promise<string[]> {
-  const domains = await api.call(`${api.account}/workers/domains?service=${worker}`, domainsSchema);
-  return domains.filter(({ service }) => service === worker).map(({ hostname }) => hostname);
 }

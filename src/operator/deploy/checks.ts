@@ -4,21 +4,13 @@ import type { CloudflareApi } from "../cloudflare-api.ts";
 import { readSettings, type Settings } from "../settings.ts";
 import { findLiveVersion } from "./account.ts";
 
-/** The labels of a version: the full hash of its commit, and a name from `git describe`. */
-export interface VersionLabel {
-  readonly tag?: string | undefined;
-  readonly message?: string | undefined;
-}
-
-/** Returns the labels of the commit that is checked out; without git, they are `undefined`. */
-export async function labelCommit(folder: string): Promise<VersionLabel> {
-  const describe = (...args: string[]) =>
-    git(folder, "describe", "--always", "--dirty", ...args).catch(() => undefined);
-  const [tag, message] = await Promise.all([
-    describe("--abbrev=40", "--exclude=*"),
-    describe("--tags"),
-  ]);
-  return { tag, message };
+/**
+ * Returns the hash of the commit that is checked out, with `-dirty` at its end if files differ from
+ * it; without git, `undefined`.
+ */
+export function readCommit(folder: string): Promise<string | undefined> {
+  const describe = ["describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"];
+  return git(folder, ...describe).catch(() => undefined);
 }
 
 /**
@@ -28,14 +20,14 @@ export async function labelCommit(folder: string): Promise<VersionLabel> {
 export async function checkCommit(
   api: CloudflareApi,
   production: Settings,
-  { tag }: VersionLabel,
+  commit: string | undefined,
   folder: string,
 ): Promise<void> {
   const staging = await findLiveVersion(api, await readSettings("staging", folder));
   const tried = staging?.hasPassedTrial ? staging.commit : undefined;
-  if (tag === undefined || tag.endsWith("-dirty") || tried !== tag) {
+  if (commit === undefined || commit.endsWith("-dirty") || tried !== commit) {
     throw new Error(
-      `staging serves ${tried ?? "no commit that has passed its trial"}, and this is ${tag ?? "no commit"}. ` +
+      `staging serves ${tried ?? "no commit that has passed its trial"}, and this is ${commit ?? "no commit"}. ` +
         "Commit everything, and deploy the commit to staging first. In an emergency: --skip-checks",
     );
   }

@@ -1,3 +1,4 @@
+import pRetry from "p-retry";
 import { parseConfig } from "../../rules/config.ts";
 import type { RemoteEnvironment } from "../arguments.ts";
 import { CloudflareApi, NotLoggedInError } from "../cloudflare-api.ts";
@@ -6,10 +7,9 @@ import { DATABASE_NAMES } from "../database/database.ts";
 import { applyMigrations } from "../database/remote.ts";
 import { readSettings, type Settings } from "../settings.ts";
 import { runWrangler } from "../wrangler.ts";
-import { type Account, findAddresses, lookAtAccount, PASSED_TRIAL, type Place } from "./account.ts";
-import { checkCommit, labelCommit, type VersionLabel } from "./checks.ts";
-import { tryVersion } from "./trial.ts";
-import { divideTraffic, upload } from "./versions.ts";
+import { type Account, lookAtAccount, PASSED_TRIAL, type Place } from "./account.ts";
+import { checkCommit, readCommit } from "./checks.ts";
+import { type TrialOptions, tryVersion } from "./trial.ts";
 
 export interface DeployOptions extends Place {
   readonly env: RemoteEnvironment;
@@ -27,12 +27,11 @@ export interface Surroundings {
   readonly patienceMs: number;
 }
 
-interface Step {
-  readonly title: string;
-  readonly run: () => Promise<unknown>;
-  /** Says what stands after a failure of the step. May go back first. */
-  readonly ifItFails: () => string | Promise<string>;
-}
+/** Steps by their titles, and a function that says what stands if one fails. It may go back first. */
+type Phase = readonly [
+  ifItFails: () => string | Promise<string>,
+  steps: Readonly<Record<string, () => Promise<unknown>>>,
+];
 
 /**
  * Deploys the service: runs all checks, which change nothing, asks before it creates something, and
@@ -47,162 +46,154 @@ export async function deploy(
   { folder, patienceMs }: Surroundings,
 ): Promise<void> {
   const { env, dryRun, skipChecks, yes } = options;
-  const isChecked = env === "production" && !skipChecks;
   const failed: string[] = [];
-  const check = async (title: string, run: () => Promise<unknown>): Promise<void> => {
+  const check = async <T>(title: string, run: () => Promise<T>): Promise<T | undefined> => {
+    let result: T | undefined;
+    const keep = async () => (result = await run());
     try {
-      await runStep({ title, run, ifItFails: () => "Nothing was changed." }, signal);
+      await runPhase([() => "Nothing was changed.", { [title]: keep }], signal);
     } catch (error) {
       if (!dryRun || signal.aborted) throw error;
       print(`Failed: ${((error as Error).cause as Error).message}`);
       failed.push(title);
     }
+    return result;
   };
 
   const settings = await readSettings(env, folder);
   await check(`Check the vars of ${env}`, async () => parseConfig(settings.vars));
   await check("Check the build", () => runWrangler(["deploy", "--env", env, "--dry-run"]));
-  let login: CloudflareApi | undefined;
-  await check("Log in to Cloudflare", async () => {
-    login = await CloudflareApi.open().catch((error) => {
+  const api = await check("Log in to Cloudflare", () =>
+    CloudflareApi.open().catch((error) => {
       if (dryRun && error instanceof NotLoggedInError) return undefined;
       throw error;
-    });
-  });
-  // The cast is safe: without a login, nothing below runs that uses the API.
-  const api = login as unknown as CloudflareApi;
-  const label = await labelCommit(folder);
-  let account: Account | undefined;
-  const accountChecks: Readonly<Record<string, () => Promise<unknown>>> = {
-    "Check the Worker and its databases": async () =>
-      (account = await lookAtAccount(api, settings, options)),
-    ...(isChecked && {
-      "Check that staging serves this commit": () => checkCommit(api, settings, label, folder),
     }),
+  );
+  const checkAccount = async <T>(title: string, run: (login: CloudflareApi) => Promise<T>) => {
+    if (api !== undefined) return check(title, () => run(api));
+    print(`Not checked without a login: ${title}`);
+    return undefined;
   };
-  for (const [title, run] of Object.entries(accountChecks)) {
-    if (api === undefined) print(`Not checked without a login: ${title}`);
-    else await check(title, run);
+  const commit = await readCommit(folder);
+  const account = await checkAccount("Check the Worker and its databases", (login) =>
+    lookAtAccount(login, settings, options),
+  );
+  if (env === "production" && !skipChecks) {
+    await checkAccount("Check that staging serves this commit", (login) =>
+      checkCommit(login, settings, commit, folder),
+    );
   }
-  const triedCredentials = new Set<string>();
-  const tryNow = async (version: string, hasTraffic: boolean) => {
-    const trial = { env, worker: settings.worker, patienceMs, triedCredentials, signal };
-    const [address] = await findAddresses(api, settings);
-    print(`  ${await tryVersion(trial, address, version, hasTraffic)}`);
-  };
-  const steps = planSteps({ ...options, settings, api, label, tryNow }, account);
+
+  const trial = { ...settings, patienceMs, triedCredentials: new Set<string>(), signal };
+  const phases = plan(options, settings, commit, trial, account);
   if (dryRun || account === undefined) {
-    for (const { title } of steps) print(`Would: ${title}`);
+    const titles = phases.flatMap(([, steps]) => Object.keys(steps));
+    for (const title of titles) print(`Would: ${title}`);
     print("Dry run: nothing was changed.");
     if (failed.length > 0) throw new Error(`a deployment would stop here: ${failed.join("; ")}`);
     return;
   }
-  const creations = describeCreations(settings, account, options);
-  if (creations.length > 0 && !yes) {
-    await requireConfirmation(env, `This creates ${creations.join(", ")}.`);
+  if (account.creations.length > 0 && !yes) {
+    await requireConfirmation(env, `This creates ${account.creations.join(", ")}.`);
   }
-  for (const step of steps) await runStep(step, signal);
-}
-
-/** Describes what the deployment creates or takes over. */
-function describeCreations(
-  { worker, databases }: Settings,
-  { live, missing, newDomains }: Account,
-  { location, jurisdiction }: Place,
-): string[] {
-  const where = location === undefined ? `in ${jurisdiction}` : `near ${location}`;
-  const existing = DATABASE_NAMES.filter((name) => !missing.includes(name));
-  const uses = existing.map((name) => ` on the existing database ${databases[name]}`).join(" and");
-  return [
-    ...missing.map((name) => `the database ${databases[name]} ${where}`),
-    ...(live === undefined ? [`the Worker ${worker}${uses}`] : []),
-    ...newDomains.map((hostname) => `the address ${hostname}, whatever uses it now`),
-  ];
-}
-
-interface RollOut extends DeployOptions {
-  readonly settings: Settings;
-  readonly api: CloudflareApi;
-  readonly label: VersionLabel;
-  readonly tryNow: (version: string, hasTraffic: boolean) => Promise<void>;
+  for (const phase of phases) await runPhase(phase, signal);
 }
 
 /** Returns the steps to the deployed service from what the account has; `undefined`: unknown. */
-function planSteps(
-  { env, location, jurisdiction, settings, api, label, tryNow }: RollOut,
+function plan(
+  { env, location, jurisdiction }: DeployOptions,
+  settings: Settings,
+  commit: string | undefined,
+  trial: TrialOptions,
   account: Account | undefined,
-): Step[] {
-  const { live, missing } = account ?? { missing: DATABASE_NAMES, live: undefined };
-  const message = label.message ?? env;
+): Phase[] {
+  const { live, missing = DATABASE_NAMES } = account ?? {};
+  const isFirst = account !== undefined && live === undefined;
   const previous = live?.id ?? "";
   const rollback = `npx wrangler rollback ${previous} --env ${env}`;
+  const place = location ? `--location=${location}` : `--jurisdiction=${jurisdiction}`;
+  const label = commit ?? env;
   let version = "";
+  const upload = async (...command: string[]) => {
+    // The build of the reference page reads LIST_READS, to say whether lists can be stale.
+    const { LIST_READS = "primary" } = settings.vars;
+    const tag = commit === undefined ? [] : [`--tag=${commit}`];
+    const { stdout } = await runWrangler([...command, "--env", env, ...tag], {
+      LIST_READS: String(LIST_READS),
+    });
+    const [, id] = /^(?:Current|Worker) Version ID: (\S+)$/m.exec(stdout) ?? [];
+    if (id === undefined) throw new Error("wrangler did not say which version it uploaded");
+    version = id;
+  };
+  /** Divides the traffic in percent. A version with 0 gets only requests that select it. */
+  const divide = (shares: Readonly<Record<string, number>>, message: string) => {
+    const versions = Object.entries(shares).map(([id, share]) => `${id}@${share}%`);
+    const args = ["versions", "deploy", ...versions, "--env", env, `--message=${message}`, "--yes"];
+    return pRetry(() => runWrangler(args), { retries: 2, minTimeout: 500 });
+  };
+  const tryNow = async (hasTraffic: boolean) => {
+    const address = (await account?.findAddress()) ?? "";
+    print(`  ${await tryVersion(trial, address, version, hasTraffic)}`);
+  };
   const stays = () => "What was created or migrated stays, and what was deployed still serves.";
-  const serves = () => "The new version serves.";
   const goBack = async () => {
-    if (live === undefined) return "The Worker is deployed. A new address can take minutes.";
+    if (isFirst) return "The Worker is deployed. A new address can take minutes.";
     try {
-      await divideTraffic(env, { [previous]: 100 }, `back from ${message}`);
+      await divide({ [previous]: 100 }, `back from ${label}`);
       return `All traffic is back at the version before, ${previous}. Migrations stay.`;
     } catch (error) {
       return `The rollback failed too: ${(error as Error).message}\nTo roll back: ${rollback}`;
     }
   };
-  const step = (title: string, ifItFails: Step["ifItFails"], run: Step["run"]): Step => {
-    return { title, run, ifItFails };
-  };
-  const place = location ? [`--location=${location}`] : [`--jurisdiction=${jurisdiction}`];
-  const create = missing.map((name) => {
-    const title = `Create the database ${settings.databases[name]}`;
-    const run = () => runWrangler(["d1", "create", settings.databases[name], ...place]);
-    return step(account ? title : `${title}, if it is missing`, stays, run);
-  });
-  const migrate = DATABASE_NAMES.map((name) =>
-    step(`Apply migrations to the ${name} database`, stays, () => applyMigrations({ env, name })),
-  );
-  const uploadWith = (command: Parameters<typeof upload>[0]) => async () => {
-    version = await upload(command, settings, label);
-  };
-  const first = [step("Deploy the Worker", stays, uploadWith("deploy"))];
+  const create = missing.map((name) => [
+    `Create the database ${settings.databases[name]}${account ? "" : ", if it is missing"}`,
+    () => runWrangler(["d1", "create", settings.databases[name], place]),
+  ]);
+  const migrate = DATABASE_NAMES.map((name) => [
+    `Apply migrations to the ${name} database`,
+    () => applyMigrations({ env, name }),
+  ]);
   // Until the new version has passed a trial, the previous one serves with the migrated databases.
-  const next = [
-    step("Upload the new version", stays, uploadWith("versions upload")),
-    step("Make the new version available without traffic", goBack, () =>
-      divideTraffic(env, { [previous]: 100, [version]: 0 }, `trial of ${message}`),
-    ),
-    step("Try the new version", goBack, () => tryNow(version, false)),
-    step("Send all traffic to the new version", goBack, () =>
-      divideTraffic(env, { [version]: 100 }, message),
-    ),
+  const replace = {
+    "Make the new version available without traffic": () =>
+      divide({ [previous]: 100, [version]: 0 }, `trial of ${label}`),
+    "Try the new version": () => tryNow(false),
+    "Send all traffic to the new version": () => divide({ [version]: 100 }, label),
+  };
+  // Durable Objects run a version only after it gets all traffic.
+  const tryAll = async () => {
+    await tryNow(true);
+    await divide({ [version]: 100 }, `${label}${PASSED_TRIAL}`);
+  };
+  const finish = async () => {
+    const { stdout } = await runWrangler(["triggers", "deploy", "--env", env]);
+    print(`${stdout.trim()}\nDeployed ${env}.`);
+    if (!isFirst) print(`The way back to the version before: ${rollback}`);
+  };
+  const uploading = isFirst
+    ? { "Deploy the Worker": () => upload("deploy") }
+    : { "Upload the new version": () => upload("versions", "upload") };
+  return [
+    [stays, { ...Object.fromEntries([...create, ...migrate]), ...uploading }],
+    [goBack, { ...(!isFirst && replace), "Try the version with all traffic": tryAll }],
+    [() => "The new version serves.", { "Apply workers.dev, routes and cron triggers": finish }],
   ];
-  const last = [
-    // Durable Objects run a version only after it gets all traffic.
-    step("Try the version with all traffic", goBack, async () => {
-      await tryNow(version, true);
-      await divideTraffic(env, { [version]: 100 }, `${message}${PASSED_TRIAL}`);
-    }),
-    step("Apply workers.dev, routes and cron triggers", serves, async () => {
-      await runWrangler(["triggers", "deploy", "--env", env]);
-      print(`Deployed ${env}: ${(await findAddresses(api, settings)).join(", ")}`);
-      if (live !== undefined) print(`The way back to the version before: ${rollback}`);
-    }),
-  ];
-  const isFirst = account !== undefined && live === undefined;
-  return [...create, ...migrate, ...(isFirst ? first : next), ...last];
 }
 
-/** Prints the title and runs a step. @throws an Error that names it and says what stands. */
-async function runStep({ title, run, ifItFails }: Step, signal: AbortSignal): Promise<void> {
-  print(`${title} ...`);
-  try {
-    signal.throwIfAborted();
-    await run();
-  } catch (cause) {
-    throw new Error(
-      `"${title}" failed: ${(cause as Error).message}\n${await ifItFails()}\n` +
-        "Remove the cause, and run the same command again.",
-      { cause },
-    );
+/** Prints the title of each step and runs it. @throws an Error that says what failed and stands. */
+async function runPhase([ifItFails, steps]: Phase, signal: AbortSignal): Promise<void> {
+  for (const [title, run] of Object.entries(steps)) {
+    print(`${title} ...`);
+    try {
+      signal.throwIfAborted();
+      await run();
+    } catch (cause) {
+      throw new Error(
+        `"${title}" failed: ${(cause as Error).message}\n${await ifItFails()}\n` +
+          "Remove the cause, and run the same command again.",
+        { cause },
+      );
+    }
   }
 }
 

@@ -1,7 +1,8 @@
-import pRetry from "p-retry";
-import type { RemoteEnvironment } from "../arguments.ts";
+import pRetry, { AbortError } from "p-retry";
 import { openRemoteDatabase } from "../database/remote.ts";
+import type { Settings } from "../settings.ts";
 import { countResults, OtherVersionError } from "../verify/service-promise.ts";
+import { verifyStore } from "../verify/verify.ts";
 
 const PAUSE_MS = 2_000;
 const REQUEST_TIMEOUT_MS = 10_000;
@@ -9,9 +10,7 @@ const REQUEST_TIMEOUT_MS = 10_000;
 const CONFIRMATIONS = 5;
 
 /** The data that all trials of a deployment share. */
-export interface TrialOptions {
-  readonly env: RemoteEnvironment;
-  readonly worker: string;
+export interface TrialOptions extends Pick<Settings, "env" | "worker"> {
   /** How long to wait until a new version or address responds. */
   readonly patienceMs: number;
   /** The promises about bad credentials that earlier trials of this deployment have tried. */
@@ -48,13 +47,9 @@ export async function tryVersion(
     if (response.headers.get("X-Version") === version) return;
     throw new Error(`${address} does not answer from version ${version}`);
   };
-  const { verifyStore } = await import("../verify/verify.ts");
-  let isReady = false;
   const attempt = async () => {
-    isReady = false;
     await Promise.all(Array.from({ length: CONFIRMATIONS }, expectHealthy));
-    isReady = true;
-    return verifyStore({
+    const verifying = verifyStore({
       url: address,
       headers: overrides,
       version,
@@ -64,6 +59,11 @@ export async function tryVersion(
       triedCredentials,
       signal,
     });
+    return verifying.catch((error: Error) => {
+      // `verifyStore` throws an error whose `cause` is its first failure.
+      const isLate = [error, error.cause].some((each) => each instanceof OtherVersionError);
+      throw isLate ? error : new AbortError(error);
+    });
   };
   const { isKept, promises } = await pRetry(attempt, {
     retries: Number.POSITIVE_INFINITY,
@@ -71,9 +71,6 @@ export async function tryVersion(
     factor: 1,
     maxRetryTime: patienceMs,
     signal,
-    // `verifyStore` throws an error whose `cause` is its first failure.
-    shouldRetry: ({ error }) =>
-      !isReady || [error, error.cause].some((cause) => cause instanceof OtherVersionError),
   });
   if (isKept) return countResults(promises);
   const broken = promises

@@ -1,18 +1,181 @@
 import { concatBytes, randomBytes } from "@noble/hashes/utils.js";
 import { base32nopad } from "@scure/base";
-import { and, eq, gt, isNull, lte, sql, type SQLWrapper } from "drizzle-orm";
+import {
+  and,
+  eq,
+  getTableColumns,
+  gt,
+  inArray,
+  isNull,
+  like,
+  lte,
+  max,
+  or,
+  type SQL,
+  sql,
+  type SQLWrapper,
+} from "drizzle-orm";
+import { KEY_STATES, keyState, limitsOf } from "../../rules/keys/api-key.ts";
 import type { LocationHint } from "../../rules/keys/location-hints.ts";
 import { checksum, hashSecret, RANDOM_BYTES, SECRET_PREFIX } from "../../rules/keys/secret.ts";
-import type { Limits, Plan } from "../../rules/limits/plans.ts";
+import { type Limits, type Plan, PLANS } from "../../rules/limits/plans.ts";
 import {
   apiKeys,
   formerKeyHashes,
   keyBans,
   type KeyChangeDetails,
   keyChanges,
+  keyUsage,
 } from "../../schema/keys.ts";
-import type { Orm } from "../database/database.ts";
-import { type KeyDetails, settingsOf, verificationSettings } from "./stored-keys.ts";
+import { databaseTime, type Orm, type StoreDatabase } from "../database/database.ts";
+
+/** A key as the operator sees it: with its rotations and its ban. */
+export interface KeyDetails extends Readonly<typeof apiKeys.$inferSelect> {
+  /** The end of the last replaced secret, also if past; `null` if none was. Older ones end no later. */
+  readonly formerKeyEndsAt: Date | null;
+  /** The end of the last ban that was not lifted, even if past; `null` if there is none. */
+  readonly bannedUntil: Date | null;
+}
+
+export const KEY_STATES_AND_BAN = [...KEY_STATES, "banned"] as const;
+type KeyStateOrBan = (typeof KEY_STATES_AND_BAN)[number];
+
+/** Selects the keys that match every field that is set. */
+export interface KeyFilter {
+  readonly plan?: Plan | undefined;
+  readonly state?: KeyStateOrBan | undefined;
+  /** A part of the name, case-insensitive. */
+  readonly name?: string | undefined;
+  /** The last 1 to 4 characters of a present or former secret. */
+  readonly ending?: string | undefined;
+}
+
+/** A table with a `hash` and `lastFour` of secrets. */
+type SecretTable = typeof apiKeys | typeof formerKeyHashes;
+
+const VERIFICATION = "Verification";
+/** The lifetime of the key of `npm run verify`, which takes up to two minutes. */
+const VERIFICATION_MS = 10 * 60_000;
+
+/** Creates the key of `npm run verify`, without storing it. `listApiKeys` hides it. */
+export function createVerificationKey(now: Date): CreatedKey {
+  const expiresAt = new Date(now.getTime() + VERIFICATION_MS);
+  return createApiKey({ name: VERIFICATION, plan: "free", limits: null, expiresAt }, now);
+}
+
+function isVerificationKey({ name, createdAt, expiresAt }: KeyDetails): boolean {
+  return name === VERIFICATION && expiresAt?.getTime() === createdAt.getTime() + VERIFICATION_MS;
+}
+
+/** Deletes the key `id` of a verification, and those of verifications that were killed. */
+export async function deleteVerificationKeys(database: StoreDatabase, id: string): Promise<void> {
+  const { orm } = database;
+  const now = await databaseTime(orm);
+  const ended = (await selectKeys(orm, eq(apiKeys.name, VERIFICATION)))
+    .filter((key) => isVerificationKey(key))
+    .filter((key) => key.id === id || keyState(key, now.getTime()) !== "active")
+    .map((key) => key.id);
+  const ids = sql`(SELECT value FROM json_each(${JSON.stringify(ended)}))`;
+  await database.transaction([
+    orm.delete(apiKeys).where(inArray(apiKeys.id, ids)),
+    orm.delete(keyUsage).where(inArray(keyUsage.keyId, ids)),
+    orm.delete(keyBans).where(inArray(keyBans.keyId, ids)),
+  ]);
+}
+
+/**
+ * Returns the keys that match a filter at the time `now`, the oldest first. Leaves out the keys of
+ * verifications, unless the filter has a name.
+ */
+export async function listApiKeys(
+  database: Orm,
+  { plan, state, name, ending }: KeyFilter,
+  now: Date,
+): Promise<KeyDetails[]> {
+  // Filters in JavaScript, because `keyStateOrBan` defines the states, and because SQLite ignores
+  // the case of ASCII letters only.
+  const endsSo = ({ lastFour }: SecretTable) => like(lastFour, `%${ending}`);
+  const keys = await selectKeys(database, ending && ofSecret(database, endsSo));
+  const fold = (text: string) => text.normalize("NFC").toLowerCase();
+  return keys.filter(
+    (key) =>
+      (plan === undefined || key.plan === plan) &&
+      (state === undefined || keyStateOrBan(key, now) === state) &&
+      (name === undefined ? !isVerificationKey(key) : fold(key.name).includes(fold(name))),
+  );
+}
+
+/** Returns the SQL condition for keys with a present or former secret that matches. */
+function ofSecret(database: Orm, matches: (table: SecretTable) => SQL): SQL | undefined {
+  const { keyId } = formerKeyHashes;
+  const former = database.select({ keyId }).from(formerKeyHashes).where(matches(formerKeyHashes));
+  return or(matches(apiKeys), inArray(apiKeys.id, former));
+}
+
+/** Finds a key by its id, or by the hash of a present or former secret. */
+export async function findApiKey(
+  database: Orm,
+  by: string | { readonly hash: string },
+): Promise<KeyDetails | undefined> {
+  const isKey =
+    typeof by === "string"
+      ? eq(apiKeys.id, by)
+      : ofSecret(database, (table) => eq(table.hash, by.hash));
+  return (await selectKeys(database, isKey))[0];
+}
+
+/** Returns the keys that match a condition, or all keys, the oldest first. */
+async function selectKeys(database: Orm, where?: SQL | ""): Promise<KeyDetails[]> {
+  const lastEnd = database
+    .select({ endsAt: max(formerKeyHashes.endsAt) })
+    .from(formerKeyHashes)
+    .where(eq(formerKeyHashes.keyId, apiKeys.id));
+  const lastBan = database
+    .select({ endsAt: max(keyBans.endsAt) })
+    .from(keyBans)
+    .where(and(eq(keyBans.keyId, apiKeys.id), isNull(keyBans.liftedAt)));
+  const time = (query: SQLWrapper) => sql`${query}`.mapWith((ms): Date | null => new Date(ms));
+  const formerKeyEndsAt = time(lastEnd).as("former_key_ends_at");
+  const bannedUntil = time(lastBan).as("banned_until");
+  return database
+    .select({ ...getTableColumns(apiKeys), formerKeyEndsAt, bannedUntil })
+    .from(apiKeys)
+    .where(where || undefined)
+    .orderBy(apiKeys.createdAt, apiKeys.id);
+}
+
+/** Returns the state of a key. An expired or revoked key is never `banned`. */
+function keyStateOrBan(key: KeyDetails, now: Date): KeyStateOrBan {
+  const state = keyState(key, now.getTime());
+  return state === "active" && banEnd(key, now) !== null ? "banned" : state;
+}
+
+/** Returns the end of the ban in force; `null` if there is none. */
+export function banEnd({ bannedUntil }: KeyDetails, now: Date): Date | null {
+  return bannedUntil !== null && bannedUntil > now ? bannedUntil : null;
+}
+
+/**
+ * Returns the limits that apply to a key. Those of a plan that only a later version knows are
+ * `null`, unless the key has limits of its own.
+ */
+export function knownLimitsOf(key: KeyDetails) {
+  const { plan, perMinute, perDay } = key;
+  return PLANS.includes(plan) ? limitsOf(key) : { perMinute, perDay };
+}
+
+/** Returns the settings of a key, with the limits that apply: the key's own or its plan's. */
+function settingsOf(key: KeyDetails) {
+  const { name, plan, expiresAt, locationHint, revokedAt, formerKeyEndsAt } = key;
+  return { name, plan, ...knownLimitsOf(key), expiresAt, locationHint, revokedAt, formerKeyEndsAt };
+}
+
+/** Returns a key as the commands print it with `--json`, without the hash of its secret. */
+export function toKeyJson(key: KeyDetails, now: Date) {
+  const { id, createdAt, lastFour } = key;
+  const state = keyStateOrBan(key, now);
+  return { id, ...settingsOf(key), createdAt, lastFour, state, bannedUntil: banEnd(key, now) };
+}
 
 export interface NewKeySettings {
   readonly name: string;
@@ -29,6 +192,9 @@ export interface CreatedKey {
   readonly key: string;
   readonly record: KeyDetails;
 }
+
+/** Matches the error of a change if another change of the same key was stored first. */
+export const OVERTAKEN = /NOT NULL constraint failed: key_changes\.key_id/;
 
 /** A change of an API key, as the audit trail (`key_changes`) records it. */
 export type Operation = Readonly<Pick<typeof keyChanges.$inferSelect, "action" | "actor" | "at">>;
@@ -68,24 +234,16 @@ export function createApiKey(settings: NewKeySettings, now: Date): CreatedKey {
     revision: 0,
     resets: 0,
     locationHint,
-    formerKeyEnds: [],
+    formerKeyEndsAt: null,
     bannedUntil: null,
   };
   return { key, record };
 }
 
-/** Creates the key of `npm run verify`, without storing it. */
-export function createVerificationKey(now: Date): CreatedKey {
-  return createApiKey(verificationSettings(now), now);
-}
-
-/** Returns the key with a new secret. Earlier secrets expire at `formerEndsAt` at the latest. */
-export function rotateApiKey(current: KeyDetails, formerEndsAt: Date, now: Date): CreatedKey {
+/** Returns the key with a new secret. Earlier secrets end at `formerKeyEndsAt` at the latest. */
+export function rotateApiKey(current: KeyDetails, formerKeyEndsAt: Date): CreatedKey {
   const { key, ...hashed } = newSecret();
-  const earlierEnds = current.formerKeyEnds
-    .filter((end) => end > now)
-    .map((end) => (end < formerEndsAt ? end : formerEndsAt));
-  return { key, record: { ...current, ...hashed, formerKeyEnds: [...earlierEnds, formerEndsAt] } };
+  return { key, record: { ...current, ...hashed, formerKeyEndsAt } };
 }
 
 /** Returns the key as revoked. A key that is already revoked keeps its time of revocation. */
@@ -101,16 +259,19 @@ export function resetApiKey(current: KeyDetails): KeyDetails {
 /** Returns the statements that store a new key and record its creation in the audit trail. */
 export function creation(orm: Orm, key: KeyDetails, actor: string): SQLWrapper[] {
   const { id: keyId, createdAt: at } = key;
-  const details = differences(undefined, key);
-  return [
-    orm.insert(apiKeys).values(key),
-    orm.insert(keyChanges).values({ at, actor, action: "create", keyId, details }),
-  ];
+  const record = {
+    at,
+    actor,
+    action: "create",
+    keyId,
+    details: differences(undefined, key),
+  } as const;
+  return [orm.insert(apiKeys).values(key), orm.insert(keyChanges).values(record)];
 }
 
 /**
  * Returns the statements that change a key and record the change. If the stored key has another
- * revision than `before`, their transaction fails with an error that `isOvertaken` recognizes.
+ * revision than `before`, their transaction fails with an error that matches `OVERTAKEN`.
  *
  * @param after has the next revision, by which limiters recognize the newer key.
  */
@@ -132,36 +293,22 @@ export function change(
     orm.insert(keyChanges).values({ ...operation, keyId: sql`${unchanged}`, details }),
     orm.update(apiKeys).set(after).where(eq(apiKeys.id, id)),
   ];
-  if (after.hash !== before.hash) statements.push(...formerHashes(orm, before, after, at));
+  const { formerKeyEndsAt: endsAt } = after;
+  if (after.hash !== before.hash && endsAt !== null) {
+    const { hash, lastFour } = before;
+    const ofKey = eq(formerKeyHashes.keyId, id);
+    const noLater = sql`min(${formerKeyHashes.endsAt}, ${endsAt.getTime()})`;
+    statements.push(
+      orm.delete(formerKeyHashes).where(and(ofKey, lte(formerKeyHashes.endsAt, at))),
+      orm.update(formerKeyHashes).set({ endsAt: noLater }).where(ofKey),
+      orm.insert(formerKeyHashes).values({ hash, keyId: id, endsAt, lastFour }),
+    );
+  }
   if (after.resets !== before.resets) {
     const isInForce = and(eq(keyBans.keyId, id), gt(keyBans.endsAt, at), isNull(keyBans.liftedAt));
     statements.push(orm.update(keyBans).set({ liftedAt: at }).where(isInForce));
   }
   return statements;
-}
-
-/** Returns whether a change failed because another change of the same key was stored first. */
-export function isOvertaken(error: Error): boolean {
-  return error.message.includes("NOT NULL constraint failed: key_changes.key_id");
-}
-
-// Stores the hash and the expiry of the replaced secret. Makes older secrets expire no later than
-// this secret. Deletes the hashes of expired secrets.
-function formerHashes(
-  orm: Orm,
-  { id: keyId, hash, lastFour }: KeyDetails,
-  { formerKeyEnds }: KeyDetails,
-  now: Date,
-): SQLWrapper[] {
-  const endsAt = formerKeyEnds.at(-1);
-  if (endsAt === undefined) throw new TypeError("A new hash, but no end of the former one.");
-  const ofKey = eq(formerKeyHashes.keyId, keyId);
-  const noLater = sql`min(${formerKeyHashes.endsAt}, ${endsAt.getTime()})`;
-  return [
-    orm.delete(formerKeyHashes).where(and(ofKey, lte(formerKeyHashes.endsAt, now))),
-    orm.update(formerKeyHashes).set({ endsAt: noLater }).where(ofKey),
-    orm.insert(formerKeyHashes).values({ hash, keyId, endsAt, lastFour }),
-  ];
 }
 
 /** Returns the settings where two states of a key differ; for a new key, all that are set. */

@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { eq, type SQLWrapper } from "drizzle-orm";
+import { eq, ne, type SQLWrapper } from "drizzle-orm";
 import { apiKeys, formerKeyHashes, keyChanges } from "../../schema/keys.ts";
 import { errorMessage, printJson, UsageError } from "../command-line.ts";
 import { requireConfirmation } from "../confirmation.ts";
@@ -27,6 +27,8 @@ interface RestoreOptions extends StoreCommandOptions {
 interface Saved {
   /** The bookmark of the state before the restoration. */
   readonly before: string;
+  /** How many changes of keys were recorded. If there are fewer now, the keys were taken back. */
+  readonly changes: number;
   readonly keys: readonly (typeof apiKeys.$inferSelect & {
     readonly former: readonly (typeof formerKeyHashes.$inferSelect)[];
   })[];
@@ -35,7 +37,8 @@ interface Saved {
 /** Restores the keys database of an environment, and ends again what had ended since. */
 export async function restore(options: RestoreOptions): Promise<void> {
   const { env, at, yes, json } = options;
-  if (env === undefined) throw new UsageError("name the environment with --env");
+  if (env === undefined)
+    throw new UsageError("only a deployed environment can be taken back: name it with --env");
   if ((at ?? options.bookmark) === undefined) {
     throw new UsageError("name the state: --at TIME or --bookmark BOOKMARK");
   }
@@ -77,7 +80,7 @@ async function save(file: string, bookmark: string, orm: Orm): Promise<Saved> {
     name.endsWith("At") && typeof value === "string" ? new Date(value) : value;
   const earlier: Saved = existsSync(file)
     ? JSON.parse(await readFile(file, "utf8"), toTime)
-    : { before: bookmark, keys: [] };
+    : { before: bookmark, changes: 0, keys: [] };
   const former = Map.groupBy(await orm.select().from(formerKeyHashes), ({ keyId }) => keyId);
   const keys = new Map(earlier.keys.map((key) => [key.id, key]));
   for (const stored of await orm.select().from(apiKeys)) {
@@ -87,7 +90,9 @@ async function save(file: string, bookmark: string, orm: Orm): Promise<Saved> {
     const newer = known.revision >= key.revision ? known : key;
     keys.set(key.id, { ...newer, revokedAt: key.revokedAt ?? known.revokedAt });
   }
-  const saved = { before: earlier.before, keys: [...keys.values()] };
+  const changes = await orm.$count(keyChanges, ne(keyChanges.action, "restore"));
+  const state = changes < earlier.changes ? earlier : { before: bookmark, changes };
+  const saved = { ...state, keys: [...keys.values()] };
   await mkdir(dirname(file), { recursive: true });
   const text = JSON.stringify(saved);
   await replaceFile(file, (draft) => writeFile(draft, text, { mode: 0o600, flush: true }));

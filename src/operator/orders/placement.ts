@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
-import { eq, type SQL, sql } from "drizzle-orm";
-import { orderImportParts, orderSegments } from "../../schema/orders.ts";
+import { eq, getTableColumns, type SQL, sql } from "drizzle-orm";
+import { orderImportParts, orders as ordersTable, orderSegments } from "../../schema/orders.ts";
 import { INT64_MIN } from "../../rules/int64.ts";
 import { DATABASE_TIME, type StoreDatabase } from "../database/database.ts";
 import { startProgress } from "./progress.ts";
@@ -103,11 +103,15 @@ export interface Comparison {
  */
 const BULK_SHARE = 1 / 8;
 
+/** The columns of `orders`, in the sequence of `SortedOrders`; the first one is `id`. */
+const COLUMNS = Object.values(getTableColumns(ordersTable)).map(({ name }) => name);
+
+/** Returns SQL with what `write` returns for each column, separated by commas. */
+const listOf = (write: (name: string, index: number) => string, columns = COLUMNS) =>
+  sql.raw(columns.map(write).join());
+
 /** True if the stored order is missing or differs from the imported order. */
-const DIFFERS = sql.raw(
-  "(orders.pet_id, orders.quantity, orders.ship_date, orders.complete, orders.status) IS NOT " +
-    "(staged.pet_id, staged.quantity, staged.ship_date, staged.complete, staged.status)",
-);
+const DIFFERS = sql`(${listOf((name) => `orders.${name}`)}) IS NOT (${listOf((name) => `staged.${name}`)})`;
 
 const IS_STORED = sql.raw("orders.id IS NOT NULL");
 const SHIPS = sql.raw("orders.status = 'pending' AND staged.status = 'shipped'");
@@ -181,19 +185,16 @@ export async function place(
   const placing = [...ranges(staged)].flatMap((range) => [
     // Not an upsert, which would also fire the trigger that is meant for INSERT OR REPLACE.
     sql`
-      UPDATE orders SET
-        pet_id = staged.pet_id, quantity = staged.quantity, ship_date = staged.ship_date,
-        complete = staged.complete, status = staged.status
+      UPDATE orders SET ${listOf((name) => `${name} = staged.${name}`, COLUMNS.slice(1))}
       FROM ${stagedOrders(range)}
       WHERE orders.id = staged.id AND ${DIFFERS}`,
     sql`
-      INSERT INTO orders (id, pet_id, quantity, ship_date, complete, status)
-      SELECT id, pet_id, quantity, ship_date, complete, status FROM ${stagedOrders(range)}
+      INSERT INTO orders (${listOf(String)}) SELECT ${listOf(String)} FROM ${stagedOrders(range)}
       WHERE NOT EXISTS (SELECT 1 FROM orders WHERE orders.id = staged.id)`,
     sql`DELETE FROM order_import_parts AS parts WHERE ${range}`,
   ]);
   // While `order_bulk_change` has a row, the segment triggers are off.
-  const begin = sql`INSERT INTO order_bulk_change (id, changed) VALUES (1, 1)`;
+  const begin = sql`INSERT INTO order_bulk_change (id) VALUES (1)`;
   const end = sql`DELETE FROM order_bulk_change`;
   const all = isBulk ? [begin, ...placing, ...rebuildSegments(), end] : placing;
   const isLong = staged.partCount > IMPORT_SIZES.partsPerBatch;
@@ -217,10 +218,8 @@ function stagedOrders(range: SQL): SQL {
 /** Returns SQL that reads the JSON arrays `entry.value` of `source` as the table `staged`. */
 function entries(source: SQL): SQL {
   return sql`(
-    SELECT
-      entry.value ->> 0 AS line, entry.value ->> 1 AS id, entry.value ->> 2 AS pet_id,
-      entry.value ->> 3 AS quantity, entry.value ->> 4 AS ship_date,
-      entry.value ->> 5 AS complete, entry.value ->> 6 AS status
+    SELECT entry.value ->> 0 AS line,
+      ${listOf((name, index) => `entry.value ->> ${index + 1} AS ${name}`)}
     FROM ${source}
   ) AS staged`;
 }
@@ -231,7 +230,7 @@ function entries(source: SQL): SQL {
  */
 function requireParts({ importId, partCount }: StagedImport): SQL {
   return sql.raw(`
-    INSERT INTO order_bulk_change (id, changed) SELECT 2, 0
+    INSERT INTO order_bulk_change (id) SELECT 2
     WHERE (SELECT count(*) FROM order_import_parts WHERE import_id = '${importId}') <> ${partCount}`);
 }
 

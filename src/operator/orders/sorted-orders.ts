@@ -1,6 +1,16 @@
 import { DatabaseSync } from "node:sqlite";
+import { getTableColumns } from "drizzle-orm";
 import type { OrderRecord } from "../../rules/order.ts";
+import { orders } from "../../schema/orders.ts";
 import type { SourceElement } from "./source.ts";
+
+const FIELDS = Object.keys(getTableColumns(orders)) as (keyof typeof orders.$inferSelect)[];
+
+/** Returns JSON as SQLite stores the value. `JSON.stringify` would refuse bigints. */
+function jsonOf(value: OrderRecord[keyof OrderRecord]): string {
+  if (typeof value === "string") return JSON.stringify(value);
+  return String(typeof value === "boolean" ? Number(value) : (value ?? null));
+}
 
 /** The orders of an import, sorted by id, in a temporary file. Keeps the last order of each id. */
 export class SortedOrders {
@@ -25,12 +35,9 @@ export class SortedOrders {
    * @throws an Error for the operator if the disk is full.
    */
   add(number: number, order: OrderRecord): void {
-    const { id, petId = null, quantity = null, shipDate, complete, status } = order;
-    // `JSON.stringify` would refuse bigints.
-    const date = shipDate === undefined ? null : `"${shipDate}"`;
-    const flag = complete === undefined ? null : Number(complete);
+    const values = FIELDS.map((field) => jsonOf(order[field]));
     try {
-      this.#put.run(id, `[${number},${id},${petId},${quantity},${date},${flag},"${status}"]`);
+      this.#put.run(order.id, `[${number},${values.join()}]`);
     } catch (cause) {
       throw new Error(
         `the orders could not be sorted in a temporary file (${(cause as Error).message}): nothing was sent. ` +
@@ -44,7 +51,7 @@ export class SortedOrders {
     return Number(this.#sqlite.prepare("SELECT count(*) AS count FROM orders").get()?.["count"]);
   }
 
-  /** Yields each order as `[number,id,petId,quantity,shipDate,complete,status]` in JSON. */
+  /** Yields each order as `[number, …]` in JSON, with the columns of the table `orders`. */
   *texts(): Generator<string> {
     for (const { text } of this.#sqlite.prepare("SELECT text FROM orders ORDER BY id").iterate()) {
       yield String(text);

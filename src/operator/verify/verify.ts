@@ -5,8 +5,11 @@ import { exact } from "../../schema/int64.ts";
 import { cancelledOrders, orders } from "../../schema/orders.ts";
 import { type DatabaseName, databaseTime, type StoreDatabase } from "../database/database.ts";
 import { addKeys, changeKey } from "../keys/change-key.ts";
-import { createVerificationKey, revokeApiKey } from "../keys/key-changes.ts";
-import { deleteVerificationKeys } from "../keys/stored-keys.ts";
+import {
+  createVerificationKey,
+  deleteVerificationKeys,
+  revokeApiKey,
+} from "../keys/key-changes.ts";
 import { call } from "./answer.ts";
 import { PROMISES } from "./promises.ts";
 import {

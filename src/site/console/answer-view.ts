@@ -37,8 +37,8 @@ export class AnswerView {
   show(outcome: Outcome): void {
     const view = (this.#view = viewOf(outcome));
     const line = made("p", "", "status-line");
-    line.dataset["kind"] = view.status.isGood ? "good" : "bad";
-    const [title = "", ...others] = view.status.parts;
+    line.dataset["kind"] = view.isGood ? "good" : "bad";
+    const [title = "", ...others] = view.line;
     line.append(made("b", title));
     for (const part of others) {
       const span = made("span");

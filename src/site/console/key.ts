@@ -1,11 +1,9 @@
-/** The key in a field; a `problem` if the text cannot be a key, with an empty `key`. */
-export interface EnteredKey {
-  readonly key: string;
-  readonly problem: string | null;
-}
-
-/** Reads the key that a reader pasted. Cuts off space around it, and a pasted `Bearer `. */
-export function readKey(text: string): EnteredKey {
+/**
+ * Reads the key that a reader pasted. Cuts off space around it, and a pasted `Bearer `.
+ *
+ * @returns a `problem` if the text cannot be a key, with an empty `key`.
+ */
+export function readKey(text: string): { readonly key: string; readonly problem: string | null } {
   const key = text.trim().replace(/^(?:authorization:\s*)?bearer\s+/i, "");
   if (/^[\x21-\x7e]*$/.test(key)) return { key, problem: null };
   const problem =

@@ -1,8 +1,6 @@
-import { parse } from "lossless-json";
-
 export type ListedOrder = Readonly<Record<string, unknown>>;
 
-/** A list of orders as the service sent it. Integers keep every digit. */
+/** A list of orders, from its JSON text as the service sent it. Integers keep every digit. */
 export class OrderList {
   readonly #text: string;
   readonly total: number;
@@ -18,7 +16,7 @@ export class OrderList {
     const found: ListedOrder[] = [];
     for (const [order] of this.#text.matchAll(ORDER)) {
       if (found.length === count) break;
-      found.push(parse(order) as ListedOrder);
+      found.push(readOrder(order));
     }
     return found;
   }
@@ -26,8 +24,11 @@ export class OrderList {
   /** Finds an order by its id, digit for digit; `null` if the list lacks it. */
   find(id: string): ListedOrder | null {
     if (!/^-?\d+$/.test(id)) return null;
-    const found = new RegExp(`\\{[^{}]*"id":${id}(?!\\d)[^{}]*\\}`).exec(this.#text);
-    return found === null ? null : (parse(found[0]) as ListedOrder);
+    for (const [text] of this.#text.matchAll(ORDER)) {
+      // Reads only orders that may have the id, because reading every order takes longer.
+      if (text.includes(id) && readOrder(text)["id"] === id) return readOrder(text);
+    }
+    return null;
   }
 }
 
@@ -36,5 +37,15 @@ export function isWholeList(text: string): boolean {
   return /^\s*\[[^]*\]\s*$/.test(text);
 }
 
-/** An order in the text of a list. No order has braces inside. */
-const ORDER = /\{[^{}]*\}/g;
+const STRING = /"(?:[^"\\]|\\.)*"/.source;
+
+/** An order has no objects inside, but there may be braces inside its strings. */
+const ORDER = new RegExp(`\\{(?:[^{}"]|${STRING})*\\}`, "g");
+
+const NUMBER_OR_STRING = new RegExp(`${STRING}|-?\\d[\\d.eE+-]*`, "g");
+
+/** Parses an order. Each number becomes the text of its digits, because numbers round them. */
+function readOrder(text: string): ListedOrder {
+  const quoted = (found: string) => (found.startsWith('"') ? found : `"${found}"`);
+  return JSON.parse(text.replace(NUMBER_OR_STRING, quoted));
+}

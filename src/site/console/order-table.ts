@@ -32,6 +32,7 @@ export class OrderTable {
     this.#list = new OrderList(outcome.answer.body);
     this.#states.clear();
     this.#find.value = "";
+    inside(this.#root, "label").hidden = this.#list.total === 0;
     this.#draw();
   }
 

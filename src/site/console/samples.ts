@@ -1,5 +1,5 @@
-import { inside } from "./element.ts";
-import { type EnteredKey, readKey } from "./key.ts";
+import { inside, made } from "./element.ts";
+import { readKey } from "./key.ts";
 
 const NO_KEY = "YOUR_API_KEY";
 
@@ -26,7 +26,7 @@ export class KeyFields {
     }
   }
 
-  get entered(): EnteredKey {
+  get entered(): ReturnType<typeof readKey> {
     return readKey(this.#fields[0]?.value ?? "");
   }
 
@@ -42,12 +42,18 @@ export class KeyFields {
   }
 }
 
-/** Puts the page's address into the samples, and makes their buttons and tabs work. */
+/** Puts the page's address into the samples, adds their buttons, and makes their tabs work. */
 export function enliven(filled: (sample: string) => string): void {
   fill("[data-origin]", location.origin);
-  for (const button of document.querySelectorAll<HTMLButtonElement>("button[data-copy]")) {
-    const code = inside(button.parentElement ?? document, "code");
-    button.addEventListener("click", () => void copyText(button, filled(code.textContent)));
+  for (const sample of document.querySelectorAll("[data-copy]")) {
+    const button = made("button", "Copy", "copy");
+    const label = inside(sample, "pre").getAttribute("aria-label") ?? "";
+    button.type = "button";
+    button.setAttribute("aria-label", `Copy: ${label}`);
+    button.addEventListener("click", () => {
+      void copyText(button, filled(inside(sample, "code").textContent));
+    });
+    sample.append(button);
   }
   document.addEventListener("change", ({ target }) => {
     if (target instanceof HTMLInputElement && target.matches(LANGUAGES)) followLanguage(target);

@@ -1,62 +1,50 @@
-import { type Answer, type ApiRequest, codeOf, errorIn, type Outcome } from "./answer.ts";
+import { type Answer, codeOf, errorIn, type Outcome } from "./answer.ts";
 import { isWholeList } from "./order-list.ts";
-import { readRetryAfterSeconds, readWindows } from "../../client/rate-limit-headers.ts";
+import { readRetryAfterSeconds } from "../../client/rate-limit-headers.ts";
 
 /** The page shows only this much of a body. Longer bodies can be downloaded. */
 export const SHOWN_CHARACTERS = 20_000;
 
 /** Everything that the console shows of the newest outcome, and of nothing else. */
-export interface View {
-  readonly status: { readonly isGood: boolean; readonly parts: readonly string[] };
-  readonly meaning: string;
-  /** The response as it was sent; `null` if there is none. */
-  readonly sent: {
-    readonly request: ApiRequest;
-    readonly body: string;
-    readonly headers: Headers;
-  } | null;
-  readonly wait: { readonly isBan: boolean; readonly endMs: number } | null;
-}
+export type View = ReturnType<typeof viewOf>;
 
-export function viewOf(outcome: Outcome): View {
-  if (outcome.kind === "answer") return answerView(outcome.answer);
-  const nothing = { sent: null, wait: null };
-  if (outcome.kind === "unsent") {
-    return { ...nothing, status: { isGood: false, parts: ["Not sent"] }, meaning: outcome.problem };
-  }
-  const { kind, request } = outcome;
-  const [title, meaning] =
-    kind === "stopped"
-      ? ["Stopped", "Nobody waits for the answer."]
-      : ["No answer", `No complete answer came (${outcome.reason}). Is the service running?`];
-  const parts = [title, `${request.method} ${request.path}`];
-  const doubt = request.method === "GET" ? "" : ` ${DOUBT}`;
-  return { ...nothing, status: { isGood: false, parts }, meaning: meaning + doubt };
-}
-
-function answerView(answer: Answer): View {
-  const { request, status, statusText, body, headers, receivedMs, tookMs } = answer;
-  const seconds = status === 429 ? readRetryAfterSeconds(headers) : null;
+export function viewOf(outcome: Outcome) {
+  const answer = outcome.kind === "answer" ? outcome.answer : null;
+  const seconds = answer?.status === 429 ? readRetryAfterSeconds(answer.headers) : null;
+  const isBan = answer !== null && codeOf(answer) === "api_key_banned";
   return {
-    status: {
-      isGood: status < 400,
-      parts: [
-        `${status} ${statusText}`.trim(),
-        `${request.method} ${request.path}`,
-        `${Math.max(1, Math.round(tookMs)).toLocaleString("en")} ms`,
-      ],
-    },
-    meaning: meaningOf(answer),
-    sent: { request, body, headers },
-    wait:
-      seconds === null
-        ? null
-        : { isBan: codeOf(answer) === "api_key_banned", endMs: receivedMs + seconds * 1_000 },
+    isGood: answer !== null && answer.status < 400,
+    line: lineOf(outcome),
+    meaning: meaningOf(outcome),
+    /** The response as it was sent; `null` if there is none. */
+    sent: answer,
+    wait: answer && seconds !== null ? { isBan, endMs: answer.receivedMs + seconds * 1_000 } : null,
   };
 }
 
-/** Explains a response. The text for 429 names no seconds, because the page shows a countdown. */
-function meaningOf({ status, body }: Answer): string {
+/** Returns the parts of the status line. */
+function lineOf(outcome: Outcome): string[] {
+  if (outcome.kind === "unsent") return ["Not sent"];
+  const { request } = outcome.kind === "answer" ? outcome.answer : outcome;
+  const sent = `${request.method} ${request.path}`;
+  if (outcome.kind !== "answer")
+    return [outcome.kind === "stopped" ? "Stopped" : "No answer", sent];
+  const { status, statusText, tookMs } = outcome.answer;
+  const took = Math.max(1, Math.round(tookMs)).toLocaleString("en");
+  return [`${status} ${statusText}`.trim(), sent, `${took} ms`];
+}
+
+/** Explains an outcome. The text for 429 names no seconds, because the page shows a countdown. */
+function meaningOf(outcome: Outcome): string {
+  if (outcome.kind === "unsent") return outcome.problem;
+  if (outcome.kind !== "answer") {
+    const meaning =
+      outcome.kind === "stopped"
+        ? "Nobody waits for the answer."
+        : `No complete answer came (${outcome.reason}). Is the service running?`;
+    return outcome.request.method === "GET" ? meaning : `${meaning} ${DOUBT}`;
+  }
+  const { status, body } = outcome.answer;
   if (status === 200 && !isWholeList(body)) {
     return "The list broke off before its end. List the orders again.";
   }
@@ -98,25 +86,31 @@ export function countText(total: number, gone: number, rows: number, isFinding: 
   return rows < total ? `${count} The table shows the first ${rows}; find others by id.` : count;
 }
 
-/** What the meters show of an answer: the windows, and whose they are. */
-export interface Quota {
-  readonly windows: ReturnType<typeof readWindows>;
-  readonly receivedMs: number;
-  /** During a ban, the headers say nothing of the windows. */
-  readonly isBan: boolean;
-  readonly subject: string;
-}
+export type Quota = NonNullable<ReturnType<typeof quotaOf>>;
 
-/** Reads the quota from an answer; `null` if the answer has none. */
-export function quotaOf(answer: Answer): Quota | null {
+/** Reads what the meters show of an answer; `null` if it tells of no windows. */
+export function quotaOf(answer: Answer) {
   const windows = readWindows(answer.headers);
   if (windows.length === 0) return null;
   const subject =
     answer.status === 401
       ? "This is the budget of your address for requests without a valid key."
       : "";
+  // During a ban, the headers say nothing of the windows.
   const isBan = codeOf(answer) === "api_key_banned";
   return { windows, receivedMs: answer.receivedMs, isBan, subject };
+}
+
+/** Reads both headers as this service spells them. The client package reads every spelling. */
+function readWindows(headers: Headers) {
+  const policy = headers.get("RateLimit-Policy") ?? "";
+  const windows = headers.get("RateLimit")?.matchAll(/"(\w+)";r=(\d+);t=(\d+)/g) ?? [];
+  return Array.from(windows, ([, name = "", remaining, resetSeconds]) => ({
+    name,
+    limit: Number(new RegExp(`"${name}";q=(\\d+)`).exec(policy)?.[1] ?? 0),
+    remaining: Number(remaining),
+    resetSeconds: Number(resetSeconds),
+  }));
 }
 
 /** A meter shows a warning if at most this share of a window's requests is left. */

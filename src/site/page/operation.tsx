@@ -88,11 +88,8 @@ function typeOf({ type, format, anyOf }: Field["schema"]): string {
 }
 
 function ExampleValue({ value }: { readonly value: Field["example"] }) {
-  return (
-    <span class="example">
-      Example: <code>{String(value)}</code>
-    </span>
-  );
+  const code = <code>{String(value)}</code>;
+  return <span class="example">Example: {code}</span>;
 }
 
 export function CodeLink({ code }: { readonly code: string | undefined }) {

@@ -116,15 +116,11 @@ except HTTPError as error:
     raise SystemExit(error.read().decode())`;
 }
 
-interface GoParts {
-  readonly imports: readonly string[];
-  readonly declaration: string;
-  readonly request: string;
-  /** The lines that use the response and its body `text`. */
-  readonly use: string;
-}
-
-function goProgram({ imports, declaration, request, use }: GoParts): string {
+/** @param parts.use the lines that use the response and its body `text`. */
+function goProgram(
+  parts: Readonly<Record<"declaration" | "request" | "use", string>> & { imports: string[] },
+): string {
+  const { imports, declaration, request, use } = parts;
   return `package main
 
 import (

@@ -1,5 +1,5 @@
 import { and, eq, sql } from "drizzle-orm";
-import { cancelledOrders, orderList, orders } from "../../schema/orders.ts";
+import { cancelledOrders, ORDER_FIELDS, orderList, orders } from "../../schema/orders.ts";
 import type { DatabaseQueries } from "../db/availability.ts";
 import { db, Statement } from "../db/statement.ts";
 
@@ -9,26 +9,17 @@ interface Cancellation {
   readonly sequence: number | null;
 }
 
-const { id, petId, quantity, shipDate, complete, status } = orders;
+const { id, status } = orders;
 const isOrder = eq(id, sql.placeholder("id"));
 const isPending = and(isOrder, eq(status, "pending"));
 
 // Two statements move the order. An UPDATE and a trigger for the move would write one more row.
-const KEEP = Statement.of(() => {
-  const cancelledAt = sql<Date>`${sql.placeholder("nowMs")}`.as("cancelled_at");
-  const order = { cancelledAt, id, petId, quantity, shipDate, complete };
-  return db
-    .insert(cancelledOrders)
-    .select(db.select(order).from(orders).where(isPending))
-    .onConflictDoUpdate({
-      target: [cancelledOrders.cancelledAt, cancelledOrders.id],
-      set: {
-        petId: sql`excluded.pet_id`,
-        quantity: sql`excluded.quantity`,
-        shipDate: sql`excluded.ship_date`,
-        complete: sql`excluded.complete`,
-      },
-    });
+// The order may have been cancelled and placed anew within a millisecond, hence the REPLACE.
+const KEEP = Statement.ofSql<never>(() => {
+  const columns = sql.raw(["id", ...ORDER_FIELDS].join());
+  return sql`
+    INSERT OR REPLACE INTO ${cancelledOrders} (cancelled_at, ${columns})
+    SELECT ${sql.placeholder("nowMs")}, ${columns} FROM ${orders} WHERE ${isPending}`;
 });
 const REMOVE = Statement.of(() => db.delete(orders).where(isPending).returning({ status }));
 const STATUS = Statement.of(() => db.select({ status }).from(orders).where(isOrder));

@@ -3,6 +3,7 @@ import { alias } from "drizzle-orm/sqlite-core";
 import { INT64_MAX, INT64_MIN } from "../../rules/int64.ts";
 import { exact } from "../../schema/int64.ts";
 import {
+  ORDER_FIELDS,
   orderChanges,
   orderList,
   orderListLeases,
@@ -126,7 +127,7 @@ const SEGMENTS = Statement.ofSql<TextRow>(
       CAST(value ->> 2 AS INTEGER) AS last_id
     FROM json_each(${sql.placeholder("segments")})
   ), former AS MATERIALIZED (
-    SELECT min(sequence), id, was_listed, pet_id, quantity, ship_date, complete
+    SELECT min(sequence), id, was_listed, ${sql.raw(ORDER_FIELDS.join())}
     FROM ${orderChanges} WHERE ${orderChanges.sequence} > ${sequence} AND (
       ${orderChanges.id} IS NULL OR ${orderChanges.id}
         BETWEEN (SELECT min(first_id) FROM wanted) AND (SELECT max(last_id) FROM wanted)

@@ -16,17 +16,15 @@ import {
   LIST_SIZES,
   ListPlaces,
   type ListSizes,
-  MEMORY_BYTES,
-  SegmentMemory,
-} from "./list-memory.ts";
-import { listStream, listText, SegmentReader } from "./list-stream.ts";
-import type { OrderExpander } from "./shorthand/expander.ts";
+  ListUnderWay,
+  type OrderExpander,
+  StalledReaderError,
+} from "./list-stream.ts";
 
 /** How long `#seen` remembers a change: much longer than a replica can lag behind. */
 const SEEN_MS = 3_600_000;
 
 class ListMovedError extends Error {}
-class StalledReaderError extends Error {}
 
 /** Log events (docs/operating.md, The log): three for a list that is cut off, the others for a 503. */
 export type ListEvent =
@@ -190,7 +188,7 @@ export class OrderLists {
   #body({ manifest, texts }: Snapshot, request: ListRequest): OrderList["body"] {
     if (manifest === null) throw new Error("The manifest of a needed list was not read.");
     const { segments } = manifest;
-    const { maxSegments, maxQueries, shortBytes, pieceBytes, pieceOrders } = this.#sizes;
+    const { maxSegments, shortBytes, leaseMs } = this.#sizes;
     const [first] = segments;
     if (segments.length === 1 && first !== undefined) {
       const text = texts.get(first.version) ?? this.#memory.get(first.version);
@@ -199,36 +197,23 @@ export class OrderLists {
       }
     }
     if (segments.length > maxSegments) throw refusal(request, "order_list_too_long");
-    // A query of a long list reads several segments, so that the list needs few enough queries.
-    const ownSegments = Math.ceil(segments.length / maxQueries);
-    const largest = segments.reduce((most, { count }) => Math.max(most, count), 0);
-    const reader = new SegmentReader(segments, {
-      memory: this.#memory,
-      sizes: this.#sizes,
-      ownSegments,
+    const source = {
+      keyId: request.keyId,
+      segments,
+      remembered: (version: string) => this.#memory.get(version),
       read: this.#groupReader(manifest, request),
-    });
-    const cutOff = Promise.withResolvers<Error>();
-    const place = this.#places.take(request.keyId, ownSegments * largest + pieceOrders, {
-      forgetAhead: () => reader.forgetAhead(),
-      cutOff: () =>
-        cutOff.resolve(new StalledReaderError("Another list needed the place of a stalled one.")),
-    });
-    if (place === null) throw refusal(request, "order_lists_too_many");
+    };
+    const list = new ListUnderWay(source, this.#places, this.#expander, this.#sizes);
+    if (!this.#places.take(list)) throw refusal(request, "order_lists_too_many");
     if (request.isHead) {
-      place.end();
+      this.#places.end(list);
       return null;
     }
     const renew = () => this.#database.renewLease(request.database, manifest);
-    const leases = setInterval(() => request.waitUntil(renew()), this.#sizes.leaseMs);
-    return listStream(listText(reader.texts(texts, place), this.#expander, pieceBytes), {
-      onMove: () => place.moved(),
-      cutOff: cutOff.promise,
-      onEnd(error) {
-        place.end();
-        clearInterval(leases);
-        if (error !== undefined) request.log(eventOf(error), error);
-      },
+    const leases = setInterval(() => request.waitUntil(renew()), leaseMs);
+    return list.stream(texts, (error) => {
+      clearInterval(leases);
+      if (error !== undefined) request.log(eventOf(error), error);
     });
   }
 
@@ -269,6 +254,58 @@ export class OrderLists {
       this.#latestShortList = { text, json };
     }
     return this.#latestShortList.json;
+  }
+}
+
+/** The memory for the segments of the newest manifest: enough for a million ordinary orders. */
+const MEMORY_BYTES = 48 * 2 ** 20;
+
+/** The memory of a segment in bytes in addition to the text of its orders. */
+const ENTRY_BYTES = 256;
+
+/**
+ * The newest manifest of an isolate, and those of its segments that fit into memory. Segments are
+ * not evicted to make room: LRU would evict exactly those that a large list needs next.
+ */
+class SegmentMemory {
+  readonly #maxBytes: number;
+  #manifest: Manifest | null = null;
+  /** The orders of each segment of the manifest, by version; `null` if memory lacks them. */
+  #texts = new Map<string, string | null>();
+  #bytes = 0;
+
+  constructor(maxBytes = MEMORY_BYTES) {
+    this.#maxBytes = maxBytes;
+  }
+
+  get manifest(): Manifest | null {
+    return this.#manifest;
+  }
+
+  /** The versions of the segments in memory, in the order of the manifest. */
+  get versions(): string[] {
+    return [...this.#texts].filter(([, text]) => text !== null).map(([version]) => version);
+  }
+
+  get(version: string): string | undefined {
+    return this.#texts.get(version) ?? undefined;
+  }
+
+  /** Sets the newest manifest, and forgets the segments that are not in it. */
+  setManifest(manifest: Manifest): void {
+    const kept = this.#texts;
+    this.#manifest = manifest;
+    this.#texts = new Map(manifest.segments.map(({ version }) => [version, null]));
+    this.#bytes = 0;
+    for (const [version, text] of kept) if (text !== null) this.add(version, text);
+  }
+
+  /** Adds a segment if the newest manifest contains it and enough memory is left. */
+  add(version: string, text: string): void {
+    const size = text.length + ENTRY_BYTES;
+    if (this.#texts.get(version) !== null || this.#bytes + size > this.#maxBytes) return;
+    this.#texts.set(version, text);
+    this.#bytes += size;
   }
 }
 

@@ -9,7 +9,7 @@ import { withDeadline } from "../deadline.ts";
 import { logEvent } from "../log.ts";
 
 /** The timeout of a probe: shorter than the timeouts of common monitors. */
-export const PROBE_TIMEOUT_MS = 3_000;
+const PROBE_TIMEOUT_MS = 3_000;
 
 /** An isolate reuses the result of a probe for this long. */
 const REMEMBERED_MS = 5_000;
@@ -28,8 +28,7 @@ const UNKNOWN: Health = { orders: "unavailable", keys: "unavailable", limiter: "
  * reasons for a failure are only in the log. The requests of an isolate share probes.
  */
 export function healthRoute() {
-  // Other routes do not use these instances. So probes run even while the queries of other routes
-  // are paused after a timeout, and they do not end that pause.
+  // Not the instances of other routes: a probe that succeeds must not end an outage that they log.
   const orders = new DatabaseQueries("orders", PROBE_TIMEOUT_MS);
   const keys = new DatabaseQueries("keys", PROBE_TIMEOUT_MS);
   const probes = new BatchedQuery<null, Health>({ concurrency: 1, timeoutMs: PROBE_TIMEOUT_MS });

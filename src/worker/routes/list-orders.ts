@@ -5,7 +5,7 @@ import type { Limiter } from "../limiter/limiter.ts";
 import { logEvent } from "../log.ts";
 import { limitRequest } from "../middleware/enforce-limits.ts";
 import type { OrderLists } from "../orders/order-lists.ts";
-import { type Expansion, OrderExpander } from "../orders/shorthand/expander.ts";
+import { type Expansion, OrderExpander } from "../orders/list-stream.ts";
 import { preconditionsOf } from "../preconditions.ts";
 
 // Only this file imports the WebAssembly module, because Node cannot import it and tests in Node

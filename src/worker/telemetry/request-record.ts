@@ -43,7 +43,7 @@ type Names<Value> = {
 }[keyof RequestRecord];
 
 /** The blobs of a data point. Add fields only at the end: stored rows contain no field names. */
-export const BLOBS = [
+const BLOBS = [
   "route",
   "method",
   "code",
@@ -56,7 +56,7 @@ export const BLOBS = [
 ] as const satisfies readonly Names<string>[];
 
 /** The doubles of a data point. Add fields only at the end, as in `BLOBS`. */
-export const DOUBLES = [
+const DOUBLES = [
   "status",
   "durationMs",
   "limit",

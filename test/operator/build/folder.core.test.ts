@@ -10,13 +10,10 @@ afterAll(() => rmSync(parent, { recursive: true }));
 test("writeFolder rewrites only changed files, and removes files that are not given", async () => {
   const folder = join(parent, "site");
   const inodes = () => ["a", "sub/b"].map((name) => statSync(join(folder, name)).ino);
-  const [a, b] = [
-    ["a", "one"],
-    ["sub/b", "two"],
-  ] as const;
-  await writeFolder(folder, new Map([a, b, ["c", "three"], ["sub/d", "four"]]));
+  const write = (files: object) => writeFolder(folder, new Map(Object.entries(files)));
+  await write({ a: "one", "sub/b": "two", c: "three", "sub/d": "four" });
   const before = inodes();
-  await writeFolder(folder, new Map([a, ["sub/b", "changed"]]));
+  await write({ a: "one", "sub/b": "changed" });
   expect(readFileSync(join(folder, "a"), "utf8")).toBe("one");
   expect(readFileSync(join(folder, "sub/b"), "utf8")).toBe("changed");
   expect(inodes().map((inode, index) => inode === before[index])).toEqual([true, false]);

@@ -6,7 +6,7 @@ import type { RemoteEnvironment } from "../../../src/operator/arguments.ts";
 import { exact } from "../../../src/schema/int64.ts";
 import { apiKeys } from "../../../src/schema/keys.ts";
 import { orders } from "../../../src/schema/orders.ts";
-import { findApiKey, listApiKeys } from "../../../src/operator/keys/stored-keys.ts";
+import { findApiKey, listApiKeys } from "../../../src/operator/keys/key-changes.ts";
 import * as wrangler from "../../../src/operator/wrangler.ts";
 import { useFakeCloudflare } from "../deploy/fake-cloudflare.ts";
 import { runFakeWrangler } from "../deploy/fake-wrangler.ts";
@@ -76,7 +76,7 @@ describe("the remote database", () => {
     const { orm } = keyDatabase;
     await orm.insert(apiKeys).values(key);
     const limits = { perMinute: null, perDay: null };
-    const times = { expiresAt: null, revokedAt: null, formerKeyEnds: [], bannedUntil: null };
+    const times = { expiresAt: null, revokedAt: null, formerKeyEndsAt: null, bannedUntil: null };
     const record = { ...key, ...limits, ...times, locationHint: null, revision: 0, resets: 0 };
     expect(await findApiKey(orm, "key_a")).toEqual(record);
     const revokedAt = new Date(1_795_000_000_999);

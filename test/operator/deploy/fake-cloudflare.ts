@@ -2,15 +2,14 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import type { AddressInfo } from "node:net";
 import { buffer } from "node:stream/consumers";
 import { afterAll, beforeAll, vi } from "vitest";
-import { BINDINGS, DATABASE_NAMES } from "../../../src/operator/database/database.ts";
 import type { RemoteEnvironment } from "../../../src/operator/arguments.ts";
+import { BINDINGS, DATABASE_NAMES } from "../../../src/operator/database/database.ts";
 import { FakeD1Api } from "./fake-d1.ts";
 import { FakeVersions, FakeWorkers } from "./fake-workers.ts";
 import { type ApiCall, ApiError, type Routes } from "./route.ts";
 
-const ACCOUNT = "/accounts/0123456789abcdef0123456789abcdef";
+const ACCOUNT_ID = "0123456789abcdef0123456789abcdef";
 const TOKEN = "fake-token";
-const BASE = "/client/v4";
 const WORKER_HOST = /\.(?:workers\.dev|shop\.example)$/;
 
 /** Thrown by `interfere` to close the connection without a response. */
@@ -39,6 +38,8 @@ export function useFakeCloudflare(...environments: readonly RemoteEnvironment[])
  * Workers. Answers this process's `fetch` directly, and wrangler on a loopback port.
  */
 export class FakeCloudflare {
+  /** The account that the fake wrangler uses. */
+  static current: FakeCloudflare;
   readonly d1 = new FakeD1Api();
   readonly workers = new FakeWorkers();
   /** The API calls that changed something in the account, such as `deploy store-orders-staging`. */
@@ -49,7 +50,7 @@ export class FakeCloudflare {
    */
   interfere: (call: ApiCall) => void | (() => void) = () => {};
   /** The accounts that the API token can access. */
-  accounts = [{ id: ACCOUNT.slice(-32), name: "Pets" }];
+  accounts = [{ id: ACCOUNT_ID, name: "Pets" }];
   /** The environment variables with which commands and wrangler use this account. */
   environment: Record<string, string> = {};
   readonly #routes: Routes = {
@@ -58,11 +59,7 @@ export class FakeCloudflare {
     ...this.workers.routes,
   };
   readonly #realFetch = globalThis.fetch;
-  // Keeps idle connections open, because one could be closed just as a command sends a request.
-  readonly #server = createServer({ keepAliveTimeout: 0 }, (...args) => void this.#serve(...args));
-
-  /** The account that the fake wrangler uses. */
-  static current: FakeCloudflare;
+  readonly #server = createServer((message, response) => void this.#serve(message, response));
 
   /** Starts the fake account, and makes the commands use it. */
   async start(): Promise<void> {
@@ -70,9 +67,9 @@ export class FakeCloudflare {
     await new Promise<void>((resolve) => this.#server.listen(0, "127.0.0.1", resolve));
     const ownOrigin = `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
     this.environment = {
-      CLOUDFLARE_API_BASE_URL: ownOrigin + BASE,
+      CLOUDFLARE_API_BASE_URL: ownOrigin,
       CLOUDFLARE_API_TOKEN: TOKEN,
-      CLOUDFLARE_ACCOUNT_ID: ACCOUNT.slice(-32),
+      CLOUDFLARE_ACCOUNT_ID: ACCOUNT_ID,
     };
     for (const [name, value] of Object.entries(this.environment)) vi.stubEnv(name, value);
     globalThis.fetch = async (input, init) => {
@@ -90,52 +87,47 @@ export class FakeCloudflare {
     await new Promise((resolve) => this.#server.close(resolve));
   }
 
-  clear(): void {
-    this.changes.length = 0;
-    this.d1.databases.length = 0;
-    const { scripts, crons, domains } = this.workers;
-    for (const map of [scripts, crons, domains]) map.clear();
+  /** The bindings of an environment's databases, as a version has them. */
+  bindings(env: string): readonly object[] {
+    return DATABASE_NAMES.map((name) => {
+      const { uuid } = this.d1.find(`store-orders-${env}-${name}`);
+      return { name: BINDINGS[name], type: "d1", id: uuid };
+    });
   }
 
-  /** Creates a deployed service. `without` is the number of newest migrations its databases lack. */
-  deployService(
-    env: RemoteEnvironment,
-    options: { without?: number; commit?: string | undefined; message?: string } = {},
-  ): { versions: FakeVersions; before: string } {
+  /** Creates a Worker, and its databases if they are missing; they lack `without` migrations. */
+  deployService(env: RemoteEnvironment, { without = 0, tag = "", message = "v1.2.0" } = {}) {
     const worker = `store-orders-${env}`;
-    if (!this.d1.databases.some(({ name }) => name.startsWith(worker))) {
-      this.d1.createStore(env, options.without);
-    }
-    const bindings = DATABASE_NAMES.map((name) => {
-      return { name: BINDINGS[name], type: "d1", id: this.d1.find(`${worker}-${name}`).uuid };
-    });
+    const isMissing = !this.d1.databases.some(({ name }) => name.startsWith(worker));
+    if (isMissing) this.d1.createStore(env, without);
+    const bindings = this.bindings(env);
     const versions = new FakeVersions();
-    const before = versions.upload("v1.2.0", options.commit, bindings);
-    versions.deploy(before, options.message);
+    const before = versions.upload(bindings, { "workers/tag": tag });
+    versions.deploy(before, message);
     this.workers.scripts.set(worker, { bindings, versions });
     return { versions, before };
   }
 
   /** Makes an API call with the answer's `result`. @throws {ApiError} as Cloudflare refuses it. */
-  async call(method: string, path: string, body: Buffer | object = {}): Promise<unknown> {
-    const [pathname = "", query] = path.replace(ACCOUNT, "").split("?");
+  async call(methodAndPath: string, body: Buffer | object = {}): Promise<unknown> {
+    const [, method = "", path = "", query] = /^(\w+) ([^?]+)\??(.*)$/.exec(methodAndPath) ?? [];
     const call: ApiCall = {
       method,
-      path: decodeURIComponent(pathname),
-      query: new URLSearchParams(query),
+      path: decodeURIComponent(path).replace(`/accounts/${ACCOUNT_ID}`, ""),
+      query: Object.fromEntries(new URLSearchParams(query)),
       body: Buffer.isBuffer(body) ? body : Buffer.from(JSON.stringify(body)),
-      change: (text) => void this.changes.push(text),
+      change: (text) => this.changes.push(text),
     };
     const after = this.interfere(call);
     for (const [route, answer] of Object.entries(this.#routes)) {
       const pattern = new RegExp(`^${route.replaceAll(":", "([^/]+)")}$`);
       const match = pattern.exec(`${method} ${call.path}`);
       if (match === null) continue;
-      const result = answer(call, ...match.slice(1));
+      const result = typeof answer === "function" ? answer(call, ...match.slice(1)) : answer;
       after?.();
       return result;
     }
-    throw new ApiError(404, 7003, `no route for ${method} ${call.path}`);
+    throw new ApiError(404, 7003, `no route for ${methodAndPath}`);
   }
 
   /** Answers the real wrangler. */
@@ -143,36 +135,28 @@ export class FakeCloudflare {
     const body = await buffer(message);
     const headers = message.headers as Record<string, string>;
     const init = { method: message.method!, headers, ...(body.length > 0 && { body }) };
-    try {
-      const answer = await this.#answer(
-        new Request(`http://${headers["host"]}${message.url}`, init),
-      );
-      response.writeHead(answer.status, Object.fromEntries(answer.headers));
-      response.end(Buffer.from(await answer.arrayBuffer()));
-    } catch {
-      response.destroy();
-    }
+    const answer = await this.#answer(new Request(`http://localhost${message.url}`, init));
+    response.writeHead(answer.status, Object.fromEntries(answer.headers));
+    response.end(await answer.text());
   }
 
   /** @throws {LostConnection} if the connection closes without a response. */
   async #answer(request: Request): Promise<Response> {
     const { method, url, headers } = request;
     try {
-      const path = url.slice(url.indexOf(BASE) + BASE.length);
-      if (headers.get("Authorization") !== `Bearer ${TOKEN}`) {
-        throw new ApiError(401, 10000, "Authentication error");
-      }
+      const token = headers.get("Authorization")?.replace("Bearer ", "");
+      if (token === "nonsense") throw new ApiError(400, 6003, "Invalid request headers");
+      if (token !== TOKEN) throw new ApiError(401, 10000, "Authentication error");
       const isForm = headers.get("Content-Type")?.startsWith("multipart/form-data");
       const form = isForm ? ((await request.formData()).get("metadata") as string) : undefined;
       const body = Buffer.from(form ?? (await request.arrayBuffer()));
-      const result = await this.call(method, path, body);
+      const result = await this.call(`${method} ${url.replace(/^\w+:\/\/[^/]+/, "")}`, body);
       return Response.json({ success: true, errors: [], messages: [], result });
     } catch (error) {
-      if (error instanceof LostConnection) throw error;
       if (error instanceof Lie) return Response.json({ success: true, errors: [], result: {} });
-      const { code, message, status } = error as ApiError;
-      const body = { success: false, errors: [{ code, message }], messages: [], result: null };
-      return Response.json(body, { status: error instanceof ApiError ? status : 500 });
+      if (!(error instanceof ApiError)) throw error;
+      const { code, message, status } = error;
+      return Response.json({ success: false, errors: [{ code, message }] }, { status });
     }
   }
 }

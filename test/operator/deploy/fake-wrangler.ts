@@ -1,83 +1,48 @@
-import { readFile, writeFile } from "node:fs/promises";
+import { readFileSync } from "node:fs";
 import { parseArgs } from "node:util";
-import { BINDINGS, DATABASE_NAMES } from "../../../src/operator/database/database.ts";
 import type { WranglerOutput } from "../../../src/operator/wrangler.ts";
 import { FakeCloudflare } from "./fake-cloudflare.ts";
 import { ApiError } from "./route.ts";
 
-const OPTIONS = ["env", "tag", "message", "file"].map(
-  (name) => [name, { type: "string" }] as const,
-);
+const TEXT = { type: "string" } as const;
 
 /**
- * Makes the same API calls and throws the same errors as wrangler, which takes two seconds to
- * start. `remote-commands.node.test.ts` and `deploy.node.test.ts` run the real one.
+ * Makes the API call that matters of a wrangler command, and throws the same errors as wrangler, which
+ * takes two seconds to start. `remote-commands.node.test.ts` and `deploy.node.test.ts` run the real one.
  */
-export async function runFakeWrangler(
-  args: readonly string[],
-  variables: NodeJS.ProcessEnv = {},
-): Promise<WranglerOutput> {
-  const options = Object.fromEntries(OPTIONS);
+export async function runFakeWrangler(args: readonly string[]): Promise<WranglerOutput> {
+  const cloudflare = FakeCloudflare.current;
+  const options = { env: TEXT, tag: TEXT, message: TEXT, file: TEXT };
   const parsed = parseArgs({ args: [...args], options, strict: false, allowPositionals: true });
-  const { env, tag, message, file, location, jurisdiction } = parsed.values as Record<
-    string,
-    string
-  >;
-  const [command, action, ...rest] = parsed.positionals;
-  const script = `/workers/scripts/store-orders-${env}`;
-  if (parsed.values["dry-run"] === true) return print("");
+  const values = parsed.values as Record<string, string>;
+  const { env = "", tag, message, file = "", location, jurisdiction } = values;
+  const [command, action = "", name = "", ...rest] = parsed.positionals;
   const token = process.env["CLOUDFLARE_API_TOKEN"];
+  if (values["dry-run"]) return { stdout: "", stderr: "" };
   if (!token) throw new Error("Not logged in. Please run `wrangler login` to authenticate.");
-  const upload = async (method: string, path: string, bindings: readonly object[]) => {
-    const annotations = { "workers/tag": tag, "workers/message": message };
-    const { id } = (await call(method, path, { bindings, annotations })) as { id: string };
-    const report = JSON.stringify({ type: command, version_id: id });
-    await writeFile(variables["WRANGLER_OUTPUT_FILE_PATH"] ?? "", report);
-  };
-  const databaseId = async (database = "") => {
-    const name = `store-orders-${env}-${database}`;
-    const found = (await call("GET", `/d1/database?name=${name}`)) as Record<string, string>[];
-    return found.find((each) => each["name"] === name)?.["uuid"];
-  };
-  if (command === "auth") return print({ type: "api_token", token });
-  if (command === "deploy") {
-    const bindings = DATABASE_NAMES.map(async (name) => {
-      return { name: BINDINGS[name], type: "d1", id: await databaseId(name) };
-    });
-    await upload("PUT", script, await Promise.all(bindings));
-  } else if (command === "versions" && action === "upload") {
-    // The fake does not read wrangler.toml, so it copies the bindings of the last version.
-    const { bindings } = (await call("GET", `${script}/settings`)) as { bindings: object[] };
-    await upload("POST", `${script}/versions`, bindings);
-  } else if (command === "versions") {
-    const versions = rest.map((spec) => {
-      const [version_id, percentage = ""] = spec.split("@");
-      return { version_id, percentage: Number.parseInt(percentage, 10) };
-    });
-    const annotations = { "workers/message": message };
-    const deployment = { versions, annotations, code_update_strategy: { mode: "immediate" } };
-    await call("POST", `${script}/deployments`, deployment);
-  } else if (action === "create") {
-    const body = { name: rest[0], primary_location_hint: location, jurisdiction };
-    await call("POST", "/d1/database", body);
-  } else if (command === "triggers") {
-    await call("PUT", `${script}/schedules`, [{ cron: "23 * * * *" }]);
-    await call("POST", `${script}/subdomain`, { enabled: true });
-  } else {
-    const name = DATABASE_NAMES.find((known) => BINDINGS[known] === rest[0]);
-    const sql = await readFile(file ?? "");
-    await call("POST", `/d1/database/${await databaseId(name)}/import`, sql);
-  }
-  return print([]);
-}
+  if (command === "auth") return { stdout: JSON.stringify({ token }), stderr: "" };
 
-async function call(method: string, path: string, body?: object): Promise<unknown> {
-  return FakeCloudflare.current.call(method, path, body).catch((error) => {
-    if (!(error instanceof ApiError)) throw error;
-    throw new Error(`${error.message} [code: ${error.code}]`, { cause: error });
+  const script = `/workers/scripts/store-orders-${env}`;
+  const annotations = { "workers/tag": tag, "workers/message": message };
+  const version = () => ({ bindings: cloudflare.bindings(env), annotations });
+  const versions = [name, ...rest].map((spec) => {
+    return { version_id: spec.split("@")[0], percentage: Number(/(\d+)%$/.exec(spec)?.[1]) };
   });
-}
-
-function print(value: unknown): WranglerOutput {
-  return { stdout: `${JSON.stringify(value, undefined, 2)}\n`, stderr: "" };
+  const deployment = { versions, annotations, code_update_strategy: { mode: "immediate" } };
+  const database = { name, primary_location_hint: location, jurisdiction };
+  const executed = () => cloudflare.d1.find(`store-orders-${env}-${name.toLowerCase()}`).uuid;
+  const calls: Readonly<Record<string, () => [call: string, body: object]>> = {
+    "deploy ": () => [`PUT ${script}`, version()],
+    "versions upload": () => [`POST ${script}/versions`, version()],
+    "versions deploy": () => [`POST ${script}/deployments`, deployment],
+    "triggers deploy": () => [`PUT ${script}/schedules`, [{ cron: "23 * * * *" }]],
+    "d1 create": () => ["POST /d1/database", database],
+    "d1 execute": () => [`POST /d1/database/${executed()}/import`, readFileSync(file)],
+  };
+  const [call, body] = calls[`${command} ${action}`]!();
+  const result = (await cloudflare.call(call, body).catch((cause) => {
+    if (!(cause instanceof ApiError)) throw cause;
+    throw new Error(`${cause.message} [code: ${cause.code}]`, { cause });
+  })) as { id?: string } | undefined;
+  return { stdout: `Worker Version ID: ${result?.id}\n`, stderr: "" };
 }

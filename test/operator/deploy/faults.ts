@@ -18,7 +18,7 @@ const lose = () => {
 };
 
 /** Each function runs before an API call. A function that it returns runs after the call. */
-const FAULTS: Readonly<Record<string, (position: number) => void | (() => void)>> = {
+export const FAULTS: Readonly<Record<string, (position: number) => void | (() => void)>> = {
   "a signal before it": interrupt,
   "a connection that is lost before it": lose,
   "a connection that is lost after it": () => lose,
@@ -38,6 +38,7 @@ export async function atEveryCall(
   cloudflare: FakeCloudflare,
   run: () => Promise<Outcome>,
   check: (outcome: Outcome, label: string) => Promise<void>,
+  faults = FAULTS,
 ): Promise<void> {
   const runWith = async (fault: string, position: number) => {
     const calls: string[] = [];
@@ -45,7 +46,7 @@ export async function atEveryCall(
       const isRead = /^\{(?:"batch":\[\{)?"sql":"\(*\s*select /i.test(String(body));
       const index = calls.push(`${isRead ? "GET" : method} ${path}`) - 1;
       const isDisturbed = fault.endsWith("for good") ? index >= position : index === position;
-      return isDisturbed ? FAULTS[fault]?.(position) : undefined;
+      return isDisturbed ? faults[fault]?.(position) : undefined;
     };
     const outcome = await run();
     cloudflare.interfere = () => {};
@@ -54,7 +55,7 @@ export async function atEveryCall(
   const { outcome: undisturbed, calls } = await runWith("none", 0);
   expect(undisturbed.status).toBe(0);
   expect(calls.length).toBeGreaterThan(5);
-  for (const fault of Object.keys(FAULTS)) {
+  for (const fault of Object.keys(faults)) {
     for (const [position, call] of calls.entries()) {
       if (call.startsWith("GET") && fault.endsWith("after it")) continue;
       const { outcome } = await runWith(fault, position);

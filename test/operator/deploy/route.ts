@@ -1,12 +1,11 @@
-/** An error response of Cloudflare's API, with HTTP status, error code and message. */
+/** An error response of Cloudflare's API. */
 export class ApiError extends Error {
-  readonly status: number;
-  readonly code: number;
+  declare readonly status: number;
+  declare readonly code: number;
 
   constructor(status: number, code: number, message: string) {
     super(message);
-    this.status = status;
-    this.code = code;
+    Object.assign(this, { status, code });
   }
 }
 
@@ -14,19 +13,16 @@ export interface ApiCall {
   readonly method: string;
   /** The path of the API call, without `/client/v4` and `/accounts/ID`. */
   readonly path: string;
-  readonly query: URLSearchParams;
+  readonly query: Readonly<Record<string, string>>;
   /** The body; of a form, the part with the metadata. */
   readonly body: Buffer;
   /** Records a change in `FakeCloudflare.changes`. */
-  readonly change: (text: string) => void;
+  readonly change: (text: string) => unknown;
 }
 
-/**
- * The handlers of API calls, by method and path, such as `GET /workers/scripts/:/settings`. They
- * receive the part of the path at each `:`, and return a `result`.
- */
-export type Routes = Readonly<Record<string, (call: ApiCall, ...parts: string[]) => unknown>>;
+/** The `result` of each API call, or a function of the call and the parts of its path at each `:`. */
+export type Routes = Readonly<
+  Record<string, object | ((call: ApiCall, ...at: string[]) => unknown)>
+>;
 
-export function bodyOf<T>({ body }: ApiCall): T {
-  return JSON.parse(body.toString()) as T;
-}
+export const bodyOf = <T>({ body }: ApiCall) => JSON.parse(body.toString()) as T;

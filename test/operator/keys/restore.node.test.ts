@@ -1,103 +1,104 @@
-import { rmSync, writeFileSync } from "node:fs";
+import { existsSync, rmSync, writeFileSync } from "node:fs";
 import fs from "node:fs/promises";
 import { syncBuiltinESMExports } from "node:module";
 import { join } from "node:path";
-import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { keysProgram } from "../../../src/operator/keys/program.ts";
 import * as wrangler from "../../../src/operator/wrangler.ts";
-import { useFakeCloudflare } from "../deploy/fake-cloudflare.ts";
+import { LostConnection, useFakeCloudflare } from "../deploy/fake-cloudflare.ts";
 import { runFakeWrangler } from "../deploy/fake-wrangler.ts";
-import { atEveryCall, shortenPauses } from "../deploy/faults.ts";
+import { atEveryCall, FAULTS, interrupt, shortenPauses } from "../deploy/faults.ts";
 import { failure, runInProcess } from "../in-process.ts";
 
 vi.spyOn(wrangler, "runWrangler").mockImplementation(runFakeWrangler);
+
+/** Every signal before and after every call. */
+const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"].flatMap((signal, index) => [
+  [signal, () => interrupt(index)] as const,
+  [`${signal} during it`, () => () => interrupt(index)] as const,
+]);
 
 const saved = join(wrangler.PROJECT_ROOT, ".wrangler", "restore-staging-keys.json");
 const cloudflare = useFakeCloudflare("staging");
 const database = () => cloudflare.d1.find("store-orders-staging-keys");
 const rows = (sql: string): any[] => database().sqlite.prepare(sql).all();
-
-beforeAll(shortenPauses);
-const forget = () => rmSync(saved, { force: true });
-beforeEach(forget);
-afterEach(forget);
-
-const run = (...args: string[]) => runInProcess(keysProgram(), [...args, "--env", "staging"]);
-async function json(...args: string[]): Promise<any> {
-  const { status, stdout, stderr } = await run(...args, "--json");
-  expect(status, stderr).toBe(0);
-  return JSON.parse(stdout);
-}
-const create = async (name: string) => (await json("create", "--plan", "pro", "--name", name)).id;
-
+const keyOf = (id: string) => rows(`SELECT * FROM api_keys WHERE id = '${id}'`)[0];
 const formerOf = (id: string) =>
   rows(`SELECT hash, ends_at FROM former_key_hashes WHERE key_id = '${id}' ORDER BY hash`);
 
-/** Returns the bookmark of a state, after which keys were revoked, rotated, reset, changed and created. */
-async function changeKeys() {
-  const revoked = await create("Revoked");
-  const rotated = await create("Rotated");
-  const changed = await create("Changed");
-  await json("rotate", rotated, "--grace", "24h");
-  const bookmark = database().bookmark();
-  await json("revoke", revoked, "--yes");
-  await json("rotate", rotated, "--grace", "0", "--yes");
-  await json("reset", changed, "--yes");
-  await json("update", changed, "--plan", "free");
-  const later = await create("Later");
-  const keys = rows("SELECT id, hash, last_four, resets, revision, revoked_at FROM api_keys");
-  return { bookmark, revoked, rotated, changed, later, keys, former: formerOf(rotated) };
-}
+const lose = () => {
+  throw new LostConnection();
+};
+const run = (...args: string[]) => runInProcess(keysProgram(), [...args, "--env", "staging"]);
+const json = async (...args: string[]): Promise<any> =>
+  JSON.parse((await run(...args, "--json")).stdout);
+const create = async (name: string) => (await json("create", "--plan", "pro", "--name", name)).id;
+const restore = (bookmark: string) => run("restore", "--bookmark", bookmark, "--yes", "--json");
 
-type Before = Awaited<ReturnType<typeof changeKeys>>;
+let ids: Record<"revoked" | "rotated" | "changed" | "later", string>;
+/** The bookmark of a state, after which keys were revoked, rotated, reset, changed and created. */
+let bookmark: string;
+/** The bookmark of the state after these changes, and its keys. */
+let changed: string;
+let keysBefore: ReadonlyMap<string, any>;
+let former: object[];
+
+beforeAll(async () => {
+  shortenPauses();
+  const [revoked, rotated] = [await create("Revoked"), await create("Rotated")];
+  ids = { revoked, rotated, changed: await create("Changed"), later: "" };
+  await json("rotate", ids.rotated, "--grace", "24h");
+  bookmark = database().bookmark();
+  await json("revoke", ids.revoked, "--yes");
+  await json("rotate", ids.rotated, "--grace", "0", "--yes");
+  await json("reset", ids.changed, "--yes");
+  await json("update", ids.changed, "--plan", "free");
+  ids.later = await create("Later");
+  keysBefore = new Map(rows("SELECT * FROM api_keys").map((key) => [key.id, key]));
+  former = formerOf(ids.rotated);
+  changed = database().bookmark();
+});
+beforeEach(() => {
+  rmSync(saved, { force: true });
+  database().restore(changed);
+});
+afterAll(() => rmSync(saved, { force: true }));
 
 /** Expects the earlier settings, and that no secret that had ended is valid again. */
-function expectRestored(expected: Before, label = "") {
-  const { bookmark, revoked, rotated, changed, later, keys, former } = expected;
-  const before = (id: string) => keys.find((key) => key.id === id);
-  const after = (id: string) => rows(`SELECT * FROM api_keys WHERE id = '${id}'`)[0];
-  expect(after(revoked).revoked_at, label).toBe(before(revoked).revoked_at);
-  const { hash, last_four } = before(rotated);
-  expect(after(rotated), label).toMatchObject({ hash, last_four });
-  expect(formerOf(rotated), label).toEqual(former);
-  expect(after(changed), label).toMatchObject({ plan: "pro", resets: 1 });
-  expect(after(later), label).toBeUndefined();
-  for (const id of [revoked, rotated, changed]) {
-    expect(after(id).revision, label).toBeGreaterThan(before(id).revision);
+function expectRestored(label = "") {
+  expect(keyOf(ids.revoked).revoked_at, label).toBe(keysBefore.get(ids.revoked).revoked_at);
+  const { hash, last_four } = keysBefore.get(ids.rotated);
+  expect(keyOf(ids.rotated), label).toMatchObject({ hash, last_four });
+  expect(formerOf(ids.rotated), label).toEqual(former);
+  expect(keyOf(ids.changed), label).toMatchObject({ plan: "pro", resets: 1 });
+  expect(keyOf(ids.later), label).toBeUndefined();
+  for (const id of [ids.revoked, ids.rotated, ids.changed]) {
+    expect(keyOf(id).revision, label).toBeGreaterThan(keysBefore.get(id).revision);
   }
-  expect(
-    rows("SELECT details FROM key_changes WHERE action = 'restore'").at(-1)?.details,
-    label,
-  ).toContain(bookmark);
+  const records = rows("SELECT details FROM key_changes WHERE action = 'restore'");
+  expect(records, label).toEqual([{ details: expect.stringContaining(bookmark) }]);
+  expect(existsSync(saved), label).toBe(false);
 }
 
 describe("keys restore", () => {
-  it("takes the settings back, and keeps revocations, rotations and resets", async () => {
-    const before = await changeKeys();
-    const report = await json("restore", "--bookmark", before.bookmark, "--yes");
-    expect(report).toEqual({
-      bookmark: before.bookmark,
-      before: expect.any(String),
-      kept: [before.revoked, before.rotated],
-    });
-    expectRestored(before);
-    const { stdout, stderr } = await run("restore", "--bookmark", report.before, "--yes");
-    expect(stdout + stderr).toContain("The keys of staging are back at");
-    expect(rows(`SELECT plan FROM api_keys WHERE id = '${before.changed}'`)).toEqual([
-      { plan: "free" },
-    ]);
+  it("takes the settings back, keeps revocations, rotations and resets, and can be undone", async () => {
+    const report = await json("restore", "--bookmark", bookmark, "--yes");
+    const kept = [ids.revoked, ids.rotated];
+    expect(report).toEqual({ bookmark, before: expect.any(String), kept });
+    expectRestored();
+    const { stdout } = await run("restore", "--bookmark", report.before, "--yes");
+    expect(stdout).toContain("The keys of staging are back at");
+    expect(keyOf(ids.changed)).toMatchObject({ plan: "free" });
+    expect(keyOf(ids.later)).toBeDefined();
   });
 
   it("finds the state of a time, and asks first", async () => {
-    await create("Old");
-    database().bookmark();
     vi.useFakeTimers({ toFake: ["Date"], now: Date.now() + 2_000 });
-    const at = new Date(Date.now() - 1_000).toISOString();
-    const outcome = await run("restore", "--at", at);
+    const outcome = await run("restore", "--at", new Date(Date.now() - 1_000).toISOString());
     vi.useRealTimers();
-    expect(outcome).toEqual(
-      failure("All changes since are undone, except revocations and rotations"),
-    );
+    const question = "All changes since are undone, except revocations and rotations";
+    expect(outcome).toEqual(failure(question));
+    expect(keyOf(ids.changed)).toMatchObject({ plan: "free" });
   });
 
   it.each([
@@ -107,41 +108,92 @@ describe("keys restore", () => {
   ])("refuses %j", async (args, message) => {
     expect(await run("restore", ...args)).toEqual(failure(message, 2));
     const local = await runInProcess(keysProgram(), ["restore", ...args]);
-    expect(local).toEqual(failure("name the environment with --env", 2));
+    expect(local).toEqual(failure("--env", 2));
   });
 
   it("after a disk that was full while it saved the keys, the same command again ends it", async () => {
-    const before = await changeKeys();
-    const restore = ["restore", "--bookmark", before.bookmark, "--yes"];
     const write = vi.spyOn(fs, "writeFile").mockImplementationOnce(async (file) => {
       writeFileSync(file as string, '{"before":"00');
       throw Object.assign(new Error("ENOSPC"), { code: "ENOSPC", syscall: "write" });
     });
     syncBuiltinESMExports();
-    expect(await run(...restore)).toEqual(failure("does not fit on the disk"));
+    expect(await restore(bookmark)).toEqual(failure("does not fit on the disk"));
     write.mockRestore();
     syncBuiltinESMExports();
-    expect((await run(...restore)).stdout).toContain("The keys of staging are back at");
-    expectRestored(before);
+    expect(await restore(bookmark)).toMatchObject({ status: 0 });
+    expectRestored();
   });
 
-  it("whatever happens at any call, the same command again ends it", async () => {
-    let before!: Before;
-    const restore = () => run("restore", "--bookmark", before.bookmark, "--yes", "--json");
-    const attempt = async () => {
-      database().sqlite.exec("DELETE FROM api_keys");
+  it("whatever happens at any call, the same command again ends it, and loses no revocation", async () => {
+    const attempt = () => {
       rmSync(saved, { force: true });
-      const { interfere } = cloudflare;
-      cloudflare.interfere = () => {};
-      before = await changeKeys();
-      cloudflare.interfere = interfere;
-      return restore();
+      database().restore(changed);
+      return restore(bookmark);
     };
-    await atEveryCall(cloudflare, attempt, async ({ status }, label) => {
-      if (status === 0) return expectRestored(before, label);
-      const again = await restore();
+    const check: Parameters<typeof atEveryCall>[2] = async ({ status, stderr }, label) => {
+      if (status === 0) return expectRestored(label);
+      const isUndone = keyOf(ids.revoked).revoked_at === null;
+      if (isUndone) expect(stderr, label).toContain("run the same command again");
+      // Another operator revokes a key meanwhile.
+      const { revokedAt } = await json("revoke", ids.changed, "--yes");
+      const again = await restore(bookmark);
       expect(again.status, `${label}\n${again.stderr}`).toBe(0);
-      expectRestored(before, label);
-    });
+      expectRestored(label);
+      expect(keyOf(ids.changed).revoked_at, label).toBe(Date.parse(revokedAt));
+      // Undoing takes the keys back to the state before the first attempt.
+      await json("restore", "--bookmark", JSON.parse(again.stdout).before, "--yes");
+      expect(keyOf(ids.later), label).toBeDefined();
+    };
+    await atEveryCall(cloudflare, attempt, check, { ...FAULTS, ...Object.fromEntries(SIGNALS) });
+  });
+
+  it.each(["given up before it changed anything", "interrupted at its end"])(
+    "can be undone after an earlier one was %s",
+    async (state) => {
+      const isGivenUp = state.startsWith("given up");
+      const start = database().bookmark();
+      const first = await create("First");
+      cloudflare.interfere = ({ path, body }) => {
+        if (isGivenUp && path.endsWith("/restore")) throw new LostConnection();
+        if (!isGivenUp && body.includes("insert into")) return lose;
+      };
+      expect(await restore(start)).toEqual(failure("run the same command again"));
+      cloudflare.interfere = () => {};
+      const last = isGivenUp ? await create("Second") : first;
+      const report = await json("restore", "--bookmark", start, "--yes");
+      expect(keyOf(last)).toBeUndefined();
+      await json("restore", "--bookmark", report.before, "--yes");
+      expect(keyOf(last)).toBeDefined();
+    },
+  );
+});
+
+const CHANGES = {
+  create: ["--plan", "pro", "--name", "New"],
+  update: ["--plan", "business"],
+  rotate: ["--grace", "24h"],
+  revoke: ["--yes"],
+  reset: ["--yes"],
+};
+
+describe.each(Object.entries(CHANGES))("keys %s whose answer is lost", (command, options) => {
+  it.each(["a signal", "a lost connection"])("by %s names the key to look at", async (end) => {
+    const key = command === "create" ? [] : [ids.changed];
+    const trail = () => rows("SELECT * FROM key_changes WHERE action <> 'restore'").length;
+    const before = trail();
+    let isStored = false;
+    cloudflare.interfere = ({ body }) => {
+      if (isStored) throw new LostConnection();
+      if (!body.includes("insert into")) return;
+      isStored = end !== "a signal";
+      return isStored ? lose : interrupt;
+    };
+    const outcome = await run(command, ...key, ...options);
+    cloudflare.interfere = () => {};
+    expect(outcome).toEqual(failure("before you run the same command again"));
+    const id = /`npm run keys -- audit (\S+) --env staging`/.exec(outcome.stderr)?.[1] ?? "";
+    expect(outcome.stderr).toContain(`npm run keys -- rotate ${id} --env staging`);
+    expect((await json("audit", id))[0]).toMatchObject({ action: command });
+    expect(trail()).toBe(before + 1);
   });
 });

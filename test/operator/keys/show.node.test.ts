@@ -1,123 +1,252 @@
+import { hostname } from "node:os";
 import { Readable } from "node:stream";
-import { beforeAll, describe, expect, it } from "vitest";
+import { sql } from "drizzle-orm";
+import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { addKeys, changeKey } from "../../../src/operator/keys/change-key.ts";
 import {
   createVerificationKey,
   type CreatedKey,
+  deleteVerificationKeys,
   generateSecret,
+  type KeyDetails,
 } from "../../../src/operator/keys/key-changes.ts";
-import { addKeys } from "../../../src/operator/keys/change-key.ts";
-import { deleteVerificationKeys } from "../../../src/operator/keys/stored-keys.ts";
 import { keysProgram } from "../../../src/operator/keys/program.ts";
 import { keyBans, keyUsage } from "../../../src/schema/keys.ts";
 import { failure, runInProcess } from "../in-process.ts";
-import { KeysCommand } from "./keys-command.ts";
+import { KeysCommand, tableCells, TIME } from "./keys-command.ts";
 
 const NOW = new Date();
-const inSeconds = (seconds: number) => new Date(NOW.getTime() + seconds * 1_000);
-const text = (seconds: number) => inSeconds(seconds).toISOString();
+const after = (seconds: number) => new Date(NOW.getTime() + seconds * 1_000);
+const inDays = (days: number) => after(days * 86_400);
+const text = (seconds: number) => after(seconds).toISOString();
 
-const peaks = { peakMinute: 60, peakDay: 60, perMinute: 60, perDay: 1_000 };
-const COUNTS = { admitted: 60, refused: 9, strikes: 0, bans: 0, ...peaks };
+const COUNTS = { admitted: 60, refused: 9, strikes: 0, bans: 0, peakMinute: 60, peakDay: 60 };
+const USAGE = { ...COUNTS, perMinute: 60, perDay: 1_000, reportedAt: after(-9) };
 
 const keys = new KeysCommand();
+const others = new KeysCommand();
 let zoo: CreatedKey;
 
 beforeAll(async () => {
-  zoo = await keys.add();
+  zoo = await others.add();
+});
+beforeEach(() => void vi.stubEnv("STORE_ORDERS_ACTOR", "Ada"));
+afterEach(() => {
+  vi.unstubAllEnvs();
+  vi.useRealTimers();
 });
 
 /** Runs `keys show -` with `input` on standard input. Each item of `input` is one chunk. */
 function showInput(input: Iterable<string>, ...args: string[]) {
   const stdin = Readable.from(Iterator.from(input));
-  return runInProcess(keysProgram(), ["show", "-", "--persist-to", keys.path, ...args], stdin);
+  return runInProcess(keysProgram(), ["show", "-", "--persist-to", others.path, ...args], stdin);
 }
 
 function* endless(): Generator<string, never> {
   for (;;) yield "x".repeat(1_000_000);
 }
 
+describe("keys list", () => {
+  beforeAll(async () => {
+    const pro = { name: "later", plan: "pro", expiresAt: inDays(31) } as const;
+    await keys.add(pro, { createdAt: inDays(-7) });
+    await keys.add({ name: "CAFÉ Łódź & Co" }, { createdAt: inDays(-9) });
+    await keys.add({ ...pro, name: "Expired", expiresAt: NOW }, { createdAt: inDays(-6) });
+    await keys.add({ name: "Both", expiresAt: inDays(-2) }, { createdAt: NOW, revokedAt: NOW });
+    // A key with the name of the keys of `npm run verify`, but with another lifetime.
+    await keys.add({ name: "Verification" }, { createdAt: inDays(1) });
+    await addKeys(await keys.database(), [createVerificationKey(inDays(2)).record]);
+  });
+
+  it.each([
+    ["", ["CAFÉ Łódź & Co", "later", "Expired", "Both", "Verification"]],
+    ["--state active", ["CAFÉ Łódź & Co", "later", "Verification"]],
+    ["--state expired", ["Expired"]],
+    ["--state revoked", ["Both"]],
+    ["--plan free", ["CAFÉ Łódź & Co", "Both", "Verification"]],
+    ["--plan enterprise", []],
+    ["--name cafe\u0301", ["CAFÉ Łódź & Co"]],
+    ["--name %", []],
+    ["--name verification", ["Verification", "Verification"]],
+    ["--plan pro --state active --name T", ["later"]],
+  ])("%s shows the keys that match all filters, the oldest first", async (filters, names) => {
+    vi.useFakeTimers({ toFake: ["Date"], now: NOW });
+    const args = filters.split(" ").filter(Boolean);
+    expect((await keys.json("list", ...args)).map(({ name }: any) => name)).toEqual(names);
+    const { stdout, stderr } = await keys.run("list", ...args);
+    const rows = tableCells(stdout).slice(1);
+    expect(rows.map((cells) => cells.at(-1))).toEqual(names);
+    expect(stderr).toBe(names.length === 0 ? "No matching keys.\n" : "");
+  });
+
+  it("and usage hide the keys of npm run verify, which deletes its own with its usage", async () => {
+    const database = await keys.database();
+    const own = createVerificationKey(inDays(3)).record;
+    await addKeys(database, [own]);
+    const running = (await keys.json("list", "--name", "verification")).at(-2);
+    for (const { id } of [running, own]) {
+      const usage = { ...USAGE, keyId: id, day: text(0).slice(0, 10) };
+      await database.orm.insert(keyUsage).values(usage);
+      for (const args of [["list"], ["usage"], ["usage", "--near"]]) {
+        expect(await keys.text(...args)).not.toContain(id);
+      }
+    }
+    await deleteVerificationKeys(database, own.id);
+    expect(await keys.run("show", own.id)).toEqual(failure("no key has the id"));
+    expect(await keys.json("show", running.id)).toMatchObject({ name: "Verification" });
+    const left = await keys.rows("SELECT key_id AS id FROM key_usage");
+    expect(left).toMatchObject([{ id: running.id }]);
+  });
+});
+
+it("A key whose plan only a later version knows is shown as stored and hides no other key", async () => {
+  const { id } = (await others.add({ name: "Of a later version" })).record;
+  await others.rows(`UPDATE api_keys SET plan = 'team', per_day = 7 WHERE id = '${id}'`);
+  const limits = { id, plan: "team", perMinute: null, perDay: 7 };
+  for (const command of ["list", "usage"]) {
+    const listed = await others.json(command);
+    expect(listed).toContainEqual(expect.objectContaining({ id, plan: "team" }));
+    expect(listed.map((key: any) => key.id)).toContain(zoo.record.id);
+    expect(await others.text(command)).toContain(id);
+  }
+  expect(await others.json("show", id)).toMatchObject(limits);
+  // An update would lose limits that this version does not know.
+  expect(await others.run("update", id, "--name", "N")).toEqual(failure("does not know the plan"));
+});
+
 describe("keys show -", () => {
-  it("finds a key by its present and former secrets, and prints no secret", async () => {
-    const { key: former, record } = await keys.add({ name: "Rotated" });
-    const { key: current } = await keys.json("rotate", record.id);
+  it("finds a key by its present and former secrets, as list --ending, and prints no secret", async () => {
+    const { key: former, record } = await others.add({ name: "Rotated" });
+    const { key: current } = await others.json("rotate", record.id, "--grace", "0");
     for (const secret of [former, ` ${current}\r\n`]) {
       const json = await showInput([secret], "--json");
       const shown = await showInput([secret]);
       expect(JSON.parse(json.stdout).id).toBe(record.id);
       expect(shown).toMatchObject({ status: 0, stdout: expect.stringContaining(record.id) });
       expect(shown.stdout + json.stdout).not.toContain(secret.trim());
-      const byEnding = await keys.json("list", "--ending", secret.trim().slice(-4).toUpperCase());
-      expect(byEnding.map(({ id }: any) => id)).toContain(record.id);
+      for (const characters of [1, 4]) {
+        const ending = secret.trim().slice(-characters).toUpperCase();
+        const found = await others.json("list", "--ending", ending);
+        expect(found.map(({ id }: any) => id)).toContain(record.id);
+      }
     }
+    const { id } = (await others.add({}, { lastFour: "abcd" })).record;
+    const endsIn = async (ending: string) =>
+      (await others.json("list", "--ending", ending)).some((key: any) => key.id === id);
+    expect([await endsIn("bcd"), await endsIn("abc")]).toEqual([true, false]);
+  });
+
+  const none = "holds no API key of this service";
+  it.each([
+    ["nothing", none, () => [""]],
+    ["a mistyped key", none, () => [zoo.key.slice(0, -1) + (zoo.key.endsWith("a") ? "b" : "a")]],
+    ["two keys", none, () => [`${zoo.key}\n${zoo.key}`]],
+    ["endless input", none, endless],
+    ["an unknown key", "this store does not know the key", () => [generateSecret()]],
+  ])("refuses %s: %s", async (_, message, input) => {
+    const outcome = await showInput(input());
+    expect(outcome).toEqual(failure(message));
+    expect(outcome.stderr).not.toContain("sord_");
+  });
+});
+
+it("show has the last use and the bans, the newest first, and reset lifts the ban in force", async () => {
+  const { id } = zoo.record;
+  const { orm } = await others.database();
+  const day = text(-86_400).slice(0, 10);
+  await orm.insert(keyUsage).values([
+    { ...USAGE, keyId: id, day },
+    { ...USAGE, keyId: id, day: "2020-01-01" },
+    { ...USAGE, keyId: "key_gone", day: "2999-01-01" },
+  ]);
+  await orm.insert(keyBans).values([
+    { keyId: id, number: 1, beganAt: after(-300), endsAt: after(-240) },
+    { keyId: id, number: 2, beganAt: after(-60), endsAt: after(600) },
+  ]);
+  const banned = { state: "banned", bannedUntil: text(600) };
+  const bans = [
+    { number: 2, beganAt: text(-60), until: text(600), liftedAt: null, state: "in force" },
+    { number: 1, beganAt: text(-300), until: text(-240), liftedAt: null, state: "ended" },
+  ];
+  const use = { lastUsedOn: day, reportedAt: text(-9) };
+  expect(await others.json("show", id)).toMatchObject({ ...banned, ...use, bans });
+  expect(await others.text("show", id)).toMatch(/last used on +20[^]*in force[^]*ended/);
+  expect(await others.json("list", "--state", "banned")).toMatchObject([{ id, ...banned }]);
+  expect(await others.json("reset", id)).toMatchObject({ state: "active" });
+  const { state, bannedUntil, bans: lifted } = await others.json("show", id);
+  expect({ state, bannedUntil }).toEqual({ state: "active", bannedUntil: null });
+  expect(lifted.map((ban: any) => ban.state)).toEqual(["lifted", "ended"]);
+});
+
+describe("keys audit", () => {
+  const newKey = async () => (await others.add({ name: "0" })).record.id;
+  const trail = (id: string) =>
+    others.rows(`SELECT * FROM key_changes WHERE key_id = '${id}' ORDER BY id`);
+
+  it("records the old and the new value of every change, and nothing if nothing changed", async () => {
+    const create = ["create", "--plan", "pro", "--name", "Zoo", "--expires", "2099-01-31"];
+    const { id, key: secret } = await others.json(...create, "--near", "weur");
+    const own = ["--plan", "enterprise", "--per-minute", "5", "--per-day", "10000"];
+    await others.json("update", id, ...own, "--name", "Chain", "--expires", "never");
+    await others.json("update", id, "--name", "Chain", "--expires", "never");
+    const { key: newerSecret, formerKeyEndsAt } = await others.json("rotate", id);
+    await others.json("reset", id);
+    const { revokedAt } = await others.json("revoke", id);
+    await others.json("revoke", id);
+    await others.run("rotate", id);
+    const common = { at: expect.stringMatching(TIME), actor: "Ada", keyId: id };
+    const details = { revokedAt: { from: null, to: revokedAt } };
+    const changes = await others.json("audit", id);
+    expect(changes[0]).toEqual({ ...common, action: "revoke", details });
+    const limits = "perMinute: 300 → 5, expiresAt: 2099-01-31T00:00:00.000Z → none";
+    const first = "perMinute: 300, perDay: 10000, expiresAt: 2099-01-31T00:00:00.000Z";
+    const rows = tableCells(await others.text("audit", id)).slice(1);
+    expect(rows.map((cells) => cells.slice(2))).toEqual([
+      ["revoke", id, `revokedAt: ${revokedAt}`],
+      ["reset", id],
+      ["rotate", id, `formerKeyEndsAt: ${formerKeyEndsAt}`],
+      ["update", id, `name: Zoo → Chain, plan: pro → enterprise, ${limits}`],
+      ["create", id, `name: Zoo, plan: pro, ${first}, locationHint: weur`],
+    ]);
+    const stored = JSON.stringify(await trail(id));
+    expect(stored).not.toMatch(/[0-9a-f]{64}/);
+    for (const shown of [secret, newerSecret]) expect(stored).not.toContain(shown.slice(5));
+  });
+
+  it("shows the newest changes first, filtered by key and number", async () => {
+    const { record: one } = await others.add({ name: "One" });
+    await others.add({ name: "Two" });
+    const names = async (...args: string[]) =>
+      (await others.json("audit", ...args)).map(({ details }: any) => details.name?.to);
+    expect(await names("--limit", "2")).toEqual(["Two", "One"]);
+    expect(await names(one.id)).toEqual(["One"]);
+    expect(await others.text("audit", "--limit", "1")).toContain("--limit");
+  });
+
+  it("names the account and the machine by default, and refuses an actor that is no name", async () => {
+    vi.stubEnv("STORE_ORDERS_ACTOR", "");
+    vi.stubEnv("USER", "ada");
+    const id = await newKey();
+    expect(await trail(id)).toEqual([expect.objectContaining({ actor: `ada@${hostname()}` })]);
+    vi.stubEnv("STORE_ORDERS_ACTOR", "a\nb");
+    expect(await others.run("revoke", id)).toEqual(failure("STORE_ORDERS_ACTOR", 2));
+    expect(await trail(id)).toHaveLength(1);
+  });
+
+  it("has no entry for a change that failed", async () => {
+    const id = await newKey();
+    const halfLimited = (key: KeyDetails) => ({ ...key, perDay: 5 });
+    const failing = changeKey(await others.database(), id, "update", halfLimited);
+    await expect(failing).rejects.toThrow("enterprise_has_its_own_limits");
+    expect(await trail(id)).toHaveLength(1);
   });
 
   it.each([
-    ["nothing", () => [""]],
-    ["a mistyped key", () => [`${zoo.key.slice(0, -1)}${zoo.key.endsWith("a") ? "b" : "a"}`]],
-    ["two keys", () => [`${zoo.key}\n${zoo.key}`]],
-    ["endless input", endless],
-  ])("refuses %s", async (_, input) => {
-    const outcome = await showInput(input());
-    expect(outcome).toEqual(failure("holds no API key of this service"));
-    expect(outcome.stderr).not.toContain("sord_");
-  });
-
-  it("says that the store does not know the key", async () => {
-    expect(await showInput([generateSecret()])).toEqual(
-      failure("this store does not know the key"),
-    );
-  });
-});
-
-describe("keys show", () => {
-  it("shows the last use and the bans, the newest first, and reset lifts the ban in force", async () => {
-    const { id } = zoo.record;
-    const { orm } = await keys.database();
-    const day = text(-86_400).slice(0, 10);
-    await orm
-      .insert(keyUsage)
-      .values({ keyId: id, day, ...COUNTS, peakMinute: 1, reportedAt: inSeconds(-9) });
-    await orm.insert(keyBans).values([
-      { keyId: id, number: 1, beganAt: inSeconds(-300), endsAt: inSeconds(-240) },
-      { keyId: id, number: 2, beganAt: inSeconds(-60), endsAt: inSeconds(600) },
-    ]);
-    const banned = { state: "banned", bannedUntil: text(600) };
-    const bans = [
-      { number: 2, beganAt: text(-60), until: text(600), liftedAt: null, state: "in force" },
-      { number: 1, beganAt: text(-300), until: text(-240), liftedAt: null, state: "ended" },
-    ];
-    const use = { lastUsedOn: day, reportedAt: text(-9) };
-    expect(await keys.json("show", id)).toMatchObject({ ...banned, ...use, bans });
-    expect(await keys.text("show", id)).toMatch(
-      /last used +20[^]*The last bans:\n[^]*in force[^]*ended/,
-    );
-    expect(await keys.json("list", "--state", "banned")).toMatchObject([{ id, ...banned }]);
-    await keys.json("reset", id);
-    const after = await keys.json("show", id);
-    expect(after).toMatchObject({ state: "active", bannedUntil: null });
-    expect(after.bans.map(({ state }: any) => state)).toEqual(["lifted", "ended"]);
-  });
-});
-
-describe("the keys of npm run verify", () => {
-  it("are hidden in list and usage, and deleted at last, with those of a killed verification", async () => {
-    const database = await keys.database();
-    const own = createVerificationKey(new Date());
-    const killed = createVerificationKey(new Date(Date.now() - 3_600_000));
-    const running = createVerificationKey(new Date());
-    const ids = [own, killed, running].map(({ record }) => record.id);
-    await addKeys(database, [own.record, killed.record, running.record]);
-    const day = new Date().toISOString().slice(0, 10);
-    for (const keyId of ids) {
-      await database.orm.insert(keyUsage).values({ keyId, day, ...COUNTS, reportedAt: NOW });
-    }
-    const shown = await keys.text("list");
-    expect(await keys.json("usage", "--near")).toEqual([]);
-    for (const id of ids) expect(shown + (await keys.text("usage"))).not.toContain(id);
-    await deleteVerificationKeys(database, own.record.id);
-    expect(await keys.rows("SELECT id FROM api_keys WHERE name = 'Verification'")).toEqual([
-      { id: running.record.id },
-    ]);
-    expect(await keys.rows(`SELECT key_id FROM key_usage`)).toHaveLength(2);
+    ["rewritten", "UPDATE key_changes SET actor = 'nobody'"],
+    ["deleted", "DELETE FROM key_changes"],
+    ["rewritten", "INSERT OR REPLACE INTO key_changes SELECT * FROM key_changes"],
+  ])("cannot be %s with: %s", async (refusal, statement) => {
+    const changing = (await others.database()).transaction([sql.raw(statement)]);
+    await expect(changing).rejects.toThrow(`never ${refusal}`);
   });
 });

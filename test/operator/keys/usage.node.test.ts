@@ -1,22 +1,26 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { sql } from "drizzle-orm";
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import type { Browser, Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, it, test, vi } from "vitest";
 import * as databases from "../../../src/operator/database/database.ts";
 import type { Plan } from "../../../src/rules/limits/plans.ts";
 import { apiKeys, keyBans, keyUsage } from "../../../src/schema/keys.ts";
+import { findChromium, launchChromium } from "../../site/chromium.ts";
+import { violations } from "../../site/violations.ts";
 import { OpenStore } from "../store-folder.ts";
 import { tableCells } from "./keys-command.ts";
 
-const DAY_MS = 86_400_000;
 const NOW = new Date("2026-11-21T12:00:00.000Z");
 const IN_AN_HOUR = "2026-11-21 13:00 UTC";
-const daysAgo = (days: number) => new Date(NOW.getTime() - days * DAY_MS);
+const BAN_ENDS = new Date("2026-11-21T12:01:00.000Z");
+const daysAgo = (days: number) => new Date(NOW.getTime() - days * 86_400_000);
 const dayText = (days: number) => daysAgo(days).toISOString().slice(0, 10);
+/** A key's name that runs a script or breaks the page if the page does not escape it. */
+const HOSTILE = `</script><b>x</b><script>document.title = "taken over"</script><!--`;
 
 const store = new OpenStore();
-const fresh = new OpenStore();
-
+const many = new OpenStore();
 const builder = databases.ormOver(async () => []);
 
 function row(keyId: string, days: number, admitted: number, figures = {}) {
@@ -26,35 +30,37 @@ function row(keyId: string, days: number, admitted: number, figures = {}) {
 }
 
 const key = (id: string, name: string, plan: Plan) => {
-  return builder
-    .insert(apiKeys)
-    .values({ id, name, plan, hash: id, lastFour: "abcd", createdAt: daysAgo(40) });
+  const hashed = { hash: id, lastFour: "abcd", createdAt: daysAgo(40) };
+  return builder.insert(apiKeys).values({ id, name, plan, ...hashed });
 };
 
 beforeAll(async () => {
   vi.useFakeTimers({ toFake: ["Date"], now: NOW });
   vi.spyOn(databases, "databaseTime").mockImplementation(async () => new Date());
-  const database = await store.database("keys");
-  await database.transaction([
+  const ban = { number: 1, beganAt: NOW, endsAt: BAN_ENDS };
+  const reported = [
+    row("key_busy", 0, 40, { perMinute: 40, peakMinute: 38, refused: 5, strikes: 3 }),
+    row("key_busy", 1, 1_000, { bans: 2, strikes: 120, refused: 250, peakDay: 1_100 }),
+    row("key_busy", 6, 500),
+    row("key_busy", 20, 7),
+    row("key_small", 2, 9, { peakMinute: 3, peakDay: 9 }),
+    row("key_gone", 0, 1),
+  ];
+  await (
+    await store.database("keys")
+  ).transaction([
     key("key_idle", "Idle", "business"),
     key("key_small", "Small", "free"),
-    key("key_busy", "Busy & <b>", "pro"),
-    ...[
-      row("key_busy", 0, 40, { perMinute: 40, peakMinute: 38, refused: 5, strikes: 3 }),
-      row("key_busy", 1, 1_000, { bans: 2, strikes: 120, refused: 250, peakDay: 1_100 }),
-      row("key_busy", 6, 500),
-      row("key_busy", 20, 7),
-      row("key_small", 2, 9, { peakMinute: 3, peakDay: 9 }),
-      row("key_gone", 0, 1),
-    ].map((reported) => builder.insert(keyUsage).values(reported)),
+    key("key_busy", HOSTILE, "pro"),
+    ...reported.map((usage) => builder.insert(keyUsage).values(usage)),
+    builder.insert(keyBans).values({ ...ban, keyId: "key_idle" }),
+    builder.insert(keyBans).values({ ...ban, keyId: "key_small", liftedAt: NOW }),
   ]);
-  const empty = await fresh.database("keys");
-  await empty.transaction([key("key_new", "New", "free")]);
 });
 afterAll(async () => {
   vi.useRealTimers();
   await store.close();
-  await fresh.close();
+  await many.close();
 });
 
 const usage = (...args: string[]) => store.keys("usage", ...args);
@@ -62,15 +68,17 @@ const usageJson = (...args: string[]) => store.keysJson("usage", ...args);
 const rowsOf = async (...args: string[]) => tableCells((await usage(...args)).stdout).slice(1);
 
 describe("keys usage", () => {
-  it("prints a row for each key, the busiest first, and how recent the figures are", async () => {
+  it("prints a row for each key, the busiest first, bans in force, and how recent the figures are", async () => {
     expect(await rowsOf("--days", "7")).toEqual([
-      ["key_busy", "1,540", "255", "2", "95 %", "100 %", "Busy & <b>"],
+      ["key_busy", "1,540", "255", "2", "95 %", "100 %", HOSTILE],
       ["key_small", "9", "0", "0", "5 %", "1 %", "Small"],
-      ["key_idle", "–", "–", "–", "–", "–", "Idle"],
+      ["key_idle", "–", "–", "–", "–", "–", "Idle, banned until 2026-11-21 12:01 UTC"],
     ]);
-    expect((await usage("--days", "7")).stderr).toBe(
-      `As reported until 2026-11-21 12:00 UTC; refused requests are a lower bound. – means not reported yet: a key in use reports by ${IN_AN_HOUR}.\n`,
+    const { stderr } = await usage("--days", "7");
+    expect(stderr).toContain(
+      "As reported until 2026-11-21 12:00 UTC; refused requests are a lower",
     );
+    expect(stderr).toContain(`– means not reported yet: a key in use reports by ${IN_AN_HOUR}.`);
   });
 
   it("prints a row for each day of one key, the newest first, for 14 days by default", async () => {
@@ -92,7 +100,7 @@ describe("keys usage", () => {
     const { keyId: _, ...today } = row("key_busy", 0, 40, { perMinute: 40, peakMinute: 38 });
     expect(all[0]).toEqual({
       id: "key_busy",
-      name: "Busy & <b>",
+      name: HOSTILE,
       plan: "pro",
       admitted: 1_040,
       refused: 255,
@@ -108,7 +116,10 @@ describe("keys usage", () => {
         { ...today, refused: 5, strikes: 3, reportedAt: NOW.toISOString() },
       ],
     });
-    expect(all[1]).toMatchObject({ admitted: null, reportedAt: null, days: [] });
+    const unknown = { admitted: null, refused: null, strikes: null, bans: null, minutePeak: null };
+    const banned = { bannedUntil: BAN_ENDS.toISOString() };
+    expect(all[1]).toMatchObject({ ...unknown, ...banned, reportedAt: null, days: [] });
+    expect(all[2]).toMatchObject({ ...unknown, dayPeak: null, bannedUntil: null });
     expect(await usageJson("key_busy", "--days", "2")).toEqual([all[0]]);
   });
 
@@ -123,8 +134,7 @@ describe("keys usage", () => {
     expect((await usageJson("key_busy", "--days", days))[0].admitted).toBe(admitted);
   });
 
-  it("adds up more rows than one query returns", async () => {
-    const many = new OpenStore();
+  it("adds up more rows than one query returns, and sorts equal keys by refused requests", async () => {
     const database = await many.database("keys");
     const ids = Array.from({ length: 30 }, (_, index) => `key_${index}`);
     const rows = sql`INSERT INTO key_usage
@@ -133,82 +143,96 @@ describe("keys usage", () => {
       FROM api_keys, n`;
     await database.transaction([...ids.map((id) => key(id, id, "free")), rows]);
     const keys: { id: string; admitted: number }[] = await many.keysJson("usage", "--days", "366");
-    await many.close();
     expect(keys.map(({ admitted }) => admitted)).toEqual(ids.map(() => 2 * 366));
-    // All keys have equally many admitted requests, so the key with refused requests is first.
     expect(keys[0]?.id).toBe("key_7");
   });
 
-  it.each([[[]], [["key_new"]]])(
-    "leaves unreported figures open, also on the page: %j",
-    async (args) => {
-      const file = join(fresh.path, "usage.html");
-      const { stdout } = await fresh.keys("usage", ...args, "--json");
-      const [json] = JSON.parse(stdout);
-      const unknown = { admitted: null, refused: null, strikes: null, bans: null };
-      expect(json).toMatchObject({ ...unknown, minutePeak: null, dayPeak: null });
-      const outcome = await fresh.keys("usage", ...args, "--html", file);
-      expect(outcome).toEqual({ status: 0, stdout: "", stderr: `The page is in ${file}.\n` });
-      const page = await readFile(file, "utf8");
-      const tiles = [...page.matchAll(/<dd>(.*?)<\/dd>/g)].map(([, figure]) => figure);
-      expect(new Set(tiles)).toEqual(new Set(["–"]));
-      expect(page).toContain(`a key in use reports by ${IN_AN_HOUR}`);
-    },
-  );
-});
-
-it.each([
-  ["the minute of today", ["--days", "1"], ["key_busy"]],
-  ["the day of yesterday", ["key_busy", "--days", "2"], ["key_busy"]],
-  ["one key far from its limits", ["key_small"], []],
-  ["an unreported key", ["key_idle"], []],
-])("keys usage --near looks at %s, and succeeds either way", async (_, args, expected) => {
-  expect((await usageJson("--near", ...args)).map(({ id }: any) => id)).toEqual(expected);
-  const { status, stderr } = await usage("--near", ...args);
-  expect(status).toBe(0);
-  const none = "No key is known to have reached 80 % of a limit.";
-  expect(stderr.includes(none)).toBe(expected.length === 0);
-});
-
-describe("a ban that is not in a usage report yet", () => {
-  const endsAt = new Date(NOW.getTime() + 60_000);
-  const until = endsAt.toISOString();
-
-  beforeAll(async () => {
-    const database = await store.database("keys");
-    const before = (ms: number) => ({ number: 1, endsAt, beganAt: new Date(NOW.getTime() - ms) });
-    const bans = [
-      { ...before(1), keyId: "key_idle" },
-      { ...before(2), keyId: "key_small", liftedAt: NOW, beganAt: new Date(dayText(1)) },
-      // Today's usage report of key_busy lacks the first ban. Yesterday's report counts the next
-      // two. The last ban is older than the days that the command shows.
-      { ...before(1), keyId: "key_busy", endsAt: NOW },
-      { ...before(DAY_MS), keyId: "key_busy", endsAt: NOW },
-      { ...before(DAY_MS - 1), keyId: "key_busy", endsAt: NOW },
-      { ...before(5 * DAY_MS), keyId: "key_busy", endsAt: NOW },
-    ];
-    await database.transaction(bans.map((ban) => builder.insert(keyBans).values(ban)));
+  it.each([
+    ["the minute of today", ["--days", "1"], ["key_busy"]],
+    ["the day of yesterday", ["key_busy", "--days", "2"], ["key_busy"]],
+    ["one key far from its limits", ["key_small"], []],
+    ["an unreported key", ["key_idle"], []],
+  ])("--near looks at %s, and succeeds either way", async (_, args, expected) => {
+    expect((await usageJson("--near", ...args)).map(({ id }: any) => id)).toEqual(expected);
+    const { status, stderr } = await usage("--near", ...args);
+    expect(status).toBe(0);
+    expect(stderr.includes("known to have reached 80 % of a limit")).toBe(expected.length === 0);
   });
+});
 
-  it("is counted at once, and shown with its end", async () => {
-    const all = await usageJson("--days", "2");
-    expect(all.map(({ id, bans, bannedUntil }: any) => [id, bans, bannedUntil])).toEqual([
-      ["key_busy", 3, null],
-      ["key_idle", 1, until],
-      ["key_small", 1, null],
-    ]);
-    expect(await usageJson("key_idle", "--days", "2")).toEqual([all[1]]);
-    const [, idle] = await rowsOf("--days", "2");
-    const name = "Idle, banned until 2026-11-21 12:01 UTC";
-    expect(idle).toEqual(["key_idle", "–", "–", "1", "–", "–", name]);
-    expect(await rowsOf("key_idle", "--days", "2")).toEqual([
-      [dayText(0), "–", "–", "1", "–", "–"],
-      [dayText(1), "–", "–", "–", "–", "–"],
-    ]);
-    const file = join(store.path, "usage.html");
-    await usage("key_idle", "--html", file);
+describe("keys usage --html", () => {
+  const file = join(store.path, "usage.html");
+  const write = async (...args: readonly string[]) =>
+    expect(await usage(...args, "--html", file)).toMatchObject({ status: 0, stdout: "" });
+
+  it("of one key shows its ban and nothing of others, and leaves unreported figures open", async () => {
+    await write("key_idle", "--days", "1");
     const page = await readFile(file, "utf8");
     expect(page).toContain("<strong>Banned until 2026-11-21 12:01 UTC.</strong>");
+    expect(page).toContain("days in UTC: admitted –, refused –, bans –");
+    expect(page).toContain(`a key in use reports by ${IN_AN_HOUR}`);
     expect(page).not.toContain("key_busy");
+  });
+
+  const chromium = findChromium();
+  describe.skipIf(chromium === undefined)("in a browser", () => {
+    let browser: Browser;
+    let page: Page;
+    let complaints: string[] = [];
+    const QUOTA = ", pro: 300 requests a minute, 10,000 a day";
+
+    beforeAll(async () => {
+      browser = await launchChromium(chromium ?? "");
+      page = await browser.newPage({ viewport: { width: 1280, height: 900 } });
+      page.on("console", (message) => complaints.push(message.text()));
+      page.on("request", (request) => {
+        if (!/^(file|data):/.test(request.url())) complaints.push(request.url());
+      });
+    });
+    afterAll(() => browser?.close());
+
+    async function rows(name: string): Promise<string[][]> {
+      const found = await page.getByRole("table", { name }).locator("tbody tr").all();
+      const texts = found.map((tr) => tr.locator("td, th").allTextContents());
+      return (await Promise.all(texts)).map((cells) =>
+        cells.map((text) => text.trim().replace(/\s+/g, " ")),
+      );
+    }
+
+    test("it says who used how much, who was refused, banned or near a limit, by day", async () => {
+      await write("--days", "7");
+      await page.goto(`file://${file}`);
+      const busy = [`${HOSTILE}key_busy${QUOTA}`, "1,540", "255", "2", "95 %", "100 %"];
+      const idle = [expect.stringMatching(/^Idle.*Banned until /), "–", "–", "–", "–", "–"];
+      const small = [expect.stringMatching(/^Small/), "9", "0", "0", "5 %", "1 %"];
+      expect(await rows("Refused or banned")).toStrictEqual([busy, idle]);
+      expect(await rows("Near a limit")).toStrictEqual([busy]);
+      expect(await rows("All keys")).toStrictEqual([busy, small, idle]);
+      const header = await page.locator("header").textContent();
+      expect(header).toContain("UTC: admitted 1,549, refused 255, bans 2");
+      expect(await page.title()).toBe("API usage, 2026-11-15 to 2026-11-21");
+      expect(await page.locator("b, script").count()).toBe(0);
+      const days = await rows("By day");
+      expect(days[0]).toStrictEqual(["2026-11-21", "40", "5", "0", "95 %", "10 %"]);
+      expect(days.map(([day]) => day)).toStrictEqual([0, 1, 2, 3, 4, 5, 6].map(dayText));
+      const alarms = await page.locator("td.alarm").allTextContents();
+      expect(alarms.map((text) => text.trim())).toContain("95 %");
+      expect(alarms).toHaveLength(2 + 2 + 2 + 2);
+      expect(complaints).toStrictEqual([]);
+    });
+
+    test.each([[[]], [["key_busy"]]])("it is accessible and fits a phone: %j", async (args) => {
+      await write(...args);
+      await page.goto(`file://${file}`);
+      for (const width of [1280, 390]) {
+        await page.setViewportSize({ width, height: 844 });
+        expect(await page.evaluate("document.documentElement.scrollWidth")).toBe(width);
+        for (const colorScheme of ["light", "dark"] as const) {
+          await page.emulateMedia({ colorScheme });
+          expect(await violations(page)).toStrictEqual([]);
+        }
+      }
+      expect(complaints).toStrictEqual([]);
+    });
   });
 });

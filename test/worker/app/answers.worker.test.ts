@@ -1,134 +1,146 @@
 import { env } from "cloudflare:workers";
 import { expect, test } from "vitest";
-import type { ErrorCode } from "../../../src/rules/error-codes.ts";
 import { expectError } from "../../support/answer.ts";
-import { createApiKey, createEnterpriseKey } from "../../support/api-key-fixture.ts";
-import { advanceClock, stopClock } from "../../support/clock.ts";
-import { placeOrder } from "../../support/order-fixture.ts";
-import { LIST, send, sendThroughRuntime, startService } from "../../support/service.ts";
+import { createApiKey } from "../../support/api-key-fixture.ts";
+import { stopClock } from "../../support/clock.ts";
+import { brokenDatabase, fail } from "../../support/faults.ts";
+import { placeOrder, storedOrder } from "../../support/order-fixture.ts";
+import { LIST, type Send, send, sendThroughRuntime, startService } from "../../support/service.ts";
 import { eventLines } from "../../support/written-lines.ts";
 
 const REFERENCE = '</openapi.json>; rel="service-desc", </>; rel="service-doc"';
-const REQUEST_ID = { "X-Request-Id": "test-1" };
-const CHALLENGE = { "www-authenticate": 'Bearer realm="store-orders"' };
+const JSON_TYPE = { "content-type": "application/json" };
 const CACHED = {
   "cache-control": "private, no-cache",
   etag: expect.stringMatching(/^"[0-9a-f]{32}"$/),
 };
+const CHALLENGE = { "www-authenticate": 'Bearer realm="store-orders"' };
 
+const failing = (message: string) => startService({}, brokenDatabase("ORDERS", fail(message)));
 const headersOf = ({ headers }: Response) => Object.fromEntries(headers);
 
-function commonHeaders(code?: ErrorCode): Record<string, string> {
-  if (code === undefined) return { link: REFERENCE, "x-request-id": "test-1" };
-  const link = `${REFERENCE}, </#${code}>; rel="help"`;
-  return { link, "content-type": "application/json", "x-request-id": "test-1" };
-}
-
-/** The headers of the response to a request that begins both windows of a key. */
-function freshHeaders(nowMs: number, code?: ErrorCode): Record<string, string> {
-  return {
-    ...commonHeaders(code),
+test("every answer has exactly these headers and this body, and HEAD has the same headers without the body", async () => {
+  await placeOrder(7n, { status: "shipped" });
+  await placeOrder(8n);
+  const nowMs = stopClock();
+  const quota = {
     "ratelimit-policy": '"minute";q=60;w=60, "day";q=1000;w=86400',
     ratelimit: '"minute";r=59;t=60, "day";r=999;t=86400',
     "x-ratelimit-limit": "60",
     "x-ratelimit-remaining": "59",
     "x-ratelimit-reset": String(Math.ceil((nowMs + 60_000) / 1_000)),
   };
-}
-
-test.each<[status: number, method: string, path: string, headers: object, body: string]>([
-  [200, "GET", LIST, { ...CACHED, "content-type": "application/json" }, '[{"id":7},{"id":8}]'],
-  [304, "GET", LIST, CACHED, ""],
-  [204, "DELETE", `${LIST}/7`, {}, ""],
-])("%d %s %s has these headers and this body", async (status, method, path, headers, body) => {
-  const { key } = await createApiKey();
-  await placeOrder(7n);
-  await placeOrder(8n);
-  const nowMs = stopClock();
-  const condition: Record<string, string> = status === 304 ? { "If-None-Match": "*" } : {};
-  const response = await sendThroughRuntime(path, {
-    method,
-    key,
-    headers: { ...REQUEST_ID, ...condition },
-  });
-  expect(response.status).toBe(status);
-  expect(headersOf(response)).toStrictEqual({ ...freshHeaders(nowMs), ...headers });
-  expect(await response.text()).toBe(body);
-});
-
-test.each<[number, ErrorCode, string, string, object, string]>([
-  [404, "order_not_found", "DELETE", `${LIST}/9`, {}, "No order has the id 9"],
-  [404, "not_found", "GET", "/v1/store", {}, "/v1/store"],
-  [405, "method_not_allowed", "POST", LIST, { allow: "GET, HEAD" }, "Use GET or HEAD"],
-  [405, "method_not_allowed", "GET", `${LIST}/7`, { allow: "DELETE" }, "Use DELETE"],
-  [409, "order_already_shipped", "DELETE", `${LIST}/7`, {}, "Order 7"],
-  [401, "unauthorized", "GET", LIST, CHALLENGE, "Authorization: Bearer"],
-])("%d %s: %s %s", async (status, code, method, path, headers, message) => {
-  const { key } = await createApiKey();
-  await placeOrder(7n, { status: "shipped" });
-  const nowMs = stopClock();
-  const credentials = status === 401 ? {} : { key };
-  const response = await send(path, { method, ...credentials, headers: REQUEST_ID });
-  expect(headersOf(response)).toStrictEqual({ ...freshHeaders(nowMs, code), ...headers });
-  expect(await expectError(response, status, code)).toContain(message);
-  expect(await (await send(LIST, { key })).text()).toBe('[{"id":7}]');
-});
-
-test("429 states when the full window ends, and when the ban ends", async () => {
-  const { key } = await createEnterpriseKey(1, 5);
-  const nowMs = stopClock();
-  const request = () => send(LIST, { key, headers: REQUEST_ID });
-  const refused = (code: ErrorCode, seconds: number, quota: string, endMs: number) => ({
-    ...commonHeaders(code),
-    "ratelimit-policy": '"minute";q=1;w=60, "day";q=5;w=86400',
-    ratelimit: quota,
-    "x-ratelimit-limit": "1",
-    "x-ratelimit-remaining": "0",
-    "x-ratelimit-reset": String(Math.ceil((nowMs + endMs) / 1_000)),
-    "retry-after": String(seconds),
-  });
-  await request();
-  advanceClock(1_500);
-  const full = await request();
-  expect(headersOf(full)).toStrictEqual(
-    refused("rate_limit_exceeded", 59, '"minute";r=0;t=59, "day";r=4;t=86399', 60_000),
-  );
-  expect(await expectError(full, 429, "rate_limit_exceeded")).toContain("Wait 59 seconds");
-  advanceClock(29_000);
-  for (let strike = 1; strike < 60; strike++) await request();
-  const banned = await request();
-  expect(headersOf(banned)).toStrictEqual(
-    refused("api_key_banned", 60, '"minute";r=0;t=60, "day";r=0;t=60', 90_500),
-  );
-  expect(await expectError(banned, 429, "api_key_banned")).toContain("Wait 60 seconds");
-  advanceClock(59_000);
-  expect(await expectError(await request(), 429, "api_key_banned")).toContain("Wait 1 second b");
-});
-
-test("500 states the request id and is logged with the same id", async () => {
-  const { key } = await createApiKey();
-  await env.ORDERS.exec("DROP TABLE orders");
-  const nowMs = stopClock();
-  const response = await send(LIST, { key, headers: REQUEST_ID });
-  expect(headersOf(response)).toStrictEqual(freshHeaders(nowMs, "internal_error"));
-  expect(await expectError(response, 500, "internal_error")).toContain("test-1");
-  expect(eventLines()).toMatchObject([{ event: "internal_error", requestId: "test-1" }]);
-});
-
-test("every response announces the end of this API version, if it is configured", async () => {
-  const { key } = await createApiKey();
-  const V1_DEPRECATED_AT = "2028-01-01T00:00:00.500Z";
-  const vars = { V1_DEPRECATED_AT, V1_SUNSET_AT: "2028-07-01T12:30:00Z" };
-  const [deprecation, sunset] = ["@1830297600", "Sat, 01 Jul 2028 12:30:00 GMT"];
-  for (const [service, options, expected] of [
-    [startService(vars), { key }, [deprecation, sunset]],
-    [startService(vars), { key, headers: { "If-None-Match": "*" } }, [deprecation, sunset]],
-    [startService(vars), {}, [deprecation, sunset]],
-    [startService({ V1_SUNSET_AT: vars.V1_SUNSET_AT }), {}, [null, sunset]],
-    [startService({ V1_DEPRECATED_AT }), {}, [deprecation, null]],
-    [send, {}, [null, null]],
-  ] as const) {
-    const { headers } = await service(LIST, options);
-    expect([headers.get("Deprecation"), headers.get("Sunset")]).toStrictEqual(expected);
+  const cases: [number, string, method: string, path: string, headers: object, to?: Send][] = [
+    [200, "", "GET", LIST, { ...CACHED, ...JSON_TYPE }, sendThroughRuntime],
+    [304, "", "GET", LIST, CACHED, sendThroughRuntime],
+    [401, "unauthorized", "GET", LIST, CHALLENGE],
+    [404, "not_found", "GET", "/v1/store", {}],
+    [404, "order_not_found", "DELETE", `${LIST}/9`, {}],
+    [405, "method_not_allowed", "POST", LIST, { allow: "GET, HEAD" }],
+    [405, "method_not_allowed", "GET", `${LIST}/8`, { allow: "DELETE" }],
+    [409, "order_already_shipped", "DELETE", `${LIST}/7`, {}],
+    [412, "precondition_failed", "GET", LIST, {}],
+    [500, "internal_error", "GET", LIST, {}, failing("no such table: orders")],
+    [503, "service_unavailable", "GET", LIST, { "retry-after": "5" }, failing("Lost.")],
+    [204, "", "DELETE", `${LIST}/8`, {}, sendThroughRuntime],
+  ];
+  let address = 0;
+  for (const [status, code, method, path, headers, to = send] of cases) {
+    const request = async (withMethod: string) => {
+      const { key } = await createApiKey();
+      const condition = { 304: "If-None-Match", 412: "If-Match" }[status] ?? "X-Noise";
+      return to(path, {
+        method: withMethod,
+        ...(status === 401 ? { address: `192.0.2.${(address += 1)}` } : { key }),
+        headers: {
+          "X-Request-Id": "test-1",
+          "X-Version": env.VERSION.id,
+          [condition]: status === 304 ? "*" : '"none"',
+        },
+      });
+    };
+    const response = await request(method);
+    expect(response.status, `${method} ${path}`).toBe(status);
+    const link = code === "" ? REFERENCE : `${REFERENCE}, </#${code}>; rel="help"`;
+    const type = code === "" ? {} : JSON_TYPE;
+    const own = { "x-request-id": "test-1", "x-version": env.VERSION.id, link };
+    const all = { ...own, ...quota, ...type, ...headers };
+    expect(headersOf(response), `${status} ${code}`).toStrictEqual(all);
+    if (code === "") {
+      expect(await response.text()).toBe(status === 200 ? '[{"id":7},{"id":8}]' : "");
+    } else {
+      const message = await expectError(response, status, code);
+      if (status === 500) expect(message).toContain("test-1");
+    }
+    if (method !== "GET") continue;
+    const head = await request("HEAD");
+    expect([head.status, await head.text()]).toStrictEqual([status, ""]);
+    expect(headersOf(head), `HEAD: ${status} ${code}`).toStrictEqual(headersOf(response));
   }
+  expect(await storedOrder(7n)).toMatchObject({ status: "shipped" });
+  expect(eventLines()).toMatchObject([
+    ...["internal_error", "internal_error"].map((event) => ({ event, requestId: "test-1" })),
+    { event: "orders_database_unavailable", requestId: "test-1" },
+  ]);
+});
+
+test("the end of this API version is announced under /v1 if it is configured", async () => {
+  for (const [vars, deprecation, sunset] of [
+    [{ V1_DEPRECATED_AT: "2028-01-01T00:00:00.500Z" }, "@1830297600", null],
+    [{ V1_SUNSET_AT: "2028-07-01T12:30:00Z" }, null, "Sat, 01 Jul 2028 12:30:00 GMT"],
+  ] as const) {
+    const { headers } = await startService(vars)(LIST);
+    expect([headers.get("Deprecation"), headers.get("Sunset")]).toStrictEqual([
+      deprecation,
+      sunset,
+    ]);
+  }
+});
+
+test("an orderId that is not an int64 in canonical decimal names no order, and paths are percent-decoded once", async () => {
+  const { key } = await createApiKey();
+  await placeOrder(1n);
+  // What an int64 is, is shown in test/rules/order.core.test.ts.
+  const ids = ["abc", "1.0", "01", "-0", "9223372036854775808", "%2B1", "1%0A", "%2531", "1%2F1"];
+  for (const id of [...ids, "%E0%A4%A", "%zz", "1".repeat(10_000)]) {
+    const response = await send(`${LIST}/${id}`, { method: "DELETE", key });
+    expect(await expectError(response, 404, "order_not_found"), id).toContain("int64");
+  }
+  expect(await storedOrder(1n)).toMatchObject({ status: "pending" });
+  expect((await send("/%761/store/%6Frders", { key })).status).toBe(200);
+  const cancelled = await send("/v1/%73tore/%6frders/%31", { method: "DELETE", key });
+  expect(cancelled.status).toBe(204);
+});
+
+const UNKNOWN = [
+  ["/v1", "/v1/", "/v1/store", "/v1/pets/1", `${LIST}/`, `${LIST}/1/`, `${LIST}/1/2`],
+  ["/v1//store/orders", "/v1/Store/Orders", "/v1/store/%256Frders", "/v1/store/orders%00"],
+  ["/v1/%zz", `/v1/${"long/".repeat(3_000)}`],
+].flat();
+
+test("an unknown path under /v1 is 404 with a key, and 401 without one, like every known path", async () => {
+  const { key } = await createApiKey();
+  for (const path of UNKNOWN) await expectError(await send(path, { key }), 404, "not_found");
+  for (const path of [...UNKNOWN, LIST, `${LIST}/1`, `${LIST}/abc`]) {
+    await expectError(await send(path, { method: "DELETE" }), 401, "unauthorized");
+  }
+  for (const path of ["/", "/v2/store/orders", "/v11/store/orders", "/store/orders", "/%zz"]) {
+    await expectError(await send(path), 404, "not_found");
+  }
+});
+
+test("query parameters, a request body and other headers are ignored, even long ones", async () => {
+  const { key } = await createApiKey();
+  await placeOrder(1n);
+  const query = "?page=2&limit=0&status=shipped&%zz&id=%00&=";
+  const headers = {
+    Accept: "text/csv",
+    "X-Request-Id": "x".repeat(10_000),
+    "X-Http-Method-Override": "DELETE",
+    "X-Noise": "n".repeat(60_000),
+  };
+  expect(await (await send(LIST + query, { key, headers })).text()).toBe('[{"id":1}]');
+  const encoded = { "Content-Type": "application/json", "Content-Encoding": "gzip" };
+  const body = { method: "DELETE", key, headers: encoded, body: '{"id": 2, ' };
+  expect((await send(`${LIST}/1${query}`, body)).status).toBe(204);
 });

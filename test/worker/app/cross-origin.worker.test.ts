@@ -1,7 +1,6 @@
 import { expect, test } from "vitest";
 import { expectError, quotaOf } from "../../support/answer.ts";
 import { createApiKey } from "../../support/api-key-fixture.ts";
-import { placeOrder } from "../../support/order-fixture.ts";
 import { LIST, startService } from "../../support/service.ts";
 
 const APP = "https://app.example";
@@ -11,57 +10,52 @@ const PREFLIGHT = {
   "Access-Control-Request-Method": "DELETE",
   "Access-Control-Request-Headers": "authorization",
 };
-const EXPOSED =
-  "X-RateLimit-Limit,X-RateLimit-Remaining,X-RateLimit-Reset,RateLimit-Policy,RateLimit,Retry-After," +
-  "Allow,ETag,Link,WWW-Authenticate,X-Request-Id,Deprecation,Sunset";
 
-test("a listed origin may read every response", async () => {
+const corsOf = ({ headers }: Response) =>
+  Object.fromEntries([...headers].filter(([name]) => /^(access-control-.*|vary)$/.test(name)));
+
+test("a listed origin may read every response, with every header", async () => {
   const { key } = await createApiKey();
-  await placeOrder(1n);
   const service = startService(VARS);
-  for (const [origin, options] of [
+  for (const [Origin, options] of [
     ["http://localhost:5173", { key }],
-    [APP, { key, method: "DELETE" }],
     [APP, { key, method: "DELETE" }],
     [APP, {}],
   ] as const) {
-    const { headers } = await service(`${LIST}/1`, { ...options, headers: { Origin: origin } });
-    expect(headers.get("Access-Control-Allow-Origin")).toBe(origin);
-    expect(headers.get("Vary")).toContain("Origin");
-    expect(headers.has("Access-Control-Allow-Credentials")).toBe(false);
-    expect(headers.get("Access-Control-Expose-Headers")).toBe(EXPOSED);
+    expect(corsOf(await service(LIST, { ...options, headers: { Origin } }))).toStrictEqual({
+      "access-control-allow-origin": Origin,
+      "access-control-expose-headers":
+        "X-RateLimit-Limit,X-RateLimit-Remaining,X-RateLimit-Reset,RateLimit-Policy,RateLimit,Retry-After," +
+        "Allow,ETag,Link,WWW-Authenticate,X-Request-Id,Deprecation,Sunset",
+      vary: "Origin",
+    });
   }
 });
 
 test("a preflight of a listed origin needs no key, is not counted, and calls no Durable Object and no database", async () => {
-  const untouchable = new Proxy({} as never, {
-    get: () => {
-      throw new Error("A binding was used.");
-    },
-  });
+  const get = () => expect.fail("A binding was used.");
+  const untouchable = new Proxy({} as never, { get });
   const bindings = { ORDERS: untouchable, KEYS: untouchable, RATE_LIMITER: untouchable };
   const service = startService(VARS, bindings);
   for (let times = 0; times < 2; times += 1) {
     const response = await service(`${LIST}/1`, { method: "OPTIONS", headers: PREFLIGHT });
     expect(quotaOf(response)).toMatchObject({ remaining: 60, day: { remaining: 1_000 } });
     expect([response.status, await response.text()]).toStrictEqual([204, ""]);
-    expect(response.headers.get("Access-Control-Allow-Origin")).toBe(APP);
-    expect(response.headers.get("Access-Control-Allow-Methods")).toBe("GET,HEAD,DELETE");
-    const allowed = response.headers.get("Access-Control-Allow-Headers")?.toLowerCase();
-    expect(allowed).toBe("authorization,if-match,if-none-match,x-request-id");
+    expect(corsOf(response)).toMatchObject({
+      "access-control-allow-origin": APP,
+      "access-control-allow-methods": "GET,HEAD,DELETE",
+      "access-control-max-age": "86400",
+      "access-control-allow-headers": "Authorization,If-Match,If-None-Match,X-Request-Id",
+    });
   }
 });
 
 test("any other OPTIONS request needs a key and is counted, and another origin is like none", async () => {
   const { key } = await createApiKey();
-  const others = [
-    ["https://app.example.evil.example", "https://sub.app.example", "null", "*"],
-    ["http://app.example", "https://app.example:8443", "https://APP.example"],
-  ].flat();
+  const others = `${APP}.evil.example https://sub.app.example null * http://app.example ${APP}:8443 https://APP.example`;
   for (const [vars, headers] of [
-    ...others.map((Origin) => [VARS, { ...PREFLIGHT, Origin }] as const),
     [{}, PREFLIGHT],
-    [{}, { ...PREFLIGHT, Authorization: "Bearer x" }],
+    ...others.split(" ").map((Origin) => [VARS, { ...PREFLIGHT, Origin }] as const),
     [VARS, { Origin: APP }],
   ] as const) {
     const service = startService(vars);
@@ -70,8 +64,6 @@ test("any other OPTIONS request needs a key and is counted, and another origin i
     await expectError(response, 401, "unauthorized");
     if (headers.Origin === APP && vars === VARS) continue;
     const list = await service(LIST, { key, headers: { Origin: headers.Origin } });
-    for (const name of [...response.headers.keys(), ...list.headers.keys()]) {
-      expect(name).not.toMatch(/^access-control-/);
-    }
+    expect([corsOf(response), corsOf(list)]).toStrictEqual([{}, {}]);
   }
 });

@@ -1,8 +1,7 @@
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
-import { change, resetApiKey } from "../../../src/operator/keys/key-changes.ts";
-import { findApiKey } from "../../../src/operator/keys/stored-keys.ts";
+import { change, findApiKey, resetApiKey } from "../../../src/operator/keys/key-changes.ts";
 import type { QuotaPolicy } from "../../../src/rules/limits/limiter-state.ts";
 import { createApiKey } from "../../support/api-key-fixture.ts";
 import { d1Store } from "../../support/d1-store.ts";

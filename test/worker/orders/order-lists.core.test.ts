@@ -3,7 +3,7 @@ import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { INT64_MIN } from "../../../src/rules/int64.ts";
 import { DatabaseQueries } from "../../../src/worker/db/availability.ts";
 import { ListDatabase } from "../../../src/worker/orders/list-database.ts";
-import { LIST_SIZES, ListPlaces, SegmentMemory } from "../../../src/worker/orders/list-memory.ts";
+import { LIST_SIZES, ListPlaces } from "../../../src/worker/orders/list-stream.ts";
 import { type ListRequest, OrderLists } from "../../../src/worker/orders/order-lists.ts";
 import { MAX_SHORTHAND_BYTES } from "../../../src/worker/orders/shorthand/letters.ts";
 import { listenTo } from "../../support/written-lines.ts";
@@ -18,29 +18,43 @@ afterEach(() => {
 });
 
 const TIMEOUT_MS = 10_000;
-const queries = () => new DatabaseQueries("orders", TIMEOUT_MS);
+const SMALL = { missingWithManifest: 1, shortBytes: 1, pieceBytes: 1, pieceOrders: 2 };
+const NEEDS = { needsManifest: true, knownVersions: [], segmentVersions: [], maxMissing: 1_000 };
+
+const listsOf = (options: ConstructorParameters<typeof OrderLists>[2] = {}) =>
+  new OrderLists(new DatabaseQueries("orders", TIMEOUT_MS), expander, options);
+const databaseOf = (isNearest = false) =>
+  new ListDatabase(new DatabaseQueries("orders", TIMEOUT_MS), isNearest);
+const snapshotOf = (lists: ListDatabase, d1 = d1Of(on())) =>
+  lists.snapshot(d1, { ...NEEDS, atLeast: 0 });
 const after = (ms: number) => new Promise<void>((resolve) => void setTimeout(resolve, ms));
 
-/** Runs statements on a SQLite database. Calls `see` before each one. */
-const on =
-  (see: (sql: string, values: SQLInputValue[]) => unknown = () => undefined, sqlite = database) =>
-  async (sql: string, values: SQLInputValue[]) => {
-    await see(sql, values);
-    return prepare(sqlite, sql).all(...values);
+/** Runs statements on a SQLite database. Calls `see` before each one, with its rows. */
+function on(see: See = () => undefined, sqlite = database) {
+  return async (sql: string, values: SQLInputValue[]) => {
+    const rows = prepare(sqlite, sql).all(...values);
+    // The first ids of the segments that a query reads as of a moment.
+    const segments = sql.includes("former") ? JSON.parse(values[0] as string) : [];
+    await see(
+      segments.map(([, first]: [string, string]) => BigInt(first)),
+      rows,
+    );
+    return rows;
   };
+}
+type See = (segments: bigint[], rows: unknown[]) => unknown;
 
-function requestOf(d1: D1Database, known: string[] | "*" = [], changes = {}): ListRequest {
-  const tags = known === "*" ? known : known.map((value) => ({ value, isWeak: false }));
+function requestOf(d1: D1Database, known: string[] | "*" = [], log = vi.fn()): ListRequest {
+  const ifNoneMatch = known === "*" ? known : known.map((value) => ({ value, isWeak: false }));
   return {
     database: d1,
     keyId: "key",
-    preconditions: { ifMatch: null, ifNoneMatch: tags },
+    preconditions: { ifMatch: null, ifNoneMatch },
     isHead: false,
     readsEarly: true,
     admission: Promise.resolve(0),
-    log: () => undefined,
+    log,
     waitUntil: (promise) => void promise.catch(() => undefined),
-    ...changes,
   };
 }
 
@@ -55,76 +69,42 @@ function place(count: number, first = 1n): void {
 const segmentCount = () =>
   Number(database.prepare("SELECT count(*) AS n FROM order_segments").get()!["n"]);
 
-const NEEDS = {
-  needsManifest: true,
-  knownVersions: [],
-  segmentVersions: [],
-  maxMissing: 1_000,
-  atLeast: 0,
-};
-
-test("each request that shares a query receives the result for the versions it already has", async () => {
-  let sent = 0;
-  const d1 = d1Of(on(() => (sent += 1)));
-  const lists = new OrderLists(queries(), expander, { sizes: { concurrency: 1 } });
+test("each request that shares a query receives what it lacks, and If-None-Match: * alone reads one row", async () => {
+  place(8);
+  const read: number[] = [];
+  const d1 = d1Of(on((_, rows) => read.push(rows.length)));
+  const lists = listsOf({ sizes: { concurrency: 1 } });
   const known = versionOf(database);
   const requests = ["*" as const, [known], [known], ["invented"]];
   const answers = await Promise.all(requests.map((one) => lists.answer(requestOf(d1, one))));
-  expect(answers.map((answer) => answer?.body)).toStrictEqual([null, null, null, "[]"]);
-  expect(sent).toBe(2);
-  // The second list differs from the first one, but has the same length.
-  for (const id of [1, 2]) {
-    database.exec(`DELETE FROM orders; INSERT INTO orders (id) VALUES (${id})`);
-    expect(await textOf(lists, requestOf(d1))).toBe(`[{"id":${id}}]`);
-  }
+  const bodies = answers.map((answer) => answer?.body ?? null);
+  expect(bodies.slice(0, 3)).toStrictEqual([null, null, null]);
+  expect(await new Response(bodies[3]).text()).toBe(listOf(database));
+  expect(read).toStrictEqual([1, segmentCount()]);
 });
 
-test("If-None-Match: * alone reads one row, also if nothing is in memory", async () => {
+test("a list is refused if it has too many segments", async () => {
   place(8);
-  const read: number[] = [];
-  const d1 = d1Of(async (sql, values) => {
-    const rows = prepare(database, sql).all(...values);
-    read.push(rows.length);
-    return rows;
-  });
-  const answer = await new OrderLists(queries(), expander).answer(requestOf(d1, "*"));
-  expect([answer?.isKnown, answer?.body, read]).toStrictEqual([true, null, [1]]);
-});
-
-test("a list is refused if it is too long, and a request that is not admitted is not answered", async () => {
-  place(8);
-  const events: string[] = [];
-  const log = (event: string) => void events.push(event);
-  const listsOf = (maxSegments: number) =>
-    new OrderLists(queries(), expander, { sizes: { maxSegments } });
-  const d1 = d1Of(on());
-  expect(JSON.parse(await textOf(listsOf(segmentCount()), requestOf(d1)))).toHaveLength(8);
-  const tooLong = listsOf(segmentCount() - 1).answer(requestOf(d1, [], { log }));
-  await expect(tooLong).rejects.toMatchObject({
-    code: "service_unavailable",
-    message: expect.stringMatching(/more orders than/),
-    headers: { "Retry-After": "3600" },
-  });
-  expect(events).toStrictEqual(["order_list_too_long"]);
-  const refused = requestOf(d1, [], { admission: Promise.resolve(null) });
-  expect(await listsOf(segmentCount()).answer(refused)).toBeNull();
+  const request = requestOf(d1Of(on()));
+  const maxSegments = segmentCount();
+  expect(await textOf(listsOf({ sizes: { maxSegments } }), request)).toBe(listOf(database));
+  const answer = listsOf({ sizes: { maxSegments: maxSegments - 1 } }).answer(request);
+  const headers = { "Retry-After": "3600" };
+  await expect(answer).rejects.toMatchObject({ code: "service_unavailable", headers });
+  expect(request.log).toHaveBeenCalledExactlyOnceWith("order_list_too_long");
 });
 
 test("a list in memory outlives the former states of insertions that changed nothing", async () => {
-  const insert =
-    "INSERT INTO orders (id) VALUES (1), (2), (3), (4), (5), (6) ON CONFLICT DO NOTHING";
+  const insert = "INSERT INTO orders (id) VALUES (1), (2), (3), (4), (5) ON CONFLICT DO NOTHING";
   database.exec(insert);
-  const lists = new OrderLists(queries(), expander);
-  const d1 = d1Of(on());
-  await lists.answer(requestOf(d1));
+  const [lists, request] = [listsOf(), requestOf(d1Of(on()))];
+  await lists.answer(request);
   database.exec(insert);
   const before = listOf(database);
-  database.exec(
-    "DELETE FROM order_changes WHERE sequence < (SELECT max(sequence) FROM order_changes)",
-  );
-  const answer = await lists.answer(requestOf(d1));
+  database.exec("DELETE FROM order_changes WHERE sequence < (SELECT sequence FROM order_list)");
+  const answer = await lists.answer(request);
   database.exec("UPDATE orders SET quantity = 1");
-  await lists.answer(requestOf(d1));
+  await lists.answer(request);
   expect(await new Response(answer?.body).text()).toBe(before);
 });
 
@@ -133,16 +113,14 @@ test("segments are read only from a database that knows the manifest's change, e
   database.exec("SAVEPOINT earlier");
   // The second segment becomes empty, so the range of the first segment grows.
   database.exec("DELETE FROM orders WHERE id > 2");
-  const lists = new ListDatabase(queries(), false);
-  const { manifest } = await lists.snapshot(d1Of(on()), NEEDS);
-  const read = () => lists.segmentsOf(d1Of(on()), manifest!)(manifest!.segments);
+  const { manifest } = await snapshotOf(databaseOf());
+  const read = () => databaseOf().segmentsOf(d1Of(on()), manifest!)(manifest!.segments);
   expect([...(await read()).values()]).toStrictEqual(["1pqsni2pqsn"]);
   database.exec("ROLLBACK TO earlier");
   expect(await read()).toStrictEqual(new Map());
   // The restored database assigns the number of that change again, to another version.
-  const { sequence } = manifest!;
   database.exec(
-    `INSERT INTO order_changes (sequence, version, was_listed) VALUES (${sequence}, 'v', 0)`,
+    `INSERT INTO order_changes (sequence, version, was_listed) VALUES (${manifest!.sequence}, 'v', 0)`,
   );
   expect(await read()).toStrictEqual(new Map());
 });
@@ -152,119 +130,87 @@ test("the longest order in shorthand is as long as the memory for an order", asy
     `INSERT INTO orders (id, pet_id, quantity, ship_date, complete)
      VALUES (${INT64_MIN}, ${INT64_MIN}, ${INT64_MIN}, '9999-12-31T23:59:59.999Z', 0)`,
   );
-  const { texts } = await new ListDatabase(queries(), false).snapshot(d1Of(on()), NEEDS);
+  const { texts } = await snapshotOf(databaseOf());
   expect([...texts.values()].map(({ length }) => length + 1)).toStrictEqual([MAX_SHORTHAND_BYTES]);
 });
 
-test("segments of a former manifest take no memory", () => {
-  const memory = new SegmentMemory(300);
-  for (const version of ["a", "b", "c"]) {
-    const segments = [{ firstId: "1", lastId: "2", version, count: 1 }];
-    memory.setManifest({ version, sequence: 1, segments });
-    memory.add(version, "orders");
-    expect(memory.get(version)).toBe("orders");
+test("memory holds as many segments of the newest list as fit, and none of a former one", async () => {
+  place(40);
+  const lists = listsOf({ memoryBytes: 1_200, sizes: SMALL });
+  for (const quantity of [1, 2, 3]) {
+    database.exec(`UPDATE orders SET quantity = ${quantity}`);
+    await textOf(lists, requestOf(d1Of(on())));
+    const missing: bigint[] = [];
+    await textOf(lists, requestOf(d1Of(on((segments) => missing.push(...segments)))));
+    // A segment takes 256 bytes and its text of up to 36.
+    expect(missing).toHaveLength(segmentCount() - 4);
   }
 });
 
-test("the segments of one manifest that are kept together fit into the memory", () => {
-  const memory = new SegmentMemory(800);
-  const versions = ["a", "b", "c", "d"];
-  const segments = versions.map((version) => ({ firstId: "1", lastId: "2", version, count: 1 }));
-  for (const sequence of [1, 2]) {
-    memory.setManifest({ version: "v", sequence, segments });
-    for (const version of versions) memory.add(version, "orders");
-    expect(memory.versions).toStrictEqual(["a", "b", "c"]);
-  }
-});
-
-test.each([1, 3])(
-  "a list above 2^53 begins after one query, reads %i groups ahead, counts all that it holds, and reads nothing twice",
-  async (groupsAhead) => {
+test.each([
+  { groupsAhead: 1, stalls: false },
+  { groupsAhead: 3, stalls: false },
+  { groupsAhead: 3, stalls: true },
+])(
+  "a list above 2^53 begins after one query, counts all that it holds, and reads $groupsAhead groups ahead: nothing twice, unless it stalls ($stalls) and another list needs the room",
+  async ({ groupsAhead, stalls }) => {
+    vi.useFakeTimers({ toFake: ["Date"] });
     const first = 2n ** 53n;
     place(200, first);
     const places = new ListPlaces({ heldOrders: 1_000, stallMs: 60_000 });
+    const methods = { forgetAhead: () => undefined, cutOff: () => undefined };
+    const other = { keyId: "other", own: 490, ahead: 0, movedMs: 1e15, ...methods };
     /** The first ids of the segments that were queried. */
     const queried: bigint[] = [];
-    let last = first;
+    let forgotten: bigint[] = [];
+    let last = first - 1n;
     let most = 0;
     const held = () => queried.filter((from) => from > last).length;
-    const see = async (sql: string, values: SQLInputValue[]) => {
-      if (!sql.includes("former")) return;
-      const group = JSON.parse(values[0] as string) as [string, string][];
-      queried.push(...group.map(([, from]) => BigInt(from)));
+    const see: See = async (segments) => {
+      queried.push(...segments);
       most = Math.max(most, held());
-      await after(2);
+      if (segments.length > 0) await after(2);
     };
-    const sizes = { missingWithManifest: 1, shortBytes: 1, pieceBytes: 1, pieceOrders: 2 };
-    const options = { places, memoryBytes: 0, sizes: { ...sizes, groupsAhead } };
-    const lists = new OrderLists(queries(), expander, options);
+    const lists = listsOf({ places, memoryBytes: 0, sizes: { ...SMALL, groupsAhead } });
     const { body } = (await lists.answer(requestOf(d1Of(on(see)))))!;
     let text = "";
     for await (const piece of body as ReadableStream<Uint8Array>) {
       text += new TextDecoder().decode(piece);
       last = BigInt(text.match(/\d+(?=}$)/)?.[0] ?? first + 200n);
       if (last === first) expect(queried).toStrictEqual([]);
+      if (stalls && last === first + 9n) {
+        vi.setSystemTime(Date.now() + 60_000);
+        expect(places.take(other)).toBe(true);
+        forgotten = queried.splice(0).filter((from) => from > last);
+        expect(forgotten).not.toStrictEqual([]);
+      }
       expect(places.held).toBeGreaterThanOrEqual(held() * 2);
-      if (last === first + 199n) expect(places.held).toBeLessThanOrEqual(10);
+      if (forgotten.length > 0 || last === first + 199n)
+        expect(places.held).toBeLessThanOrEqual(10 + other.own);
     }
     expect(text).toBe(listOf(database));
-    expect(places.held).toBe(0);
     expect(new Set(queried).size).toBe(queried.length);
+    expect(queried).toStrictEqual(expect.arrayContaining(forgotten));
+    places.end(other);
+    expect(places.held).toBe(0);
+    if (stalls) return;
     expect(queried).toHaveLength(segmentCount() - 1);
     expect(most).toBe(groupsAhead * 4);
   },
 );
 
-test("a stalled list forgets what it has read ahead if another one needs the room, and reads it again", async () => {
-  vi.useFakeTimers({ toFake: ["Date"] });
-  place(40);
-  /** The first ids of the segments that were queried. */
-  const queried: bigint[] = [];
-  let forgotten: bigint[] = [];
-  const see = (sql: string, values: SQLInputValue[]) => {
-    if (!sql.includes("former")) return;
-    const group = JSON.parse(values[0] as string) as [string, string][];
-    queried.push(...group.map(([, from]) => BigInt(from)));
-  };
-  const places = new ListPlaces({ heldOrders: 100, stallMs: 60_000 });
-  const sizes = { missingWithManifest: 1, shortBytes: 1, pieceBytes: 1, pieceOrders: 2 };
-  const lists = new OrderLists(queries(), expander, { places, memoryBytes: 0, sizes });
-  const { body } = (await lists.answer(requestOf(d1Of(on(see)))))!;
-  const reader = (body as ReadableStream<Uint8Array>).getReader();
-  let text = "";
-  for (let pieces = 0; ; pieces += 1) {
-    const { done, value } = await reader.read();
-    if (done) break;
-    text += new TextDecoder().decode(value);
-    if (pieces !== 4) continue;
-    vi.setSystemTime(Date.now() + 60_000);
-    const holder = { cutOff: vi.fn(), forgetAhead: vi.fn() };
-    expect(places.take("other", 44, holder)).not.toBeNull();
-    expect(places.held).toBeLessThanOrEqual(44 + 6);
-    const last = BigInt(text.match(/\d+(?=}$)/)![0]);
-    forgotten = queried.splice(0).filter((from) => from > last);
-  }
-  expect(text).toBe(listOf(database));
-  // Nothing is read ahead any more: each further segment is a query, also if it was read before.
-  expect(forgotten).not.toStrictEqual([]);
-  expect(queried).toStrictEqual(expect.arrayContaining(forgotten));
-  expect(queried.length).toBeGreaterThanOrEqual(segmentCount() - 4);
-});
-
 test("a list needs at most 1,000 queries, and a replica that is too old costs it only one more", async () => {
   const stale = openOrderDatabase();
   for (const count of [40, 3]) {
     place(count, BigInt(count) * 100n);
-    let sent = 0;
-    const see = () => void (sent += 1);
-    const d1 = d1Of(on(see), on(see, stale));
+    const see = vi.fn();
     const sizes = { missingWithManifest: 0, shortBytes: 0, groupSegments: 1, groupsAhead: 1 };
-    const near = { listReads: "nearest", sizes, memoryBytes: 0 } as const;
-    const lists = new OrderLists(queries(), expander, near);
+    const lists = listsOf({ listReads: "nearest", sizes, memoryBytes: 0 });
     lists.recordSeen("key", Number.MAX_SAFE_INTEGER); // The snapshot comes from the primary.
+    const d1 = d1Of(on(see), on(see, stale));
     expect(await textOf(lists, requestOf(d1))).toBe(listOf(database));
     // One query for each segment; the replica is asked for the snapshot and one segment in vain.
-    expect(sent).toBeLessThanOrEqual(segmentCount() + 3);
+    expect(see.mock.calls.length).toBeLessThanOrEqual(segmentCount() + 3);
   }
   stale.close();
   expect(LIST_SIZES.maxQueries * LIST_SIZES.groupSegments).toBe(LIST_SIZES.maxSegments);
@@ -279,13 +225,13 @@ test.each([
   async ({ replicaMs, primaryMs, isPrimary, takesMs }) => {
     vi.useFakeTimers();
     listenTo("warn");
+    const lists = databaseOf(true);
     const d1 = d1Of(
       on(() => after(primaryMs)),
       on(() => after(replicaMs)),
     );
-    const lists = new ListDatabase(queries(), true);
     const startMs = Date.now();
-    const reading = lists.snapshot(d1, NEEDS).then(
+    const reading = snapshotOf(lists, d1).then(
       ({ servedBy }) => [servedBy.isPrimary, Date.now() - startMs],
       () => [null, Date.now() - startMs],
     );

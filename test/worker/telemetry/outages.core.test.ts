@@ -8,25 +8,22 @@ afterEach(() => void vi.useRealTimers());
 test("an outage is logged once when it begins, and once after ten seconds without failures", () => {
   startListening();
   const outage = new Outage({ began: "failing", ended: "working" });
-  const pass = (ms: number) => void vi.setSystemTime(Date.now() + ms);
-  const began = { event: "failing", requestId: "a" };
-  outage.answered();
+  const answeredAfter = (ms: number) => {
+    vi.setSystemTime(Date.now() + ms);
+    outage.answered();
+  };
+  answeredAfter(0);
   outage.failed({ requestId: "a" });
   for (let n = 0; n < 3; n += 1) {
-    pass(9_999);
-    outage.answered();
+    answeredAfter(9_999);
     outage.failed({ requestId: "b" });
   }
+  const began = { event: "failing", requestId: "a" };
   expect(eventLines()).toStrictEqual([began]);
-  pass(-1); // The clock is set back, so the length of the quiet time is unknown.
-  outage.answered();
-  pass(10_001);
-  outage.answered();
-  outage.answered();
-  const ended = { event: "working", failures: 4, seconds: 30 };
-  expect(eventLines()).toStrictEqual([began, ended]);
+  // The clock is set back, so the length of the quiet time is unknown.
+  for (const ms of [-1, 10_001, 0]) answeredAfter(ms);
   outage.failed({ requestId: "a" });
-  pass(10_000);
-  outage.answered();
-  expect(eventLines().slice(2)).toStrictEqual([began, { ...ended, failures: 1, seconds: 0 }]);
+  answeredAfter(10_000);
+  const ended = { event: "working", failures: 4, seconds: 30 };
+  expect(eventLines()).toStrictEqual([began, ended, began, { ...ended, failures: 1, seconds: 0 }]);
 });

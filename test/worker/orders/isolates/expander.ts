@@ -1,5 +1,5 @@
 import { assembleExpansion } from "../../../../src/operator/build/program.ts";
-import { type Expansion, OrderExpander } from "../../../../src/worker/orders/shorthand/expander.ts";
+import { type Expansion, OrderExpander } from "../../../../src/worker/orders/list-stream.ts";
 
 /** The global `WebAssembly`, with a type of its own, because the types of Node lack it. */
 const { WebAssembly } = globalThis as unknown as {

@@ -1,3 +1,4 @@
+import { LIST_SIZES } from "../../../../src/worker/orders/list-stream.ts";
 import type { ListEvent } from "../../../../src/worker/orders/order-lists.ts";
 import type { Contents } from "./order-database.ts";
 import type { Reader } from "./histories.ts";
@@ -5,72 +6,66 @@ import type { Reader } from "./histories.ts";
 /** A database that does not answer is away for at least this long before a list is cut off. */
 const AWAY_MS = 3_000;
 
-/** The list after a change. */
-export interface Moment {
-  readonly list: string;
-  readonly version: string;
-  readonly atMs: number;
-  /** Whether the change was a bulk change or a restore. */
-  readonly isBarrier: boolean;
-  readonly contents: Contents | null;
-}
-
 /** What one client and the log saw of one request. */
 export interface Read {
   readonly reader: Reader;
-  /** The oldest moment that may be answered. */
-  readonly from: number;
-  readonly begunMs: number;
-  /** The moment when the request began. */
-  readonly begun: number;
   readonly tag: string | undefined;
-  readonly events: ListEvent[];
-  /** The other requests of its key under way in its isolate when it was refused. */
-  others: number;
-  received: string;
+  /** The oldest moment that may be answered, and the moment when the request began and ended. */
+  readonly from: number;
+  readonly begun: number;
+  ended: number;
+  readonly begunMs: number;
   takenMs: number;
+  endedMs: number;
+  readonly events: ListEvent[];
   end: "whole" | "known" | "head" | "left" | "cut off" | "refused" | "failed" | null;
   version: string | null;
-  endMs: number;
-  endMoment: number;
+  received: string;
 }
 
 export interface History {
-  readonly moments: readonly Moment[];
-  readonly reads: readonly Read[];
+  /** The list after each change, and whether that was a bulk change or a restore. */
+  readonly moments: {
+    readonly list: string;
+    readonly version: string;
+    readonly atMs: number;
+    readonly isBarrier: boolean;
+    readonly contents: Contents | null;
+  }[];
+  readonly reads: Read[];
   /** When no query was answered, or all failed. */
-  readonly away: readonly { readonly fromMs: number; readonly untilMs: number }[];
+  readonly away: { readonly fromMs: number; readonly untilMs: number; error: string | null }[];
   readonly isNearest: boolean;
   readonly hasBlips: boolean;
-  readonly stallMs: number;
+  /** What requests do not show: those that wait forever, what is never freed, too many queries. */
+  readonly faults: string[];
 }
 
 type Invariant = (read: Read, history: History) => boolean;
 
-const wasAway = ({ begunMs, endMs }: Read, { away }: History, ms: number) =>
-  away.some(({ fromMs, untilMs }) => untilMs >= begunMs && Math.min(untilMs, endMs) - fromMs >= ms);
-
-/** Whether a bulk change or a restore came after the moment that a list shows. */
-const hasMoved = ({ begun, endMoment }: Read, { moments, isNearest }: History) =>
-  // A replica may show a moment that the primary database has passed.
-  moments.slice(isNearest ? 0 : begun + 1, endMoment + 1).some(({ isBarrier }) => isBarrier);
+const wasAway = ({ begunMs, endedMs }: Read, { away }: History, ms: number) =>
+  away.some(
+    ({ fromMs, untilMs }) => untilMs >= begunMs && Math.min(untilMs, endedMs) - fromMs >= ms,
+  );
 
 const CAUSES: Record<string, Invariant> = {
-  order_list_moved: hasMoved,
-  order_list_stalled: ({ endMs, takenMs }, { stallMs }) => endMs - takenMs >= stallMs,
+  // A replica may show a moment that the primary database has passed.
+  order_list_moved: ({ begun, ended }, { moments, isNearest }) =>
+    moments.slice(isNearest ? 0 : begun + 1, ended + 1).some(({ isBarrier }) => isBarrier),
+  order_list_stalled: ({ endedMs, takenMs }) => endedMs - takenMs >= LIST_SIZES.stallMs,
   order_list_broken: (read, history) => wasAway(read, history, AWAY_MS),
 };
 
 const INVARIANTS: Record<string, Invariant> = {
   "every request ends": ({ end }) => end !== null,
   "a list is whole, and the store at one moment between its beginning and its end": (
-    { end, version, from, endMoment, received },
+    { end, version, from, ended, received },
     { moments, isNearest },
   ) => {
     if (version === null || end === "left" || end === "cut off") return true;
     const isRestored = isNearest && moments.some(({ isBarrier }) => isBarrier);
     return moments
-      .slice(isRestored ? 0 : from, endMoment + 1)
+      .slice(isRestored ? 0 : from, ended + 1)
       .some((one) => one.version === version && (end !== "whole" || one.list === received));
   },
   "304 is for the tag that the client has": ({ end, tag, version }) =>
@@ -83,26 +78,20 @@ const INVARIANTS: Record<string, Invariant> = {
     events.length === (end === "cut off" || end === "refused" ? 1 : 0),
   "a list that was cut off lacks its bracket": ({ end, received }) =>
     end !== "cut off" || !received.endsWith("]"),
-  "No key can take the lists from another": ({ end, others }) => end !== "refused" || others > 0,
   "a request fails only while the database is away": (read, history) =>
     read.end !== "failed" || history.hasBlips || wasAway(read, history, 0),
+  "one tag never names two bodies": ({ version }, { moments }) =>
+    new Set(moments.filter((one) => one.version === version).map(({ list }) => list)).size <= 1,
 };
 
-/** Returns the invariants that a history breaks. */
+/** Returns what is wrong in a history. */
 export function faultsIn(history: History): string[] {
-  const faults = Object.entries(INVARIANTS).flatMap(([name, holds]) =>
-    history.reads.filter((read) => !holds(read, history)).map((read) => describe(name, read)),
+  const broken = Object.entries(INVARIANTS).flatMap(([name, holds]) =>
+    history.reads
+      .filter((read) => !holds(read, history))
+      .map(({ reader, events, end, received }) =>
+        [name, JSON.stringify({ reader, events, end, received })].join(": "),
+      ),
   );
-  const bodies = new Map<string, string>();
-  for (const read of history.reads) {
-    if (read.end !== "whole" || read.version === null) continue;
-    const body = bodies.get(read.version) ?? read.received;
-    if (body !== read.received) faults.push(describe("one tag never names two bodies", read));
-    bodies.set(read.version, body);
-  }
-  return faults;
-}
-
-function describe(invariant: string, { reader, events, end, received }: Read): string {
-  return `${invariant}: ${JSON.stringify({ reader, events, end, received })}`;
+  return [...history.faults, ...broken];
 }

@@ -23,7 +23,7 @@ const onSimulatedClock = (sql: string) =>
     .replaceAll("unixepoch('subsec') * 1000", "now_microseconds() / 1000");
 
 /** Opens an in-memory database with the tables and triggers of the service, but small segments. */
-export function openOrderDatabase(edit: (sql: string) => string = (sql) => sql): DatabaseSync {
+export function openOrderDatabase(): DatabaseSync {
   const database = new DatabaseSync(":memory:");
   // Never returns the same time twice, so that sequence numbers after a restore exceed earlier ones.
   database.function("now_microseconds", () => BigInt(Date.now()) * 1_000n + (ticks += 1n));
@@ -32,9 +32,20 @@ export function openOrderDatabase(edit: (sql: string) => string = (sql) => sql):
       (text, [found, replacement]) => text.replaceAll(found, replacement),
       migration.sql,
     );
-    database.exec(edit(onSimulatedClock(sql)));
+    database.exec(onSimulatedClock(sql));
   }
   return database;
+}
+
+const prepared = new WeakMap<DatabaseSync, Map<string, StatementSync>>();
+
+/** Prepares each statement only once, because preparing its triggers takes longer than a run. */
+export function prepare(database: DatabaseSync, sql: string): StatementSync {
+  const statements = prepared.get(database) ?? new Map<string, StatementSync>();
+  prepared.set(database, statements);
+  const statement = statements.get(sql) ?? database.prepare(onSimulatedClock(sql));
+  statements.set(sql, statement);
+  return statement;
 }
 
 const TABLES = ["orders", "order_list", "order_segments", "order_changes"] as const;
@@ -50,35 +61,24 @@ export function contentsOf(database: DatabaseSync): Contents {
   });
 }
 
-/** Opens a database without triggers, whose rows `fillReplica` replaces. */
-export function openReplica(): DatabaseSync {
-  const database = openOrderDatabase();
-  const triggers = database.prepare("SELECT name FROM sqlite_schema WHERE type = 'trigger'").all();
-  for (const { name } of triggers) database.exec(`DROP TRIGGER ${String(name)}`);
-  return database;
-}
+const replica = openOrderDatabase();
+const triggers = replica.prepare("SELECT name FROM sqlite_schema WHERE type = 'trigger'").all();
+for (const { name } of triggers) replica.exec(`DROP TRIGGER ${String(name)}`);
 
-export function fillReplica(database: DatabaseSync, contents: Contents): void {
+/** Returns a database with these rows, until the next call. */
+export function replicaOf(contents: Contents): DatabaseSync {
   for (const [index, rows] of contents.entries()) {
     const table = TABLES[index];
-    prepare(database, `DELETE FROM ${table}`).run();
+    prepare(replica, `DELETE FROM ${table}`).run();
     for (const row of rows) {
-      const columns = Object.keys(row);
-      const sql = `INSERT INTO ${table} (${columns.join()}) VALUES (${columns.map(() => "?").join()})`;
-      prepare(database, sql).run(...Object.values(row));
+      const [columns, values] = [Object.keys(row), Object.values(row)];
+      const places = columns.map(() => "?").join();
+      prepare(replica, `INSERT INTO ${table} (${columns.join()}) VALUES (${places})`).run(
+        ...values,
+      );
     }
   }
-}
-
-const prepared = new WeakMap<DatabaseSync, Map<string, StatementSync>>();
-
-/** Prepares each statement only once, because preparing its triggers takes longer than a run. */
-export function prepare(database: DatabaseSync, sql: string): StatementSync {
-  const statements = prepared.get(database) ?? new Map<string, StatementSync>();
-  prepared.set(database, statements);
-  const statement = statements.get(sql) ?? database.prepare(onSimulatedClock(sql));
-  statements.set(sql, statement);
-  return statement;
+  return replica;
 }
 
 /** Returns the JSON list that the API must send, created independently of the service's code. */
@@ -111,7 +111,7 @@ const NEW_SEGMENTS = [
 
 /** Runs `change` like a large import: with triggers turned off, and new segments at the end. */
 export function bulkChange(database: DatabaseSync, change: () => void): void {
-  prepare(database, "INSERT INTO order_bulk_change (id, changed) VALUES (1, 1)").run();
+  prepare(database, "INSERT INTO order_bulk_change (id) VALUES (1)").run();
   change();
   for (const sql of NEW_SEGMENTS) prepare(database, sql).run();
 }
@@ -131,7 +131,9 @@ export function d1Of(query: Query, sessionQuery = query): D1Database {
     }),
   });
   const session = { prepare: preparing(sessionQuery) };
-  return { prepare: preparing(query), withSession: () => session } as unknown as D1Database;
+  const batch = (statements: D1PreparedStatement[]) =>
+    Promise.all(statements.map((one) => one.all()));
+  return { prepare: preparing(query), batch, withSession: () => session } as unknown as D1Database;
 }
 
 type Query = (sql: string, values: SQLInputValue[]) => Promise<Record<string, unknown>[]>;

@@ -1,0 +1,73 @@
+import { expect, test } from "vitest";
+import type * as z from "zod";
+import { exportPages } from "../../../src/operator/orders/export.ts";
+import { importOrders, readOrders } from "../../../src/operator/orders/import.ts";
+import { SortedOrders } from "../../../src/operator/orders/sorted-orders.ts";
+import { orderSchema } from "../../../src/rules/order.ts";
+import { orders as table } from "../../../src/schema/orders.ts";
+import { DatabaseQueries } from "../../../src/worker/db/availability.ts";
+import { cancelOrder } from "../../../src/worker/orders/cancellation.ts";
+import { ListDatabase, type Manifest } from "../../../src/worker/orders/list-database.ts";
+import { expander } from "../../worker/orders/isolates/expander.ts";
+import { d1Of, prepare } from "../../worker/orders/isolates/order-database.ts";
+import { openMemoryStore } from "./memory-store.ts";
+
+/** Two values of each field, in JSON. */
+const VALUES: Record<Exclude<keyof z.output<typeof orderSchema>, "id">, [string, string]> = {
+  petId: ["9007199254740993", "-1"],
+  quantity: ["2", "0"],
+  shipDate: ['"2026-11-20T08:30:00.000Z"', '"2026-11-21T08:30:00.000Z"'],
+  complete: ["false", "true"],
+};
+
+const NEEDS = { needsManifest: true, knownVersions: [], segmentVersions: [], maxMissing: 0 };
+
+test.each(Object.keys(orderSchema.shape).filter((field) => field !== "id"))(
+  "%s goes through import, list, entity tag, former states, cancellation and export",
+  async (field) => {
+    const name = field as keyof typeof VALUES;
+    const store = openMemoryStore();
+    const d1 = d1Of(async (sql, values) => prepare(store.sqlite, sql).all(...values));
+    const queries = new DatabaseQueries("orders", 1_000);
+    const lists = new ListDatabase(queries, false);
+    const place = async (...lines: string[]) => {
+      using orders = new SortedOrders();
+      await readOrders([Buffer.from(lines.join("\n"))] as never, orders);
+      return await importOrders(store, orders);
+    };
+    const manifest = async () => (await lists.snapshot(d1, { ...NEEDS, atLeast: 0 })).manifest!;
+    /** The list as it was when its manifest was read. */
+    const listAsOf = async (then: Manifest) => {
+      const texts = await lists.segmentsOf(d1, then)(then.segments);
+      const shorthand = [...texts.values()].join("i");
+      return new TextDecoder().decode(expander.expand(shorthand, { opening: "[", closing: "]" }));
+    };
+    const exported = async () => (await exportPages(store).next()).value?.lines;
+
+    // An import of a small part of the store keeps former states.
+    await place(...Array.from({ length: 20 }, (_, n) => `{"id":${n + 2}}`));
+    const orders = VALUES[name].map((value) => `"id":1,"${field}":${value}`);
+    const moments: [Manifest, string][] = [];
+    for (const [index, order] of orders.entries()) {
+      const counts = { new: 0, replaced: 0, shipped: 0, unchanged: 0 };
+      expect(await place(`{${order}}`)).toEqual({
+        ...counts,
+        [index === 0 ? "new" : "replaced"]: 1,
+      });
+      expect(await place(`{${order}}`)).toEqual({ ...counts, unchanged: 1 });
+      expect(await exported()).toContain(`{${order},"status":"pending"}\n`);
+      moments.push([await manifest(), order]);
+    }
+    const cancelled = { needsSequence: false, isAllowed: true };
+    expect((await cancelOrder(d1, 1n, queries, cancelled)).result).toBe("cancelled");
+    await place(`{${orders[0]}}`);
+    moments.push([await manifest(), orders[0]!]);
+    store.sqlite.exec("REPLACE INTO orders (id) VALUES (1)");
+    expect(new Set(moments.map(([{ version }]) => version)).size).toBe(3);
+    for (const [then, order] of moments) expect(await listAsOf(then)).toContain(`{${order}}`);
+    const kept = Object.entries(store.sqlite.prepare("SELECT * FROM cancelled_orders").get()!);
+    const columns = kept.filter(([, value]) => value !== null).map(([column]) => column);
+    expect(columns).toEqual(["cancelled_at", "id", table[name].name]);
+    await store.close();
+  },
+);

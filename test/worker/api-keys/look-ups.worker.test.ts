@@ -1,0 +1,123 @@
+import { env } from "cloudflare:workers";
+import { beforeEach, expect, test, vi } from "vitest";
+import { generateSecret } from "../../../src/operator/keys/key-changes.ts";
+import { hashSecret } from "../../../src/rules/keys/secret.ts";
+import { ApiKeyDirectory } from "../../../src/worker/api-keys/directory.ts";
+import { keysByHash } from "../../../src/worker/api-keys/key-by-hash.ts";
+import { DatabaseQueries } from "../../../src/worker/db/availability.ts";
+import { createApiKey } from "../../support/api-key-fixture.ts";
+import { advanceClock, stopClock } from "../../support/clock.ts";
+import { faultyDatabases, LOST } from "../../support/faults.ts";
+import { type Send, settle, startService } from "../../support/service.ts";
+
+const ADDRESS = "198.51.100.7";
+const OTHER_ADDRESS = "198.51.100.8";
+
+let line: ReturnType<typeof faultyDatabases>;
+let service: Send;
+
+beforeEach(() => {
+  line = faultyDatabases("KEYS");
+  service = startService({}, line.bindings);
+  stopClock();
+});
+
+const queries = () => line.script.calls;
+
+/** Sends a request with each key at once. Returns the statuses. A valid key receives 404. */
+async function statuses(keys: readonly string[], address = OTHER_ADDRESS): Promise<number[]> {
+  const answers = keys.map((key) => service("/v1/nothing", { key, address }));
+  return (await Promise.all(answers)).map(({ status }) => status);
+}
+
+const invented = (count: number) => Array.from({ length: count }, generateSecret);
+const newKey = async () => (await createApiKey()).key;
+
+test("a remembered key is refreshed after 10 seconds, then once a second until that succeeds, and at once if the clock was set back", async () => {
+  const key = await newKey();
+  const use = async (waitMs: number) => {
+    advanceClock(waitMs);
+    for (let n = 0; n < 3; n++) expect(await statuses([key])).toStrictEqual([404]);
+    await settle();
+    return queries();
+  };
+  const counts = [
+    await use(0),
+    await use(9_999),
+    await use(1),
+    await use(9_999),
+    await use(-10_000),
+  ];
+  line.script.always(LOST);
+  counts.push(await use(10_000), await use(999), await use(1));
+  expect(counts).toStrictEqual([1, 1, 2, 2, 3, 4, 4, 5]);
+});
+
+test("hundreds of invented keys from one address cause only a few queries and do not block valid keys", async () => {
+  const good = await newKey();
+  const late = await newKey();
+  // Concurrent requests share queries, and each finds its own key.
+  const first = await statuses([good, ...invented(30)]);
+  expect(first).toStrictEqual([404, ...Array<number>(30).fill(401)]);
+  expect(await statuses(invented(60), ADDRESS)).toStrictEqual(Array(60).fill(401));
+  expect(queries()).toBeLessThanOrEqual(10);
+  const before = queries();
+  for (let wave = 0; wave < 3; wave += 1) {
+    const attack = statuses(invented(94), ADDRESS);
+    const newcomer = statuses([await newKey()]);
+    expect([await statuses([good]), await newcomer]).toStrictEqual([[404], [404]]);
+    if (wave === 2) expect(await statuses([late], ADDRESS)).toStrictEqual([404]);
+    expect(await attack).toStrictEqual(Array(94).fill(429));
+  }
+  // Each wave needs up to two queries for the attack and one for the new key; `late` needs one.
+  expect(queries() - before).toBeLessThanOrEqual(10);
+});
+
+test("from an address past its budget, a request with an unknown key waits while others are served; one with a remembered key does not wait, even for a new look-up", async () => {
+  const [key, remembered] = [await newKey(), await newKey()];
+  await statuses([remembered, ...invented(61)], ADDRESS);
+  vi.useFakeTimers({ toFake: ["Date", "setTimeout", "clearTimeout"], now: Date.now() });
+  let isAnswered = false;
+  const suspect = statuses(invented(1), ADDRESS).finally(() => (isAnswered = true));
+  expect(await statuses([key])).toStrictEqual([404]);
+  const before = queries();
+  expect(await statuses([remembered], ADDRESS)).toStrictEqual([404]);
+  expect(queries()).toBe(before);
+  vi.setSystemTime(Date.now() + 25_000);
+  expect(await statuses([remembered], ADDRESS)).toStrictEqual([404]);
+  expect(queries()).toBe(before + 1);
+  expect(isAnswered).toBe(false);
+  await vi.advanceTimersByTimeAsync(25);
+  expect(await suspect).toStrictEqual([429]);
+});
+
+test("unknown keys never evict a known key; the number of remembered keys is limited", async () => {
+  const directory = new ApiKeyDirectory(new DatabaseQueries("keys", 1_000), 2);
+  const lookUp = { isSuspect: () => false, waitUntil: () => undefined };
+  const queriesFor = async (keys: readonly string[]) => {
+    const before = queries();
+    for (const key of keys) await directory.find(line.bindings.KEYS!, hashSecret(key), lookUp);
+    return queries() - before;
+  };
+  const keys = [await newKey(), await newKey(), await newKey(), await newKey(), await newKey()];
+  expect(await queriesFor([...keys, ...keys])).toBe(10);
+  const unknown = invented(6);
+  expect(await queriesFor([...unknown, ...unknown])).toBe(12);
+  expect(await queriesFor(keys.slice(-1))).toBe(0);
+});
+
+test("finds a key among more hashes than a parameter of a query can hold, which is 2 MB", async () => {
+  const { id, key } = await createApiKey();
+  const hash = hashSecret(key);
+  const others = Array.from({ length: 40_000 }, (_, n) => hash.slice(8) + String(1e7 + n));
+  const sizes: number[] = [];
+  const prepare = (sql: string) => ({
+    bind: (json: string) => {
+      sizes.push(json.length);
+      return env.KEYS.prepare(sql).bind(json);
+    },
+  });
+  const found = await keysByHash({ prepare } as D1Database, [...others, hash]);
+  expect([...found]).toMatchObject([[hash, { id }]]);
+  expect(Math.max(...sizes)).toBeLessThan(500_000);
+});

@@ -1,0 +1,280 @@
+import { beforeEach, expect, test } from "vitest";
+import { generateSecret } from "../../src/operator/keys/key-changes.ts";
+import { expectError, quotaOf } from "../support/answer.ts";
+import { createApiKey, createEnterpriseKey, rotate } from "../support/api-key-fixture.ts";
+import { advanceClock, stopClock } from "../support/clock.ts";
+import * as faults from "../support/faults.ts";
+import { limiterStorage } from "../support/limiter.ts";
+import { cutIntoSegments, placeManyOrders, storedOrder } from "../support/order-fixture.ts";
+import { LIST, type Send, startService } from "../support/service.ts";
+import { eventLines, events, requestLines } from "../support/written-lines.ts";
+
+const { fail, HANG, LOST, loseTheAnswer, PASS } = faults;
+
+const ORDER = `${LIST}/7`;
+const UNKNOWN = "/v1/nothing";
+const ORDERS = 40;
+const BUSY = fail("D1_ERROR: database is locked: SQLITE_BUSY");
+/** An error that a local D1 may report instead of `SQLITE_BUSY`. */
+const HIDDEN = fail("D1_ERROR: internal error; reference = 1");
+
+// The errors have the messages and properties from Cloudflare's documentation of Durable Objects.
+const NETWORK = fail("Network connection lost.", { retryable: true });
+const DEPLOYMENT = fail("Durable Object reset because its code was updated.", { retryable: true });
+const OVERLOAD = fail("Durable Object is overloaded. Requests queued for too long.", {
+  retryable: true,
+  overloaded: true,
+});
+const FAULT = fail("Internal error in Durable Object storage caused object to be reset.");
+const LOST_REPLY = loseTheAnswer("Network connection lost.", { retryable: true });
+
+/** The timeout of queries and calls. `stopDeadlines` finds their timers by this unusual length. */
+const TIMEOUT_MS = 29_999;
+
+let service: Send;
+let id: string;
+let key: string;
+let script: faults.FaultScript;
+
+/** Starts a service with bindings that can fail. */
+function start(line: { readonly bindings: object; readonly script: faults.FaultScript }): void {
+  ({ script } = line);
+  script.onHang = faults.stopDeadlines(TIMEOUT_MS);
+  const vars = { DATABASE_TIMEOUT_MS: String(TIMEOUT_MS), LIMITER_TIMEOUT_MS: String(TIMEOUT_MS) };
+  service = startService(vars, line.bindings);
+}
+
+/** Starts a service whose databases can fail, and which remembers the key. */
+async function startWithDatabases(...names: ("ORDERS" | "KEYS")[]): Promise<void> {
+  start(faults.faultyDatabases(...names));
+  await service(UNKNOWN, { key });
+}
+
+/** Starts a service whose limiters can fail, and creates a key for three requests a minute. */
+async function startWithLimiters() {
+  const line = faults.faultyLimiters();
+  start(line);
+  ({ id, key } = await createEnterpriseKey(3, 10));
+  return line.places;
+}
+
+beforeEach(async () => {
+  stopClock();
+  ({ key } = await createApiKey());
+  await placeManyOrders(ORDERS);
+});
+
+const cancel = () => service(ORDER, { key, method: "DELETE" });
+const degraded = () => requestLines().map((line) => line.degraded);
+const storedState = async () => (await limiterStorage(`key:${id}`)).record;
+const list = () => service(LIST, { key });
+const remaining = async () => quotaOf(await list()).remaining;
+
+/** Expects a 503 after one query. */
+async function expectUnavailable(request: () => Promise<Response>): Promise<Response> {
+  script.calls = 0;
+  const response = await request();
+  expect(script.calls).toBe(1);
+  expect(response.headers.get("Retry-After")).toBe("5");
+  expect(response.headers.has("WWW-Authenticate")).toBe(false);
+  expect(response.headers.has("ETag")).toBe(false);
+  await expectError(response, 503, "service_unavailable");
+  return response;
+}
+
+test.each([
+  ["fails", LOST],
+  ["hangs", HANG],
+])(
+  "while the orders database %s, a list and a cancellation receive 503 after one query, a key past its limit still 429, an unknown one 401",
+  async (_, outcome) => {
+    await startWithDatabases("ORDERS");
+    const limited = await createEnterpriseKey(1, 10);
+    await service(UNKNOWN, limited);
+    script.always(outcome);
+    const first = await expectUnavailable(list);
+    const requestId = first.headers.get("X-Request-Id");
+    await expectUnavailable(list);
+    // A write is not repeated, because its outcome is unknown.
+    await expectUnavailable(cancel);
+    expect(await storedOrder(7n)).toMatchObject({ status: "pending", cancelledAt: null });
+    for (let n = 0; n < 2; n++) {
+      await expectError(await service(LIST, limited), 429, "rate_limit_exceeded");
+    }
+    await expectError(await service(LIST, { key: generateSecret() }), 401, "unauthorized");
+    const began = { event: "orders_database_unavailable", requestId };
+    expect(eventLines()).toMatchObject([began]);
+    expect(degraded()).toStrictEqual([null, null, "orders", "orders", "orders", null, null, null]);
+    script.always(PASS);
+    advanceClock(10_000);
+    expect((await cancel()).status).toBe(204);
+    const ended = { event: "orders_database_available", failures: 3 };
+    expect(eventLines()).toMatchObject([began, ended]);
+  },
+);
+
+test.each([
+  ["fails", LOST],
+  ["hangs", HANG],
+])(
+  "while the keys database %s, an unknown key receives 503, which counts against no address; a remembered key is served for 25 seconds, and then receives 503, never 401",
+  async (_, outcome) => {
+    await startWithDatabases("KEYS");
+    script.always(outcome);
+    for (let n = 0; n < 3; n++) {
+      const secret = { key: generateSecret(), address: "192.0.2.7" };
+      const response = await expectUnavailable(() => service(LIST, secret));
+      expect(quotaOf(response).remaining).toBe(60);
+    }
+    expect((await cancel()).status).toBe(204);
+    for (const waitMs of [1_000, 9_000, 1_000, 13_999]) {
+      advanceClock(waitMs);
+      await expectError(await service(UNKNOWN, { key }), 404, "not_found");
+    }
+    // A successful list does not end the outage of the keys database.
+    expect(await (await list()).json()).toHaveLength(ORDERS - 1);
+    expect(events()).toStrictEqual(["keys_database_unavailable"]);
+    advanceClock(1);
+    await expectUnavailable(() => service(UNKNOWN, { key }));
+    expect(degraded().filter((part) => part !== null)).toStrictEqual(Array(4).fill("keys"));
+    script.always(PASS);
+    advanceClock(10_000);
+    expect((await service(UNKNOWN, { key })).status).toBe(404);
+    expect(eventLines().slice(1)).toMatchObject([
+      { event: "keys_database_available", failures: 4 },
+    ]);
+  },
+);
+
+test("a list and a look-up of a key are repeated if the database hides that it is busy, a cancellation is not", async () => {
+  await startWithDatabases();
+  const callsOf = async (request: () => Promise<Response>, status: number) => {
+    script.next(BUSY, HIDDEN).calls = 0;
+    expect((await request()).status).toBe(status);
+    return script.calls;
+  };
+  expect(await callsOf(list, 200)).toBe(3);
+  expect(await callsOf(() => service(UNKNOWN, { key: generateSecret() }), 401)).toBe(3);
+  expect(await callsOf(cancel, 503)).toBe(2);
+});
+
+test("a cancellation whose result is lost receives 503, and 404 when it is repeated", async () => {
+  await startWithDatabases();
+  script.next(loseTheAnswer("D1_ERROR: Network connection lost."));
+  await expectUnavailable(cancel);
+  const stored = await storedOrder(7n);
+  expect(stored).toMatchObject({ status: "cancelled" });
+  expect(await expectError(await cancel(), 404, "order_not_found")).toMatch(/cancelled before/);
+  expect(await storedOrder(7n)).toStrictEqual(stored);
+});
+
+test("a list is cut off as invalid JSON if a query gets no response, and is complete when requested again", async () => {
+  await cutIntoSegments(2);
+  await startWithDatabases();
+  script.next(PASS, LOST, BUSY, PASS, HANG);
+  const response = await list();
+  quotaOf(response);
+  let text = "";
+  const read = async () => {
+    const chunks = response.body!.pipeThrough(new TextDecoderStream());
+    for await (const chunk of chunks) text += chunk;
+  };
+  await expect(read()).rejects.toThrow();
+  expect(response.status).toBe(200);
+  expect(text).toMatch(/^\[\{"id":1\},.*[^\]]$/);
+  const requestId = response.headers.get("X-Request-Id");
+  expect(eventLines().at(-1)).toMatchObject({ event: "order_list_broken", requestId });
+  script.next(PASS, LOST, BUSY, LOST, LOST);
+  expect(await (await list()).json()).toHaveLength(ORDERS);
+});
+
+test.each<[string, faults.Outcome[], calls: number, counted: number, usesFallback: boolean]>([
+  ["of the network", [NETWORK], 2, 1, false],
+  ["three times", [NETWORK, DEPLOYMENT, NETWORK], 3, 0, true],
+  ["of the object", [FAULT], 1, 0, true],
+  ["by silence", [HANG], 1, 0, true],
+  ["after the object had decided, with a retry", [LOST_REPLY], 2, 1, false],
+  ["after the object had decided", [loseTheAnswer("Internal error.")], 1, 1, true],
+])("one fault %s", async (_, outcomes, calls, counted, usesFallback) => {
+  const places = await startWithLimiters();
+  script.next(...outcomes);
+  const response = await cancel();
+  expect(response.status).toBe(204);
+  expect(quotaOf(response)).toMatchObject({
+    limit: 3,
+    remaining: usesFallback ? 2 : 3 - counted,
+    minute: { seconds: 60 },
+    day: { limit: 10, seconds: 86_400 },
+  });
+  // Every call uses a new stub, because a stub that has thrown may be permanently broken.
+  expect([script.calls, places.length]).toStrictEqual([calls, calls]);
+  expect((await storedState())?.minute?.count ?? 0).toBe(counted);
+  const began = { event: "fallback_limiter_on", keyId: id };
+  expect(eventLines()).toMatchObject(usesFallback ? [began] : []);
+
+  // For one second after a request used the fallback, only the objects of other keys are called.
+  expect(await remaining()).toBe(1);
+  await service(LIST, await createEnterpriseKey(3, 10));
+  expect(script.calls).toBe(calls + (usesFallback ? 1 : 2));
+  advanceClock(1_000);
+  expect(await remaining()).toBe(usesFallback ? 2 - counted : 0);
+});
+
+test("a Durable Object that is overloaded, at once or at a retry, admits nothing, counts nothing and is not called again", async () => {
+  await startWithLimiters();
+  for (const outcomes of [[OVERLOAD], [NETWORK, OVERLOAD]]) {
+    script.next(...outcomes).calls = 0;
+    const response = await cancel();
+    expect(response.headers.get("Retry-After")).toBe("1");
+    const quota = { limit: 10, remaining: 0, minute: { seconds: 1 }, day: { seconds: 1 } };
+    expect(quotaOf(response)).toMatchObject(quota);
+    await expectError(response, 503, "service_unavailable");
+    expect(await storedOrder(7n)).toMatchObject({ status: "pending" });
+    expect(script.calls).toBe(outcomes.length);
+    expect(await storedState()).toBeNull();
+    expect(requestLines().at(-1)).toMatchObject({ degraded: "limiter" });
+  }
+  expect(events()).toStrictEqual(["limiter_overloaded"]);
+  expect(await remaining()).toBe(2);
+});
+
+test.each([
+  ["break", FAULT],
+  ["hang", HANG],
+  ["are overloaded", OVERLOAD],
+])(
+  "while the Durable Objects %s, a refusal lasts until its end, and ends no outage",
+  async (_, outcome) => {
+    await startWithLimiters();
+    for (let n = 0; n < 4; n++) await list();
+    advanceClock(10_000);
+    script.always(outcome);
+    for (let n = 0; n < 40; n++) {
+      const response = await list();
+      expect(response.headers.get("Retry-After")).toBe("50");
+      await expectError(response, 429, "rate_limit_exceeded");
+    }
+    expect([...new Set(events())]).toStrictEqual(["refusals_unreported"]);
+    await service(LIST, await createEnterpriseKey(3, 10));
+    expect(events().at(-1)).toMatch(/fallback_limiter_on|limiter_overloaded/);
+    advanceClock(20_000);
+    expect((await list()).status).toBe(429);
+    script.always(PASS);
+    advanceClock(30_000);
+    expect(events().at(-1)).not.toMatch(/_off|not_overloaded/);
+    expect(await remaining()).toBe(2);
+    expect(await storedState()).toMatchObject({
+      minute: { count: 1 },
+      day: { count: 4 },
+      ban: null,
+    });
+  },
+);
+
+test("a key's Durable Object is requested in the key's region, also with a former secret", async () => {
+  const places = await startWithLimiters();
+  const { id: keyId, key: former } = await createApiKey({ locationHint: "weur" });
+  const own = await rotate(keyId, 60_000);
+  for (const secret of [former, own, key]) await service(LIST, { key: secret });
+  expect(places).toEqual([{ locationHint: "weur" }, { locationHint: "weur" }, undefined]);
+});
