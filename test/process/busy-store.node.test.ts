@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { connect, type Socket } from "node:net";
 import { join } from "node:path";
 import { setImmediate as pause } from "node:timers/promises";
-import { beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, expect, it } from "vitest";
 import type { Server } from "../bench/server.ts";
 import { AMPLE, createKeys } from "./create-keys.ts";
 import { Load } from "./load.ts";
@@ -39,44 +39,42 @@ function request(path: string, secret: string, init: RequestInit = {}): Promise<
 const list = (secret = key) => request("", secret);
 const cancel = (id: number | string) => request(`/${id}`, key, { method: "DELETE" });
 
-describe("a service under load", () => {
-  it("loses no request or order while commands import, export and create keys", async () => {
-    const cancelled = new Set<number>();
-    const load = new Load(CLIENTS, async (turn) => {
-      if (turn % 8 === 0) return list();
-      const id = FIRST_ID + turn;
-      const response = await cancel(id);
-      if (response.status === 204) cancelled.add(id);
-      return response;
-    });
-
-    const [imported, created] = await Promise.all([
-      store.ordersJson(["import", "-"], orderLines(FIRST_IMPORTED_ID, IMPORTED)),
-      store.keysJson("create", "--plan", "free", "--name", "Meanwhile"),
-    ]);
-    const exportFile = join(store.path, "orders.ndjson");
-    do {
-      await store.ordersJson(["export", exportFile]);
-    } while (load.count(200) <= 5 && load.failures.length === 0);
-    await load.stop();
-
-    expect(imported).toEqual({ imported: IMPORTED });
-    expect((await list(created.key)).status).toBe(200);
-    expect(load.failures).toEqual([]);
-    const { 200: lists, 204: cancellations, 404: missing = 0, ...others } = load.statuses;
-    expect({ missing, ...others }).toEqual({ missing });
-    expect(lists).toBeGreaterThan(5);
-    expect(cancellations).toBe(cancelled.size);
-    expect(cancelled.size).toBeGreaterThan(10);
-    expect(readFileSync(exportFile, "utf8")).toContain(orderLines(FIRST_IMPORTED_ID, IMPORTED));
-
-    const left: { id: number }[] = JSON.parse(await (await list(created.key)).text());
-    const listed = new Set(left.map(({ id }) => id));
-    const ids = Array.from({ length: ORDERS }, (_, index) => FIRST_ID + index);
-    expect(ids.filter((id) => !listed.has(id))).toEqual(
-      [...cancelled].toSorted((one, other) => one - other),
-    );
+it("loses no request or order while commands import, export and create keys", async () => {
+  const cancelled = new Set<number>();
+  const load = new Load(CLIENTS, async (turn) => {
+    if (turn % 8 === 0) return list();
+    const id = FIRST_ID + turn;
+    const response = await cancel(id);
+    if (response.status === 204) cancelled.add(id);
+    return response;
   });
+
+  const [imported, created] = await Promise.all([
+    store.ordersJson(["import", "-"], orderLines(FIRST_IMPORTED_ID, IMPORTED)),
+    store.keysJson("create", "--plan", "free", "--name", "Meanwhile"),
+  ]);
+  const exportFile = join(store.path, "orders.ndjson");
+  do {
+    await store.ordersJson(["export", exportFile]);
+  } while (load.count(200) <= 5 && load.failures.length === 0);
+  await load.stop();
+
+  expect(imported).toEqual({ imported: IMPORTED });
+  expect((await list(created.key)).status).toBe(200);
+  expect(load.failures).toEqual([]);
+  const { 200: lists, 204: cancellations, 404: missing = 0, ...others } = load.statuses;
+  expect({ missing, ...others }).toEqual({ missing });
+  expect(lists).toBeGreaterThan(5);
+  expect(cancellations).toBe(cancelled.size);
+  expect(cancelled.size).toBeGreaterThan(10);
+  expect(readFileSync(exportFile, "utf8")).toContain(orderLines(FIRST_IMPORTED_ID, IMPORTED));
+
+  const left: { id: number }[] = JSON.parse(await (await list(created.key)).text());
+  const listed = new Set(left.map(({ id }) => id));
+  const ids = Array.from({ length: ORDERS }, (_, index) => FIRST_ID + index);
+  expect(ids.filter((id) => !listed.has(id))).toEqual(
+    [...cancelled].toSorted((one, other) => one - other),
+  );
 });
 
 async function send(requestLine: string, ...headers: readonly string[]): Promise<Socket> {
@@ -112,22 +110,19 @@ async function dropDownload(index: number): Promise<void> {
   else socket.destroy();
 }
 
-describe("clients that disconnect", () => {
-  it.each([
-    ["in the middle of a large upload", dropUpload],
-    ["in the middle of a large download", dropDownload],
-  ])("%s do not harm other clients", async (_, drop) => {
-    const before = await (await list()).text();
-    expect(before.length).toBeGreaterThan(1_000_000);
-    const load = new Load(CLIENTS, (index) => (index % 2 === 0 ? list() : cancel("none")));
+it("is not harmed by clients that disconnect in the middle of uploads and downloads", async () => {
+  const before = await (await list()).text();
+  expect(before.length).toBeGreaterThan(1_000_000);
+  const load = new Load(CLIENTS, (index) => (index % 2 === 0 ? list() : cancel("none")));
+  const dropping = [dropUpload, dropDownload].flatMap((drop) => {
     let next = 0;
-    const dropping = Array.from({ length: DROPPED_AT_ONCE }, async () => {
+    return Array.from({ length: DROPPED_AT_ONCE }, async () => {
       while (next < DROPS) await drop(next++);
     });
-    await Promise.all(dropping);
-    await load.stop();
-    expect(load.failures).toEqual([]);
-    expect(Object.keys(load.statuses)).toEqual(["200", "404"]);
-    expect((await (await list()).text()) === before).toBe(true);
   });
+  await Promise.all(dropping);
+  await load.stop();
+  expect(load.failures).toEqual([]);
+  expect(Object.keys(load.statuses)).toEqual(["200", "404"]);
+  expect((await (await list()).text()) === before).toBe(true);
 });

@@ -7,8 +7,8 @@ import { Server } from "../bench/server.ts";
 import { StoreFolder } from "../operator/store-folder.ts";
 
 export const SERVICE = "src/worker/index.ts";
-/** The service with a clock that `advanceClock` moves. */
-export const CLOCKED_SERVICE = "test/process/workers/clocked.ts";
+/** The service with a clock that `advanceClock` moves, and a log at `/log`. */
+export const CLOCKED_SERVICE = "test/process/workers/controlled.ts";
 
 /** A store with Workers. After the tests of a file, the Workers end and the store is removed. */
 export class ServedStore extends StoreFolder {

@@ -124,16 +124,22 @@ async function addressOf({ env, persistTo = DEFAULT_STORE }: Options): Promise<s
   return address;
 }
 
-/** Requires a response, so that no key is made for a service that does not run. */
+/** Requires a service with `/healthz`, so that no key is made for something else. */
 async function requireAnswer(url: string, send: Surroundings["send"]): Promise<void> {
-  await send(`${url}/healthz`, { signal: AbortSignal.timeout(HEALTH_TIMEOUT_MS) }).catch(
-    (error) => {
-      const { message, cause } = error as Error;
-      const reason = cause instanceof Error ? cause.message : message;
-      const advice = "Start the service, or name its address with --url";
-      throw new Error(`${url} does not answer: ${reason}. ${advice}`, { cause: error });
-    },
-  );
+  const advice = "Start the service, or name its address with --url";
+  const ask = async () => {
+    const response = await send(`${url}/healthz`, {
+      signal: AbortSignal.timeout(HEALTH_TIMEOUT_MS),
+    });
+    return { status: response.status, body: await response.text() };
+  };
+  const { status, body } = await ask().catch((error) => {
+    const { message, cause } = error as Error;
+    const reason = cause instanceof Error ? cause.message : message;
+    throw new Error(`${url} does not answer: ${reason}. ${advice}`, { cause: error });
+  });
+  if (body.includes('"orders":')) return;
+  throw new Error(`${url} is not this service: it answers /healthz with ${status}. ${advice}`);
 }
 
 function printResult({ promise, result, reason, requestId }: PromiseResult): void {

@@ -65,8 +65,8 @@ export interface VerifyOptions {
   readonly headers?: Readonly<Record<string, string>>;
   /** The id of the version that every response must name, except those of static files. */
   readonly version?: string;
-  /** The secret of a key. Without it, only the promises that need no key are tried. */
-  readonly key?: string;
+  /** The secret of a key. */
+  readonly key: string;
   /** Revokes the key. Set only for a new key on the Free plan that nothing else uses. */
   readonly revoke?: () => Promise<void>;
   readonly orders?: OwnOrders | undefined;
@@ -82,26 +82,12 @@ export interface VerifyOptions {
 }
 
 /** A service that is being verified. */
-export type Trial = VerifyOptions &
-  Required<Pick<VerifyOptions, "headers" | "send" | "clock" | "signal">> & {
-    /** Responses that later tests reuse. `crowd`: the responses to many simultaneous requests. */
-    readonly seen: { list?: Answer; crowd: readonly Answer[] };
-  };
-
-/** The preconditions of promises. Each returns `false` if it is met, otherwise the reason. */
-export const OBSTACLES = {
-  key: ({ key }: Trial) => key === undefined && "needs a key",
-  limit: ({ isReadOnly, revoke }: Trial) =>
-    isReadOnly ? "uses up the key's minute" : revoke === undefined && "needs a new Free key",
-  orders: ({ orders }: Trial) => orders === undefined && "places an order: add --write",
-  revoke: ({ revoke }: Trial) =>
-    revoke === undefined && "cannot revoke the key: name its store with --env",
-};
-
-/** One promise that docs/api.md or docs/limits.md makes about the service. */
-export interface ServicePromise {
-  readonly title: string;
-  readonly needs: readonly (keyof typeof OBSTACLES)[];
-  /** @throws {BrokenPromise} if the promise is broken, and {Untried} if it cannot be tried. */
-  readonly test: (trial: Trial) => Promise<unknown>;
+export interface Trial extends VerifyOptions {
+  readonly send: Send;
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+  /** The promise that is being tried. */
+  readonly promise: string;
+  /** Responses that later tests reuse. `crowd`: the responses to many simultaneous requests. */
+  readonly seen: { list?: Answer; crowd: readonly Answer[] };
 }

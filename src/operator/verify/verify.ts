@@ -1,19 +1,20 @@
-import { and, eq, lt, lte, or } from "drizzle-orm";
+import { and, eq, lt, lte, or, sql } from "drizzle-orm";
+import pRetry from "p-retry";
 import { INT64_MAX, INT64_MIN } from "../../rules/int64.ts";
 import { exact } from "../../schema/int64.ts";
 import { cancelledOrders, orders } from "../../schema/orders.ts";
-import type { DatabaseName, StoreDatabase } from "../database/database.ts";
+import { type DatabaseName, databaseTime, type StoreDatabase } from "../database/database.ts";
+import { addKeys, changeKey } from "../keys/change-key.ts";
 import {
   createVerificationKey,
   deleteVerificationKeys,
   revokeApiKey,
 } from "../keys/key-changes.ts";
-import { addKeys, changeKey } from "../keys/change-key.ts";
+import { call } from "./answer.ts";
 import { PROMISES } from "./promises.ts";
 import {
   BrokenPromise,
   NoAnswerError,
-  OBSTACLES,
   type OwnOrders,
   type PromiseResult,
   SYSTEM_CLOCK,
@@ -31,8 +32,8 @@ const FIELDS = { petId: INT64_MAX, quantity: INT64_MIN, complete: false };
 /** The largest id of such an order. Small ids are near the beginning of the list. */
 const LARGEST_ID = INT64_MIN + 2n ** 32n;
 
-/** The time after which another verification removes the order of one that was killed. */
-const ORDER_LIFE_MS = 3_600_000;
+/** By the database's clock, when another verification may remove the order of one that was killed. */
+const AN_HOUR_AGO = sql`strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '-1 hour')`;
 
 export interface Verification {
   /** True if no promise is broken. */
@@ -49,23 +50,21 @@ export interface Verification {
  */
 export async function verify({
   report = () => {},
-  headers = {},
   send = fetch,
   clock = SYSTEM_CLOCK,
   signal = new AbortController().signal,
   ...options
 }: VerifyOptions): Promise<Verification> {
-  const trial: Trial = { ...options, headers, send, clock, signal, seen: { crowd: [] } };
+  const common = { ...options, send, clock, signal, seen: { crowd: [] } };
   const promises: PromiseResult[] = [];
   let isAnswering = true;
-  for (const { title: promise, needs, test } of PROMISES) {
+  for (const [promise, test] of Object.entries(PROMISES)) {
     signal.throwIfAborted();
+    const trial: Trial = { ...common, promise };
     let result: PromiseResult = { promise, result: "kept" };
     try {
-      const obstacle = needs.map((need) => OBSTACLES[need](trial)).find(Boolean);
       if (!isAnswering) throw new Untried("the service does not answer");
-      if (obstacle) throw new Untried(obstacle);
-      await test(trial);
+      await (typeof test === "function" ? test(trial) : call(trial, test));
     } catch (error) {
       const { message: reason } = error as Error;
       if (error instanceof Untried) result = { promise, result: "untried", reason };
@@ -101,27 +100,27 @@ export async function verifyStore({
   isWriting = false,
   ...options
 }: StoreVerifyOptions): Promise<Verification> {
-  const now = new Date((options.clock ?? SYSTEM_CLOCK).now());
+  const now = await useDatabase("keys", ({ orm }) => databaseTime(orm));
   const { key, record } = createVerificationKey(now);
   const [random = 0] = crypto.getRandomValues(new Uint32Array(1));
   const order = { ...FIELDS, id: INT64_MIN + BigInt(random), shipDate: now.toISOString() };
   const verifyWithKey = async (): Promise<Verification> => {
     await useDatabase("keys", (database) => addKeys(database, [record]));
-    return verify({
-      ...options,
-      key,
-      revoke: () =>
-        useDatabase("keys", async (database) => {
-          await changeKey(database, record.id, "revoke", revokeApiKey);
-        }),
-      orders: isWriting
-        ? await useDatabase("orders", (database) => placeOwnOrder(database, order))
-        : undefined,
-    });
+    const own = isWriting
+      ? await useDatabase("orders", (database) => placeOwnOrder(database, order))
+      : undefined;
+    const revoke = async () => {
+      await useDatabase("keys", (keys) => changeKey(keys, record.id, "revoke", revokeApiKey));
+    };
+    return verify({ ...options, key, revoke, orders: own });
   };
-  const remove = async (name: DatabaseName, work: (database: StoreDatabase) => Promise<void>) =>
-    useDatabase(name, work).catch((cause: Error) => {
-      const what = name === "keys" ? `key ${record.id}` : `order ${order.id}`;
+  const remove = (
+    what: string,
+    name: DatabaseName,
+    work: (database: StoreDatabase) => Promise<void>,
+  ) =>
+    // Removing twice does no harm, and the connection may have been lost.
+    pRetry(() => useDatabase(name, work), { retries: 2, minTimeout: 100 }).catch((cause: Error) => {
       throw new Error(
         `the ${what} of this verification is not removed; another one removes it an hour later: ${cause.message}`,
         { cause },
@@ -130,8 +129,8 @@ export async function verifyStore({
   const [verified] = await Promise.allSettled([verifyWithKey()]);
   // Cleans up even after an error: the database may have stored the key or the order nevertheless.
   const cleanedUp = await Promise.allSettled([
-    remove("keys", (database) => deleteVerificationKeys(database, record.id)),
-    isWriting ? remove("orders", (database) => removeOwnOrders(database, order)) : undefined,
+    remove(`key ${record.id}`, "keys", (keys) => deleteVerificationKeys(keys, record.id)),
+    isWriting && remove(`order ${order.id}`, "orders", (own) => removeOwnOrders(own, order.id)),
   ]);
   const failures = [verified, ...cleanedUp].flatMap((settled) =>
     settled.status === "rejected" ? [settled.reason as Error] : [],
@@ -156,14 +155,10 @@ async function placeOwnOrder({ orm }: StoreDatabase, order: OwnOrder): Promise<O
 }
 
 /** Removes an order, cancelled or not, and those of verifications that were killed. */
-async function removeOwnOrders(
-  database: StoreDatabase,
-  { id, petId, quantity, shipDate }: OwnOrder,
-): Promise<void> {
-  const ended = new Date(Date.parse(shipDate) - ORDER_LIFE_MS).toISOString();
+async function removeOwnOrders(database: StoreDatabase, id: bigint): Promise<void> {
   const deleteFrom = (table: typeof orders | typeof cancelledOrders) => {
-    const isOwn = or(eq(table.id, id), lt(table.shipDate, ended));
-    const hasFields = and(eq(table.petId, petId), eq(table.quantity, quantity));
+    const hasFields = and(eq(table.petId, FIELDS.petId), eq(table.quantity, FIELDS.quantity));
+    const isOwn = or(eq(table.id, id), lt(table.shipDate, AN_HOUR_AGO));
     return database.orm.delete(table).where(and(lte(table.id, LARGEST_ID), hasFields, isOwn));
   };
   await database.transaction([deleteFrom(orders), deleteFrom(cancelledOrders)]);
