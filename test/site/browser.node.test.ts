@@ -354,6 +354,11 @@ describe.skipIf(chromium === undefined)("the reference page", () => {
       await cancelIn(page.locator("#cancel"));
       await see(STATUS, /^404/);
       await clear(STATUS);
+      // A newer list that has the order can cancel it.
+      expect(await row.getByRole("button").count()).toBe(0);
+      await answerWith({ body: ordersFrom(60), headers: QUOTA });
+      await list();
+      expect(await row.getByRole("button").count()).toBe(1);
       for (const [answer, button, title] of [
         [LIMITED, "#trigger-limit", /^Limit reached/],
         [BANNED, "#list [type=submit]", /^Key banned/],
