@@ -68,9 +68,11 @@ CREATE TABLE order_list_leases (
 ) STRICT;
 
 -- Turns off the triggers that record changes while it has a row: within the transaction of a bulk change
--- such as an import, which rebuilds the segments at its end.
+-- such as an import, which rebuilds the segments at its end. `changed` is 1 if the transaction has changed
+-- an order. If 0, the segments are not rebuilt.
 CREATE TABLE order_bulk_change (
   id INTEGER PRIMARY KEY NOT NULL,
+  changed INTEGER NOT NULL,
   CONSTRAINT order_bulk_change_is_one_row CHECK (id = 1)
 ) STRICT;
 
@@ -200,6 +202,7 @@ END;
 
 -- A bulk change keeps no former states, so no list is read as it was before this row.
 CREATE TRIGGER bulk_change_is_recorded AFTER DELETE ON order_bulk_change
+WHEN OLD.changed > 0
 BEGIN
   INSERT INTO order_changes (sequence, version, was_listed)
   SELECT max(sequence + 1, CAST(unixepoch('subsec') * 1000000 AS INTEGER)), lower(hex(randomblob(16))), 0

@@ -217,6 +217,9 @@ export class ListUnderWay implements CountedList {
     const end = (error?: unknown) => {
       hasEnded = true;
       this.#places.end(this);
+      // A client that stays connected keeps the stream, but no orders that nobody counts any more.
+      this.#held.clear();
+      void pieces.return(new Uint8Array());
       onEnd(error);
     };
     const fail = (controller: ReadableStreamDefaultController<Uint8Array>, cause: unknown) => {

@@ -108,8 +108,10 @@ test("a list produces a piece only when its client asks, moves then and when the
   expect(places.take(whole)).toBe(true);
   // Both segments in one query, and a piece; the second one was read ahead with the manifest.
   expect(places.held).toBe(2 + few.pieceOrders);
-  void whole.stream(new Map(segments.map(({ version }) => [version, "1pqsn"])), vi.fn());
+  const sent = whole.stream(new Map(segments.map(({ version }) => [version, "1pqsn"])), vi.fn());
   expect(places.held).toBe(2 + few.pieceOrders + 1);
+  await sent.cancel();
+  expect([places.held, whole.ahead]).toStrictEqual([0, 0]);
   const onEnd = vi.fn();
   const reader = list.stream(new Map(), onEnd).getReader();
   await new Promise((resolve) => void setImmediate(resolve));
