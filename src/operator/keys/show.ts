@@ -21,30 +21,20 @@ export type KeyAtTime = readonly [key: KeyDetails, now: Date];
 
 /** Prints the keys that match a filter, without their secrets. */
 export async function list(options: StoreCommandOptions & KeyFilter): Promise<void> {
-  const { json, plan, state, name } = options;
-  const ending = options.ending?.toLowerCase();
   // The message does not repeat the argument, because the argument may be a secret.
-  if (ending !== undefined && !/^[a-z2-7]{1,4}$/.test(ending)) {
+  if (!/^[a-z2-7]{1,4}$/i.test(options.ending ?? "a")) {
     throw new UsageError(
       "--ending: expected the last one to four letters or digits of a key, from a to z and 2 to 7; `show -` reads a whole key from standard input",
     );
   }
   const keys = await useDatabase(options, "keys", async ({ orm }) => {
     const now = await databaseTime(orm);
-    const found = await listApiKeys(orm, { plan, state, name, ending }, now);
-    return found.map((key) => toKeyJson(key, now));
+    return (await listApiKeys(orm, options, now)).map((key) => toKeyJson(key, now));
   });
-  if (json) return printJson(keys);
+  if (options.json) return printJson(keys);
   if (keys.length === 0) return void process.stderr.write("No matching keys.\n");
-  const rows = keys.map(({ lastFour, expiresAt: expires, ...key }) => {
-    return {
-      id: key.id,
-      plan: key.plan,
-      state: key.state,
-      "ends in": lastFour,
-      expires,
-      name: key.name,
-    };
+  const rows = keys.map(({ id, plan, state, lastFour, expiresAt: expires, name }) => {
+    return { id, plan, state, "ends in": lastFour, expires, name };
   });
   printData(formatTable(rows));
 }
@@ -52,35 +42,35 @@ export async function list(options: StoreCommandOptions & KeyFilter): Promise<vo
 /** Prints one key, its last reported use and its bans. `-` reads the key's secret from stdin. */
 export async function show(id: string, options: StoreCommandOptions): Promise<void> {
   const hash = id === "-" ? hashSecret(await readSecret(process.stdin)) : undefined;
-  const { key, now, last, bans } = await useDatabase(options, "keys", async ({ orm }) => {
+  const { json } = options;
+  const { key, use, bans } = await useDatabase(options, "keys", async ({ orm }) => {
     const found = await (hash === undefined ? requireApiKey(orm, id) : findApiKey(orm, { hash }));
     if (found === undefined) {
       throw new Error(
         "this store does not know the key: try another store or environment, see --persist-to and --env",
       );
     }
-    const at = await databaseTime(orm);
+    const now = await databaseTime(orm);
     const ofKey = eq(keyUsage.keyId, found.id);
-    const used = orm.select().from(keyUsage).where(ofKey).orderBy(desc(keyUsage.day)).limit(1);
-    return { key: found, now: at, last: (await used)[0], bans: await readBans(orm, found.id, at) };
+    const used = await orm
+      .select()
+      .from(keyUsage)
+      .where(ofKey)
+      .orderBy(desc(keyUsage.day))
+      .limit(1);
+    const { day: lastUsedOn = null, reportedAt = null } = used[0] ?? {};
+    const lastBans = await readBans(orm, found.id, now);
+    return { key: toKeyJson(found, now), use: { lastUsedOn, reportedAt }, bans: lastBans };
   });
-  const lastUse = { lastUsedOn: last?.day ?? null, reportedAt: last?.reportedAt ?? null };
-  const details = { ...toKeyJson(key, now), ...lastUse };
-  if (options.json) return printJson({ ...details, bans });
-  printData(formatKey({ ...details, lastUsedOn: last?.day ?? "not reported yet" }));
-  if (bans.length === 0) return;
-  const rows = bans.map(({ state, number, beganAt: began, until, liftedAt: lifted }) => {
-    return { ban: number, state, began, until, lifted };
-  });
-  printData(`\nThe last bans:\n${formatTable(rows)}`);
+  if (json) return printJson({ ...key, ...use, bans });
+  printData(formatKey({ ...key, ...use, lastUsedOn: use.lastUsedOn ?? "not reported yet" }));
+  if (bans.length > 0) printData(`\nThe last bans:\n${formatTable(bans)}`);
 }
 
 async function readBans(orm: Orm, id: string, now: Date) {
-  const { number, beganAt, endsAt: until, liftedAt } = keyBans;
-  const ofKey = orm
-    .select({ number, beganAt, until, liftedAt })
-    .from(keyBans)
-    .where(eq(keyBans.keyId, id));
+  const { number, beganAt, endsAt: until, liftedAt, keyId } = keyBans;
+  const columns = { number, beganAt, until, liftedAt };
+  const ofKey = orm.select(columns).from(keyBans).where(eq(keyId, id));
   return (await ofKey.orderBy(desc(beganAt)).limit(SHOWN_BANS)).map((ban) => {
     const state = ban.liftedAt !== null ? "lifted" : ban.until > now ? "in force" : "ended";
     return { ...ban, state };
