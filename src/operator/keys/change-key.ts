@@ -46,6 +46,7 @@ type Decide = (current: KeyDetails, now: Date) => KeyDetails;
 
 /** Rotating with a shorter grace period needs confirmation: clients must change their key soon. */
 const SHORT_GRACE_MS = 3_600_000;
+const DEFAULT_GRACE_MS = 24 * 3_600_000;
 const ENDS =
   "This ends its present secret for good. Clients that send it are answered 401 afterwards.";
 const FORGETS = "This forgets the counts of both windows, its ban and its earlier bans for good.";
@@ -82,28 +83,26 @@ export async function update(id: string, options: SettingOptions): Promise<void>
     return next;
   };
   const changed = await changeInStore(id, options, "update", decide);
-  printKey(changed, options, "The key is now:");
+  printKey(changed, options);
   warnOfShortDay(changed[0]);
 }
 
 /** Makes all secrets of a key invalid. */
 export async function revoke(id: string, options: LastingOptions): Promise<void> {
-  const revoked = await changeInStore(id, options, "revoke", revokeApiKey, ENDS);
-  printKey(revoked, options, "The key is revoked.");
+  printKey(await changeInStore(id, options, "revoke", revokeApiKey, ENDS), options);
 }
 
 /** Resets the request counts and bans of a key. */
 export async function reset(id: string, options: LastingOptions): Promise<void> {
-  const emptied = await changeInStore(id, options, "reset", resetApiKey, FORGETS);
-  printKey(emptied, options, "The key's windows and ban are reset.");
+  printKey(await changeInStore(id, options, "reset", resetApiKey, FORGETS), options);
 }
 
-/** Replaces only the secret of a key. The former one stays valid for `grace` milliseconds. */
+/** Replaces only the secret of a key. The former one stays valid for `grace` ms, by default a day. */
 export async function rotate(
   id: string,
-  options: LastingOptions & { readonly grace: number },
+  options: LastingOptions & { readonly grace?: number },
 ): Promise<void> {
-  const { grace, json } = options;
+  const { grace = DEFAULT_GRACE_MS } = options;
   let secret = "";
   const decide: Decide = (current, now) => {
     const state = keyState(current, now.getTime());
@@ -115,7 +114,6 @@ export async function rotate(
   const consequence = grace < SHORT_GRACE_MS ? ENDS : undefined;
   const rotated = await changeInStore(id, options, "rotate", decide, consequence);
   await printSecret(secret, rotated, options);
-  if (grace === 0 && !json) process.stderr.write("The former key ends within 30 seconds.\n");
 }
 
 /** Changes a key of the store. In a deployed environment, first asks if there is a `consequence`. */

@@ -6,7 +6,6 @@ import {
   getTableColumns,
   gt,
   inArray,
-  isNotNull,
   isNull,
   like,
   lte,
@@ -34,7 +33,7 @@ import { DATABASE_TIME, type Orm, type StoreDatabase } from "../database/databas
 export interface KeyDetails extends Readonly<typeof apiKeys.$inferSelect> {
   /** The end of the last replaced secret, also if past; `null` if none was. Older ones end no later. */
   readonly formerKeyEndsAt: Date | null;
-  /** The end of the last ban that was not lifted, even if past; `null` if there is none. */
+  /** The end of the ban in force when the key was read; `null` if there was none. */
   readonly bannedUntil: Date | null;
 }
 
@@ -50,9 +49,6 @@ export interface KeyFilter {
   /** The last 1 to 4 characters of a present or former secret, case-insensitive. */
   readonly ending?: string;
 }
-
-/** A table with a `hash` and `lastFour` of secrets. */
-type SecretTable = typeof apiKeys | typeof formerKeyHashes;
 
 const VERIFICATION = "Verification";
 /** The lifetime of the key of `npm run verify`, which takes up to two minutes. */
@@ -71,8 +67,7 @@ export function createVerificationKey(now: Date): CreatedKey {
 /** Deletes the key `id` of a verification, and those of verifications that were killed. */
 export async function deleteVerificationKeys(database: StoreDatabase, id: string): Promise<void> {
   const { orm } = database;
-  const { expiresAt, revokedAt } = apiKeys;
-  const hasEnded = or(eq(apiKeys.id, id), isNotNull(revokedAt), lte(expiresAt, DATABASE_TIME));
+  const hasEnded = or(eq(apiKeys.id, id), lte(apiKeys.expiresAt, DATABASE_TIME));
   const ended = and(isOfVerification, hasEnded);
   const ids = orm.select({ id: apiKeys.id }).from(apiKeys).where(ended);
   await database.transaction([
@@ -92,11 +87,10 @@ export async function listApiKeys(
   now: Date,
 ): Promise<KeyDetails[]> {
   const isListed = name === undefined ? sql`${isOfVerification} IS NOT TRUE` : undefined;
-  const endsSo = ({ lastFour }: SecretTable) => like(lastFour, `%${ending}`);
-  const hasEnding = ending === undefined ? undefined : ofSecret(orm, endsSo);
+  const hasEnding = ending === undefined ? undefined : someSecret("lastFour", `%${ending}`);
   const fold = (text: string) => text.normalize("NFC").toLowerCase();
   // In JavaScript, because SQLite ignores the case of ASCII letters only.
-  return (await selectKeys(orm, and(isListed, hasEnding))).filter(
+  return (await selectKeys(orm, isListed, hasEnding)).filter(
     (key) =>
       (plan === undefined || key.plan === plan) &&
       (state === undefined || keyStateOrBan(key, now) === state) &&
@@ -104,68 +98,58 @@ export async function listApiKeys(
   );
 }
 
-/** Returns the SQL condition for keys with a present or former secret that matches. */
-function ofSecret(orm: Orm, matches: (table: SecretTable) => SQL): SQL | undefined {
-  const { keyId } = formerKeyHashes;
-  const former = orm.select({ keyId }).from(formerKeyHashes).where(matches(formerKeyHashes));
-  return or(matches(apiKeys), inArray(apiKeys.id, former));
-}
-
 /** Finds a key by its id, or by the hash of a present or former secret. */
 export async function findApiKey(
   orm: Orm,
   by: string | { readonly hash: string },
 ): Promise<KeyDetails | undefined> {
-  const isKey =
-    typeof by === "string" ? eq(apiKeys.id, by) : ofSecret(orm, (table) => eq(table.hash, by.hash));
-  return (await selectKeys(orm, isKey))[0];
+  const keys = await (typeof by === "string"
+    ? selectKeys(orm, eq(apiKeys.id, by))
+    : selectKeys(orm, undefined, someSecret("hash", by.hash)));
+  return keys[0];
 }
 
-/** Returns the keys that match a condition, or all keys, the oldest first. */
-async function selectKeys(orm: Orm, where: SQL | undefined): Promise<KeyDetails[]> {
+/** Returns the SQL condition for keys of which a present or former secret is like `pattern`. */
+function someSecret(column: "hash" | "lastFour", pattern: string): SQL {
+  return sql`max(${or(like(apiKeys[column], pattern), like(formerKeyHashes[column], pattern))})`;
+}
+
+/** Returns the keys that match both conditions, the oldest first. `having` is about all secrets. */
+async function selectKeys(orm: Orm, where?: SQL, having?: SQL): Promise<KeyDetails[]> {
   const formerKeyEndsAt = max(formerKeyHashes.endsAt);
   const bannedUntil = max(keyBans.endsAt);
+  const isInForce = and(isNull(keyBans.liftedAt), gt(keyBans.endsAt, DATABASE_TIME));
   return orm
     .select({ ...getTableColumns(apiKeys), formerKeyEndsAt, bannedUntil })
     .from(apiKeys)
     .leftJoin(formerKeyHashes, eq(formerKeyHashes.keyId, apiKeys.id))
-    .leftJoin(keyBans, and(eq(keyBans.keyId, apiKeys.id), isNull(keyBans.liftedAt)))
+    .leftJoin(keyBans, and(eq(keyBans.keyId, apiKeys.id), isInForce))
     .where(where)
     .groupBy(apiKeys.id)
+    .having(having)
     .orderBy(apiKeys.createdAt, apiKeys.id);
 }
 
 /** Returns the state of a key. An expired or revoked key is never `banned`. */
 function keyStateOrBan(key: KeyDetails, now: Date): KeyStateOrBan {
   const state = keyState(key, now.getTime());
-  return state === "active" && banEnd(key, now) !== null ? "banned" : state;
-}
-
-/** Returns the end of the ban in force; `null` if there is none. */
-export function banEnd({ bannedUntil }: KeyDetails, now: Date): Date | null {
-  return bannedUntil !== null && bannedUntil > now ? bannedUntil : null;
-}
-
-/**
- * Returns the limits that apply to a key. Those of a plan that only a later version knows are
- * `null`, unless the key has limits of its own.
- */
-export function knownLimitsOf(key: KeyDetails) {
-  const { plan, perMinute, perDay } = key;
-  return PLANS.includes(plan) ? limitsOf(key) : { perMinute, perDay };
+  return state === "active" && key.bannedUntil !== null ? "banned" : state;
 }
 
 /** Returns the settings of a key, with the limits that apply: the key's own or its plan's. */
 function settingsOf(key: KeyDetails) {
-  const { name, plan, expiresAt, locationHint, revokedAt, formerKeyEndsAt } = key;
-  return { name, plan, ...knownLimitsOf(key), expiresAt, locationHint, revokedAt, formerKeyEndsAt };
+  const { name, plan, perMinute, perDay, expiresAt, locationHint, revokedAt } = key;
+  // The limits of a plan that only a later version knows stay as stored.
+  const limits = PLANS.includes(plan) ? limitsOf(key) : { perMinute, perDay };
+  const { formerKeyEndsAt } = key;
+  return { name, plan, ...limits, expiresAt, locationHint, revokedAt, formerKeyEndsAt };
 }
 
 /** Returns a key as the commands print it with `--json`, without the hash of its secret. */
 export function toKeyJson(key: KeyDetails, now: Date) {
-  const { id, createdAt, lastFour } = key;
+  const { id, createdAt, lastFour, bannedUntil } = key;
   const state = keyStateOrBan(key, now);
-  return { id, ...settingsOf(key), createdAt, lastFour, state, bannedUntil: banEnd(key, now) };
+  return { id, ...settingsOf(key), createdAt, lastFour, state, bannedUntil };
 }
 
 export interface NewKeySettings {
@@ -277,9 +261,9 @@ export function change(
     );
   }
   if (after.resets !== resets) {
-    const ofKey = and(eq(keyBans.keyId, keyId), isNull(keyBans.liftedAt));
-    const inForce = and(ofKey, gt(keyBans.endsAt, at));
-    statements.push(orm.update(keyBans).set({ liftedAt: at }).where(inForce));
+    const inForce = and(isNull(keyBans.liftedAt), gt(keyBans.endsAt, at));
+    const ofKey = and(eq(keyBans.keyId, keyId), inForce);
+    statements.push(orm.update(keyBans).set({ liftedAt: at }).where(ofKey));
   }
   return statements;
 }

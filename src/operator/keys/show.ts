@@ -1,6 +1,6 @@
 import { desc, eq } from "drizzle-orm";
 import { hashSecret } from "../../rules/keys/secret.ts";
-import { keyBans, keyChanges, keyUsage } from "../../schema/keys.ts";
+import { keyBans, keyChanges } from "../../schema/keys.ts";
 import { onSameStore, printData, printJson, UsageError } from "../command-line.ts";
 import { databaseTime, type Orm } from "../database/database.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
@@ -39,42 +39,24 @@ export async function list(options: StoreCommandOptions & KeyFilter): Promise<vo
   printData(formatTable(rows));
 }
 
-/** Prints one key, its last reported use and its bans. `-` reads the key's secret from stdin. */
+/** Prints one key and its last bans. `-` reads the key's secret from stdin. */
 export async function show(id: string, options: StoreCommandOptions): Promise<void> {
   const hash = id === "-" ? hashSecret(await readSecret(process.stdin)) : undefined;
-  const { json } = options;
-  const { key, use, bans } = await useDatabase(options, "keys", async ({ orm }) => {
+  const { key, bans } = await useDatabase(options, "keys", async ({ orm }) => {
     const found = await (hash === undefined ? requireApiKey(orm, id) : findApiKey(orm, { hash }));
     if (found === undefined) {
       throw new Error(
         "this store does not know the key: try another store or environment, see --persist-to and --env",
       );
     }
-    const now = await databaseTime(orm);
-    const ofKey = eq(keyUsage.keyId, found.id);
-    const used = await orm
-      .select()
-      .from(keyUsage)
-      .where(ofKey)
-      .orderBy(desc(keyUsage.day))
-      .limit(1);
-    const { day: lastUsedOn = null, reportedAt = null } = used[0] ?? {};
-    const lastBans = await readBans(orm, found.id, now);
-    return { key: toKeyJson(found, now), use: { lastUsedOn, reportedAt }, bans: lastBans };
+    const { number, beganAt, endsAt: until, liftedAt, keyId } = keyBans;
+    const ofKey = orm.select({ number, beganAt, until, liftedAt }).from(keyBans);
+    const newest = ofKey.where(eq(keyId, found.id)).orderBy(desc(beganAt)).limit(SHOWN_BANS);
+    return { key: toKeyJson(found, await databaseTime(orm)), bans: await newest };
   });
-  if (json) return printJson({ ...key, ...use, bans });
-  printData(formatKey({ ...key, ...use, lastUsedOn: use.lastUsedOn ?? "not reported yet" }));
+  if (options.json) return printJson({ ...key, bans });
+  printData(formatKey(key));
   if (bans.length > 0) printData(`\nThe last bans:\n${formatTable(bans)}`);
-}
-
-async function readBans(orm: Orm, id: string, now: Date) {
-  const { number, beganAt, endsAt: until, liftedAt, keyId } = keyBans;
-  const columns = { number, beganAt, until, liftedAt };
-  const ofKey = orm.select(columns).from(keyBans).where(eq(keyId, id));
-  return (await ofKey.orderBy(desc(beganAt)).limit(SHOWN_BANS)).map((ban) => {
-    const state = ban.liftedAt !== null ? "lifted" : ban.until > now ? "in force" : "ended";
-    return { ...ban, state };
-  });
 }
 
 /** Finds a key by its id. Throws an Error for the operator if no key has this id. */
@@ -117,10 +99,10 @@ export async function audit(
   }
 }
 
-/** Prints a key on stdout, as JSON or as text after a title on stderr. */
-export function printKey([key, now]: KeyAtTime, { json }: { json: boolean }, title: string) {
+/** Prints a changed key on stdout, as JSON or as text after a title on stderr. */
+export function printKey([key, now]: KeyAtTime, { json }: { json: boolean }): void {
   if (json) return printJson(toKeyJson(key, now));
-  process.stderr.write(`${title}\n\n`);
+  process.stderr.write("The key is now:\n\n");
   printData(formatKey(toKeyJson(key, now)));
 }
 
@@ -138,11 +120,9 @@ export async function printSecret(
   const data = json ? JSON.stringify({ id, key: secret, ...rest }) : secret;
   const lost = await new Promise((resolve) => process.stdout.write(`${data}\n`, resolve));
   if (lost != null) {
-    const command = (name: string) => onSameStore(`npm run keys -- ${name} ${id}`);
-    throw new Error(
-      `the key ${id} is stored, but its secret could not be printed and is lost. Give it a new secret, or end it:\n  ${command("rotate")}\n  ${command("revoke")}`,
-      { cause: lost },
-    );
+    const rotate = onSameStore(`npm run keys -- rotate ${id}`);
+    const message = `the key ${id} is stored, but its secret could not be printed and is lost`;
+    throw new Error(`${message}: \`${rotate}\` makes another`, { cause: lost });
   }
   if (json) return;
   process.stderr.write(

@@ -3,13 +3,12 @@ import { and, eq, sql } from "drizzle-orm";
 import { html, raw } from "hono/html";
 import { dayOf, dayText } from "../../rules/days.ts";
 import { keyUsage } from "../../schema/keys.ts";
-import { REPORT_EVERY_MS } from "../../worker/usage/day-usage.ts";
 import { printData, printJson } from "../command-line.ts";
 import { databaseTime, type Orm } from "../database/database.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
 import { replaceFile } from "../replace-file.ts";
 import { formatNumber, formatTable, formatTime, MISSING } from "../terminal-text.ts";
-import { banEnd, knownLimitsOf, listApiKeys } from "./key-changes.ts";
+import { listApiKeys } from "./key-changes.ts";
 import { requireApiKey } from "./show.ts";
 
 /** The share of a limit from which a key counts as near the limit. */
@@ -44,27 +43,26 @@ interface UsageOptions extends StoreCommandOptions {
 export async function usage(id: string | undefined, options: UsageOptions): Promise<void> {
   const { near, days, html: file, json } = options;
   const report = await useDatabase(options, "keys", ({ orm }) => readReport(orm, id, days));
-  const { completeBy } = report;
   const keys = near ? report.keys.filter(isNear) : report.keys;
   if (file !== undefined) {
     const text = (await page(report, id === undefined ? undefined : keys[0])).toString();
     await replaceFile(file, (temporary) => writeFile(temporary, text));
     process.stderr.write(`The page is in ${file}.\n`);
   }
-  if (json) return printJson(keys.map(({ limits: _limits, ...key }) => ({ ...key, completeBy })));
+  if (json) return printJson(keys);
   if (file !== undefined) return;
   const none = near ? `No key is known to have reached ${100 * NEAR_LIMIT} % of a limit` : "No key";
+  const byDay = () => figuresByDay(report).map(({ day, ...sum }) => ({ day, ...toCells(sum) }));
   if (keys.length === 0) process.stderr.write(`${none}.\n`);
-  else
-    printData(formatTable(id === undefined ? keys.map(toRow) : figuresByDay(report).map(toCells)));
+  else printData(formatTable(id === undefined ? keys.map(toRow) : byDay()));
   process.stderr.write(`${describeReport(report)}\n`);
 }
 
-function toCells({ day, ...figures }: Figures & { readonly day?: string }) {
+function toCells(figures: Figures) {
   const cells = COLUMNS.map(({ heading, name, isShare }) => {
     return [heading, isShare ? show(figures[name], isShare) : figures[name]] as const;
   });
-  return { ...(day !== undefined && { day }), ...Object.fromEntries(cells) };
+  return Object.fromEntries(cells);
 }
 
 function toRow({ id, name, bannedUntil, ...figures }: KeyReport) {
@@ -74,8 +72,9 @@ function toRow({ id, name, bannedUntil, ...figures }: KeyReport) {
 
 /**
  * Reads the usage of all keys, or of one, on the last `count` days in UTC, up to an hour old. The
- * keys are sorted by admitted, then by refused requests, the largest numbers first. `completeBy`:
- * when all keys will have reported their usage up to now. @throws if no key has the id.
+ * keys are sorted by admitted, then by refused requests, the largest numbers first.
+ *
+ * @throws if no key has the id.
  */
 async function readReport(orm: Orm, id: string | undefined, count: number) {
   const now = await databaseTime(orm);
@@ -85,13 +84,12 @@ async function readReport(orm: Orm, id: string | undefined, count: number) {
   const reported = Map.groupBy(await readUsage(orm, id, days[0] ?? ""), ({ keyId }) => keyId);
   const keys = found.map((key) => {
     const used = (reported.get(key.id) ?? []).map(({ keyId: _keyId, ...day }) => day);
-    const settings = { id: key.id, name: key.name, plan: key.plan, limits: knownLimitsOf(key) };
-    return { ...settings, ...sumUp(used), days: used, bannedUntil: banEnd(key, now) };
+    const { id: keyId, name, plan, bannedUntil } = key;
+    return { id: keyId, name, plan, ...sumUp(used), days: used, bannedUntil };
   });
   const busiestFirst = (one: Figures, other: Figures) =>
     (other.admitted ?? 0) - (one.admitted ?? 0) || (other.refused ?? 0) - (one.refused ?? 0);
-  const completeBy = new Date(now.getTime() + REPORT_EVERY_MS);
-  return { days, keys: keys.toSorted(busiestFirst), completeBy };
+  return { days, keys: keys.toSorted(busiestFirst) };
 }
 
 async function readUsage(orm: Orm, id: string | undefined, firstDay: string) {
@@ -144,46 +142,42 @@ function isNear({ minutePeak, dayPeak }: Figures): boolean {
 }
 
 /** Says how recent and how exact the figures of a report are. */
-function describeReport({ keys, completeBy }: UsageReport): string {
+function describeReport({ keys }: UsageReport): string {
   const { reportedAt } = sumUp(keys.flatMap(({ days }) => days));
   const asOf =
-    reportedAt === null
-      ? "Nothing was reported."
-      : `As reported until ${formatTime(reportedAt)}; refused requests are a lower bound.`;
-  return `${asOf} ${MISSING} means not reported yet: a key in use reports by ${formatTime(completeBy)}.`;
+    reportedAt === null ? "Nothing was reported" : `Reported until ${formatTime(reportedAt)}`;
+  return `${asOf}; refused requests are a lower bound. ${MISSING} means not reported yet: a key in use reports hourly.`;
 }
 
-/** On a phone, a row becomes a block, where each cell shows its heading. */
 const STYLE = `
-:root { color-scheme: light dark; --alarm: light-dark(#b3261e, #ff8f86); }
-* { box-sizing: border-box; margin: 0; }
-body { margin: 0 auto; max-width: 64rem; padding: clamp(1rem, 3vw, 2.5rem); background: Canvas; font: 1rem/1.5 system-ui, sans-serif; }
+:root { color-scheme: light dark; }
+* { margin: 0; }
+body { margin: 0 auto; max-width: 64rem; padding: 1rem; background: Canvas; font: clamp(0.75rem, 3vw, 1rem)/1.5 system-ui, sans-serif; }
 h1, tbody th { overflow-wrap: anywhere; }
 h2 { margin-top: 1.5rem; }
-strong, .alarm { color: var(--alarm); }
 table { width: 100%; border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th, td { padding: 0.4rem 0.7rem; border-bottom: 1px solid #8886; text-align: end; vertical-align: top; }
+th, td { padding: 0.3em; border-bottom: 1px solid #8886; text-align: end; vertical-align: top; }
 th:first-child { text-align: start; }
-tbody th { font-weight: 400; }
-tbody small, i { display: block; }
-i { height: 0.35rem; margin-left: auto; background: #3b82dc; }
-.alarm i { background: var(--alarm); }
-@media (max-width: 40rem) {
-  thead { position: absolute; clip-path: inset(50%); }
-  tr { display: grid; grid-template-columns: 1fr 1fr; border-bottom: 1px solid #8886; }
-  th, td { border: 0; padding: 0.2rem 0.7rem; text-align: start; }
-  tbody th { grid-column: 1 / -1; font-weight: 600; }
-  td::before { content: attr(data-heading) " "; }
-  i { margin-left: 0; }
-}
+small { display: block; font-weight: 400; }
 `;
 
 /** The page of all keys, or of `key`. It needs no network. */
 function page(report: UsageReport, key: KeyReport | undefined): Html {
+  const { days, keys } = report;
   const title = key === undefined ? "API usage" : `API usage of ${key.name}`;
-  const range = [...new Set([report.days[0], report.days.at(-1)])].join(" to ");
-  const all = sumUp(report.keys.flatMap(({ days }) => days));
-  const days = figuresByDay(report).map((figures): Row => [figures.day, figures]);
+  const range = [...new Set([days[0], days.at(-1)])].join(" to ");
+  const all = sumUp(keys.flatMap((each) => each.days));
+  const isHindered = ({ refused, bans, bannedUntil }: KeyReport) =>
+    (refused ?? 0) + (bans ?? 0) > 0 || bannedUntil !== null;
+  const ofKeys = (listed: readonly KeyReport[]) =>
+    listed.map((each): Row => [html`${each.name}${describeKey(each)}`, each]);
+  const tables = {
+    "Refused or banned": ofKeys(keys.filter(isHindered)),
+    "Near a limit": ofKeys(keys.filter(isNear)),
+    "All keys, the busiest first": ofKeys(keys),
+  };
+  const byDay = figuresByDay(report).map((figures): Row => [figures.day, figures]);
+  const shown = { ...(key === undefined && tables), "By day, the newest first": byDay };
   // Forbids scripts, because names of keys are untrusted text.
   const policy = "default-src 'none'; style-src 'unsafe-inline'";
   return html`<!doctype html>
@@ -206,62 +200,36 @@ function page(report: UsageReport, key: KeyReport | undefined): Html {
           </p>
           <p>${describeReport(report)}</p>
         </header>
-        <main>
-          ${key === undefined && keyTables(report)}
-          <h2>By day, the newest first</h2>
-          ${table("By day", "day", days)}
-        </main>
+        <main>${Object.entries(shown).map(([heading, rows]) => section(heading, rows))}</main>
       </body>
     </html>`;
 }
 
-function describeKey({ id, plan, limits, bannedUntil }: KeyReport): Html {
-  const quota = `${show(limits.perMinute)} requests a minute, ${show(limits.perDay)} a day`;
+function describeKey({ id, plan, bannedUntil }: KeyReport): Html {
   const ban = bannedUntil && html`<strong>Banned until ${formatTime(bannedUntil)}.</strong>`;
-  return html`<small>${id}, ${plan}: ${quota}</small>${ban}`;
+  return html`<small>${id}, ${plan}</small>${ban}`;
 }
 
-function keyTables({ keys }: UsageReport): Html {
-  const isHindered = ({ refused, bans, bannedUntil }: KeyReport) =>
-    (refused ?? 0) + (bans ?? 0) > 0 || bannedUntil !== null;
-  const lists = {
-    "Refused or banned": keys.filter(isHindered),
-    "Near a limit": keys.filter(isNear),
-    "All keys, the busiest first": keys,
-  };
-  return html`${Object.entries(lists).map(([title, listed]) => {
-    const rows = listed.map((key): Row => [html`${key.name}${describeKey(key)}`, key]);
-    return html`<h2>${title}</h2>
-      ${rows.length === 0 ? html`<p>No key is known to be.</p>` : table(title, "key", rows)}`;
-  })}`;
-}
-
-function table(caption: string, first: string, rows: readonly Row[]): Html {
-  const most = Math.max(1, ...rows.map(([, { admitted }]) => admitted ?? 0));
-  const cell = (figures: Figures, { heading, name, isShare }: (typeof COLUMNS)[number]) => {
-    const value = figures[name] ?? 0;
-    const length = isShare ? value : name === "admitted" ? value / most : 0;
-    return html`<td data-heading="${heading}" class="${isShare && value >= NEAR_LIMIT && "alarm"}">
-      ${show(figures[name], isShare)}<i style="width: ${100 * length}%"></i>
-    </td>`;
-  };
-  return html`<table aria-label="${caption}">
+function section(heading: string, rows: readonly Row[]): Html {
+  const titles = ["", ...COLUMNS.map((column) => column.heading)];
+  const table = html`<table aria-label="${heading}">
     <thead>
       <tr>
-        <th scope="col">${first}</th>
-        ${COLUMNS.map(({ heading }) => html`<th scope="col">${heading}</th>`)}
+        ${titles.map((title) => html`<th scope="col">${title}</th>`)}
       </tr>
     </thead>
     <tbody>
       ${rows.map(
-        ([heading, figures]) =>
+        ([title, figures]) =>
           html`<tr>
-            <th scope="row">${heading}</th>
-            ${COLUMNS.map((column) => cell(figures, column))}
+            <th scope="row">${title}</th>
+            ${COLUMNS.map(({ name, isShare }) => html`<td>${show(figures[name], isShare)}</td>`)}
           </tr>`,
       )}
     </tbody>
   </table>`;
+  return html`<h2>${heading}</h2>
+    ${rows.length === 0 ? html`<p>No key is known to be.</p>` : table}`;
 }
 
 /** Formats a number, or with `isShare` a share from 0 to 1 as in `87 %`. */

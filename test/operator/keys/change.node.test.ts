@@ -55,8 +55,7 @@ describe("keys create", () => {
     expect(JSON.stringify(row)).not.toContain(free.key);
     const { key: _, ...details } = free;
     expect(await keys.json("list")).toContainEqual(details);
-    const unused = { lastUsedOn: null, reportedAt: null, bans: [] };
-    expect(await keys.json("show", free.id)).toEqual({ ...details, ...unused });
+    expect(await keys.json("show", free.id)).toEqual({ ...details, bans: [] });
   });
 
   it("prints nothing but the secret on stdout, says that it is shown once, and keeps the region", async () => {
@@ -149,8 +148,7 @@ describe("keys rotate", () => {
     const { record: key } = await keys.add();
     stopClock();
     const endsAfter = async (grace: string) => {
-      const said = await keys.text("rotate", key.id, "--grace", grace);
-      expect(said.includes("ends within 30 seconds")).toBe(grace === "0");
+      await keys.text("rotate", key.id, "--grace", grace);
       const ends = (await hashes(key.id)).slice(1).map(([, end]) => (end - NOW.getTime()) / 60_000);
       return ends.toSorted((one, other) => one - other);
     };
