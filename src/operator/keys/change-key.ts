@@ -47,8 +47,7 @@ type Decide = (current: KeyDetails, now: Date) => KeyDetails;
 /** Rotating with a shorter grace period needs confirmation: clients must change their key soon. */
 const SHORT_GRACE_MS = 3_600_000;
 const DEFAULT_GRACE_MS = 24 * 3_600_000;
-const ENDS =
-  "This ends its present secret for good. Clients that send it are answered 401 afterwards.";
+const ENDS = "This ends its present secret for good: clients that send it are answered 401.";
 const FORGETS = "This forgets the counts of both windows, its ban and its earlier bans for good.";
 
 /** Stores a new key and prints its secret. */

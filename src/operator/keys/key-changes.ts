@@ -138,11 +138,11 @@ function keyStateOrBan(key: KeyDetails, now: Date): KeyStateOrBan {
 
 /** Returns the settings of a key, with the limits that apply: the key's own or its plan's. */
 function settingsOf(key: KeyDetails) {
-  const { name, plan, perMinute, perDay, expiresAt, locationHint, revokedAt } = key;
+  const { name, plan, expiresAt, locationHint, revokedAt, formerKeyEndsAt } = key;
   // The limits of a plan that only a later version knows stay as stored.
-  const limits = PLANS.includes(plan) ? limitsOf(key) : { perMinute, perDay };
-  const { formerKeyEndsAt } = key;
-  return { name, plan, ...limits, expiresAt, locationHint, revokedAt, formerKeyEndsAt };
+  const { perMinute, perDay } = PLANS.includes(plan) ? limitsOf(key) : key;
+  const ends = { expiresAt, locationHint, revokedAt, formerKeyEndsAt };
+  return { name, plan, perMinute, perDay, ...ends };
 }
 
 /** Returns a key as the commands print it with `--json`, without the hash of its secret. */
@@ -261,9 +261,8 @@ export function change(
     );
   }
   if (after.resets !== resets) {
-    const inForce = and(isNull(keyBans.liftedAt), gt(keyBans.endsAt, at));
-    const ofKey = and(eq(keyBans.keyId, keyId), inForce);
-    statements.push(orm.update(keyBans).set({ liftedAt: at }).where(ofKey));
+    const inForce = and(eq(keyBans.keyId, keyId), isNull(keyBans.liftedAt), gt(keyBans.endsAt, at));
+    statements.push(orm.update(keyBans).set({ liftedAt: at }).where(inForce));
   }
   return statements;
 }

@@ -21,12 +21,11 @@ import { NEAR_LIMIT, usage } from "./usage.ts";
 
 /** The most days that `usage` shows: housekeeping deletes older reports. */
 const MAX_DAYS = 366;
-const MAX_GRACE_DAYS = 90;
 
 const ABOUT = `
 The commands use the local store, even while the service runs, or with --env the
 database of an environment. Changes take effect within 30 seconds. Times and days
-are in UTC. docs/operating.md says more. For the options of a command, add --help.`;
+are in UTC. See docs/operating.md, and the --help of a command.`;
 
 const ABOUT_CREATE = `
 docs/limits.md has the limits of the plans. An Enterprise key needs --per-minute and
@@ -78,7 +77,7 @@ export function keysProgram(): Command {
 
   const grace = "how long former keys stay valid: 0, 90m, 24h, 7d ... (default: 24h)";
   command("rotate <id>", "replace a key's secret by a new one")
-    .option("--grace <time>", grace, durationParser(MAX_GRACE_DAYS))
+    .option("--grace <time>", grace, durationParser(90))
     .addOption(yesOption())
     .action(rotate);
 

@@ -14,8 +14,6 @@ import {
   toKeyJson,
 } from "./key-changes.ts";
 
-const SHOWN_BANS = 10;
-
 /** A key and the time of the database, on which the key's state depends. */
 export type KeyAtTime = readonly [key: KeyDetails, now: Date];
 
@@ -51,7 +49,7 @@ export async function show(id: string, options: StoreCommandOptions): Promise<vo
     }
     const { number, beganAt, endsAt: until, liftedAt, keyId } = keyBans;
     const ofKey = orm.select({ number, beganAt, until, liftedAt }).from(keyBans);
-    const newest = ofKey.where(eq(keyId, found.id)).orderBy(desc(beganAt)).limit(SHOWN_BANS);
+    const newest = ofKey.where(eq(keyId, found.id)).orderBy(desc(beganAt)).limit(10);
     return { key: toKeyJson(found, await databaseTime(orm)), bans: await newest };
   });
   if (options.json) return printJson({ ...key, bans });
@@ -120,14 +118,13 @@ export async function printSecret(
   const data = json ? JSON.stringify({ id, key: secret, ...rest }) : secret;
   const lost = await new Promise((resolve) => process.stdout.write(`${data}\n`, resolve));
   if (lost != null) {
-    const rotate = onSameStore(`npm run keys -- rotate ${id}`);
+    const command = (name: string) => onSameStore(`npm run keys -- ${name} ${id}`);
     const message = `the key ${id} is stored, but its secret could not be printed and is lost`;
-    throw new Error(`${message}: \`${rotate}\` makes another`, { cause: lost });
+    const advice = `make another (${command("rotate")}), or end it (${command("revoke")})`;
+    throw new Error(`${message}: ${advice}`, { cause: lost });
   }
   if (json) return;
-  process.stderr.write(
-    `\nKeep this key now: it is not shown again.\n\n${formatKey({ id, ...rest })}`,
-  );
+  process.stderr.write(`\nKeep this key: it is not shown again.\n\n${formatKey({ id, ...rest })}`);
 }
 
 /** Formats the fields that a key has, each with its name in words, such as `per minute`. */
