@@ -120,8 +120,8 @@ export async function printSecret(
   if (lost != null) {
     const command = (name: string) => onSameStore(`npm run keys -- ${name} ${id}`);
     const message = `the key ${id} is stored, but its secret could not be printed and is lost`;
-    const advice = `make another (${command("rotate")}), or end it (${command("revoke")})`;
-    throw new Error(`${message}: ${advice}`, { cause: lost });
+    const advice = `Make another, or end the key:\n  ${command("rotate")}\n  ${command("revoke")}`;
+    throw new Error(`${message}. ${advice}`, { cause: lost });
   }
   if (json) return;
   process.stderr.write(`\nKeep this key: it is not shown again.\n\n${formatKey({ id, ...rest })}`);
