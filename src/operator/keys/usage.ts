@@ -157,7 +157,7 @@ h1, tbody th { overflow-wrap: anywhere; }
 h2 { margin-top: 1.5rem; }
 table { width: 100%; border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { padding: 0.3em; border-bottom: 1px solid #8886; text-align: end; vertical-align: top; }
-th:first-child { text-align: start; }
+th:first-child { min-width: 7em; text-align: start; }
 small { display: block; font-weight: 400; }
 `;
 

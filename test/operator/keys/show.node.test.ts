@@ -91,7 +91,9 @@ describe("keys list", () => {
         expect(await keys.text(...args)).not.toContain(id);
       }
     }
+    const listed = await keys.json("list");
     await deleteVerificationKeys(database, own.id);
+    expect(await keys.json("list")).toEqual(listed);
     expect(await keys.run("show", own.id)).toEqual(failure("no key has the id"));
     expect(await keys.json("show", running.id)).toMatchObject({ name: "Verification" });
     const left = await keys.rows("SELECT key_id AS id FROM key_usage");
