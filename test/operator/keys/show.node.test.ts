@@ -186,8 +186,9 @@ describe("keys audit", () => {
     await others.json("update", id, "--name", "Chain", "--expires", "never");
     const { key: newerSecret, formerKeyEndsAt } = await others.json("rotate", id);
     await others.json("reset", id);
-    const { revokedAt } = await others.json("revoke", id);
-    await others.json("revoke", id);
+    const revoked = await others.json("revoke", id);
+    const { revokedAt } = revoked;
+    expect(await others.json("revoke", id)).toEqual(revoked);
     await others.run("rotate", id);
     const common = { at: expect.stringMatching(TIME), actor: "Ada", keyId: id };
     const details = { revokedAt: { from: null, to: revokedAt } };
