@@ -87,10 +87,10 @@ export async function listApiKeys(
   now: Date,
 ): Promise<KeyDetails[]> {
   const isListed = name === undefined ? sql`${isOfVerification} IS NOT TRUE` : undefined;
-  const hasEnding = ending === undefined ? undefined : someSecret("lastFour", `%${ending}`);
+  const endsSo = someSecret(({ lastFour }) => like(lastFour, `%${ending}`));
   const fold = (text: string) => text.normalize("NFC").toLowerCase();
   // In JavaScript, because SQLite ignores the case of ASCII letters only.
-  return (await selectKeys(orm, isListed, hasEnding)).filter(
+  return (await selectKeys(orm, isListed, ending === undefined ? undefined : endsSo)).filter(
     (key) =>
       (plan === undefined || key.plan === plan) &&
       (state === undefined || keyStateOrBan(key, now) === state) &&
@@ -103,15 +103,16 @@ export async function findApiKey(
   orm: Orm,
   by: string | { readonly hash: string },
 ): Promise<KeyDetails | undefined> {
+  const hasHash = (hash: string) => someSecret((table) => eq(table.hash, hash));
   const keys = await (typeof by === "string"
     ? selectKeys(orm, eq(apiKeys.id, by))
-    : selectKeys(orm, undefined, someSecret("hash", by.hash)));
+    : selectKeys(orm, undefined, hasHash(by.hash)));
   return keys[0];
 }
 
-/** Returns the SQL condition for keys of which a present or former secret is like `pattern`. */
-function someSecret(column: "hash" | "lastFour", pattern: string): SQL {
-  return sql`max(${or(like(apiKeys[column], pattern), like(formerKeyHashes[column], pattern))})`;
+/** Returns the SQL condition for keys of which a present or former secret matches. */
+function someSecret(matches: (table: typeof apiKeys | typeof formerKeyHashes) => SQL): SQL {
+  return sql`max(${or(matches(apiKeys), matches(formerKeyHashes))})`;
 }
 
 /** Returns the keys that match both conditions, the oldest first. `having` is about all secrets. */
