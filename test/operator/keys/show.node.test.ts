@@ -11,7 +11,7 @@ import {
   type KeyDetails,
 } from "../../../src/operator/keys/key-changes.ts";
 import { keysProgram } from "../../../src/operator/keys/program.ts";
-import { keyBans, keyUsage } from "../../../src/schema/keys.ts";
+import { keyBans } from "../../../src/schema/keys.ts";
 import { failure, runInProcess } from "../in-process.ts";
 import { KeysCommand, tableCells, TIME } from "./keys-command.ts";
 
@@ -19,9 +19,6 @@ const NOW = new Date();
 const after = (seconds: number) => new Date(NOW.getTime() + seconds * 1_000);
 const inDays = (days: number) => after(days * 86_400);
 const text = (seconds: number) => after(seconds).toISOString();
-
-const COUNTS = { admitted: 60, refused: 9, strikes: 0, bans: 0, peakMinute: 60, peakDay: 60 };
-const USAGE = { ...COUNTS, perMinute: 60, perDay: 1_000, reportedAt: after(-9) };
 
 const keys = new KeysCommand();
 const others = new KeysCommand();
@@ -85,8 +82,8 @@ describe("keys list", () => {
     await addKeys(database, [own]);
     const running = (await keys.json("list", "--name", "verification")).at(-2);
     for (const { id } of [running, own]) {
-      const usage = { ...USAGE, keyId: id, day: text(0).slice(0, 10) };
-      await database.orm.insert(keyUsage).values(usage);
+      const values = `'${id}', '${text(0).slice(0, 10)}', 60, 9, 0, 0, 60, 60, 60, 1000, 0`;
+      await keys.rows(`INSERT INTO key_usage VALUES (${values})`);
       for (const args of [["list"], ["usage"], ["usage", "--near"]]) {
         expect(await keys.text(...args)).not.toContain(id);
       }
