@@ -10,14 +10,14 @@ import { onSameStore, UsageError } from "../command-line.ts";
 import { requireConfirmation } from "../confirmation.ts";
 import { databaseTime, type StoreDatabase } from "../database/database.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
-import { withInterruption } from "../interruption.ts";
+import { unlessAborted, withInterruption } from "../interruption.ts";
 import { formatNumber } from "../terminal-text.ts";
 import {
   change,
   createApiKey,
-  creation,
   findApiKey,
   type KeyDetails,
+  NO_LIMITS,
   type Operation,
   OVERTAKEN,
   resetApiKey,
@@ -26,34 +26,28 @@ import {
 } from "./key-changes.ts";
 import { type KeyAtTime, printKey, printSecret, requireApiKey } from "./show.ts";
 
-interface CreateOptions extends StoreCommandOptions, Partial<Limits> {
+interface SettingOptions extends StoreCommandOptions, Partial<Limits> {
+  readonly plan?: Plan;
+  readonly name?: string;
+  readonly expires?: Date | "never";
+}
+
+interface CreateOptions extends SettingOptions {
   readonly plan: Plan;
   readonly name: string;
   readonly expires?: Date;
   readonly near?: LocationHint;
 }
 
-interface UpdateOptions extends StoreCommandOptions, Partial<Limits> {
-  readonly plan?: Plan;
-  readonly name?: string;
-  readonly expires?: Date | "never";
-}
-
-interface LastingOptions extends StoreCommandOptions {
-  readonly yes: boolean;
-}
-
-interface RotateOptions extends LastingOptions {
-  readonly grace: number;
-}
+type LastingOptions = StoreCommandOptions & { readonly yes: boolean };
 
 /** Returns the changed key. `now` is the database's time. */
 type Decide = (current: KeyDetails, now: Date) => KeyDetails;
 
 /** Rotating with a shorter grace period needs confirmation: clients must change their key soon. */
 const SHORT_GRACE_MS = 3_600_000;
-const ENDS =
-  "This ends its present secret for good. Clients that send it are answered 401 afterwards.";
+const DEFAULT_GRACE_MS = 24 * 3_600_000;
+const ENDS = "This ends its present secret for good: clients that send it are answered 401.";
 const FORGETS = "This forgets the counts of both windows, its ban and its earlier bans for good.";
 
 /** Stores a new key and prints its secret. */
@@ -73,7 +67,7 @@ export async function create(options: CreateOptions): Promise<void> {
 }
 
 /** Changes the settings of a key that the options name. */
-export async function update(id: string, options: UpdateOptions): Promise<void> {
+export async function update(id: string, options: SettingOptions): Promise<void> {
   const { plan, name, perMinute, perDay, expires } = options;
   if ([plan, name, perMinute, perDay, expires].every((value) => value === undefined)) {
     throw new UsageError("nothing to change: give at least one option, see --help");
@@ -82,31 +76,32 @@ export async function update(id: string, options: UpdateOptions): Promise<void> 
     const expiresAt = expires === "never" ? null : (expires ?? current.expiresAt);
     if (expires !== undefined) refusePast(expiresAt, now);
     const nextPlan = plan ?? current.plan;
-    const limits = ownLimits(nextPlan, options, current) ?? { perMinute: null, perDay: null };
+    const limits = ownLimits(nextPlan, options, current) ?? NO_LIMITS;
     const next = { ...current, name: name ?? current.name, expiresAt, plan: nextPlan, ...limits };
     limitsOf(next); // Refuses a plan that this version does not know, before its limits are lost.
     return next;
   };
   const changed = await changeInStore(id, options, "update", decide);
-  printKey(changed, options, "The key is now:");
+  printKey(changed, options);
   warnOfShortDay(changed[0]);
 }
 
 /** Makes all secrets of a key invalid. */
 export async function revoke(id: string, options: LastingOptions): Promise<void> {
-  const revoked = await changeInStore(id, options, "revoke", revokeApiKey, ENDS);
-  printKey(revoked, options, "The key is revoked.");
+  printKey(await changeInStore(id, options, "revoke", revokeApiKey, ENDS), options);
 }
 
 /** Resets the request counts and bans of a key. */
 export async function reset(id: string, options: LastingOptions): Promise<void> {
-  const emptied = await changeInStore(id, options, "reset", resetApiKey, FORGETS);
-  printKey(emptied, options, "The key's windows and ban are reset.");
+  printKey(await changeInStore(id, options, "reset", resetApiKey, FORGETS), options);
 }
 
-/** Replaces only the secret of a key. The former one stays valid for `grace` milliseconds. */
-export async function rotate(id: string, options: RotateOptions): Promise<void> {
-  const { grace, json } = options;
+/** Replaces only the secret of a key. The former one stays valid for `grace` ms, by default a day. */
+export async function rotate(
+  id: string,
+  options: LastingOptions & { readonly grace?: number },
+): Promise<void> {
+  const { grace = DEFAULT_GRACE_MS } = options;
   let secret = "";
   const decide: Decide = (current, now) => {
     const state = keyState(current, now.getTime());
@@ -118,7 +113,6 @@ export async function rotate(id: string, options: RotateOptions): Promise<void> 
   const consequence = grace < SHORT_GRACE_MS ? ENDS : undefined;
   const rotated = await changeInStore(id, options, "rotate", decide, consequence);
   await printSecret(secret, rotated, options);
-  if (grace === 0 && !json) process.stderr.write("The former key ends within 30 seconds.\n");
 }
 
 /** Changes a key of the store. In a deployed environment, first asks if there is a `consequence`. */
@@ -136,21 +130,14 @@ function changeInStore(
       const key = `The key ${id} in ${env}: ${name}, plan ${plan}.`;
       await requireConfirmation(env, `${key}\n${consequence}`);
     }
-    let now = new Date(NaN);
-    const decideAt: Decide = (current, at) => decide(current, (now = at));
-    const key = await untilSignal(id, () => changeKey(database, id, action, decideAt));
-    return [key, now];
+    return untilSignal(id, () => changeKey(database, id, action, decide));
   });
 }
 
 /** Runs a change. After a signal, throws an Error that says how to see whether it was stored. */
 function untilSignal<T>(id: string, work: () => Promise<T>): Promise<T> {
-  return withInterruption(`it was known whether ${id} was changed. ${lookFirst(id)}`, (signal) => {
-    const ended = new Promise<never>((_, reject) => {
-      signal.addEventListener("abort", () => reject(signal.reason as Error));
-    });
-    return Promise.race([work(), ended]);
-  });
+  const unfinished = `it was known whether ${id} was changed. ${lookFirst(id)}`;
+  return withInterruption(unfinished, (signal) => unlessAborted(signal, work));
 }
 
 /** Says how to go on after a change of a key that was perhaps stored. */
@@ -191,17 +178,17 @@ function warnOfShortDay(key: KeyDetails): void {
 /** Stores new keys and records them in the audit trail. */
 export async function addKeys(database: StoreDatabase, keys: readonly KeyDetails[]): Promise<void> {
   const actor = currentActor();
-  await store(
-    database,
-    keys.flatMap((key) => creation(database.orm, key, actor)),
-    keys,
-  );
+  const statements = keys.flatMap((key) => {
+    return change(database.orm, undefined, key, { action: "create", actor, at: key.createdAt });
+  });
+  await store(database, statements, keys);
 }
 
 /**
  * Changes a key and records the change in the audit trail. Writes nothing if nothing changes.
  *
  * @param decide runs again if another operator changes the key meanwhile.
+ * @returns the key, and the time of the database before the change.
  * @throws every error of `decide`; an Error for the operator if no key has this id.
  */
 export async function changeKey(
@@ -209,22 +196,20 @@ export async function changeKey(
   id: string,
   action: Operation["action"],
   decide: Decide,
-): Promise<KeyDetails> {
+): Promise<KeyAtTime> {
   const actor = currentActor();
-  const attempt = async (): Promise<KeyDetails> => {
+  const attempt = async (): Promise<KeyAtTime> => {
     const at = await databaseTime(database.orm);
     const before = await requireApiKey(database.orm, id);
     const decided = decide(before, at);
-    if (isDeepStrictEqual(before, decided)) return before;
+    if (isDeepStrictEqual(before, decided)) return [before, at];
     const after = { ...decided, revision: before.revision + 1 };
     await store(database, change(database.orm, before, after, { action, actor, at }), [after]);
-    return after;
+    return [after, at];
   };
+  const shouldRetry = ({ error }: { readonly error: Error }) => OVERTAKEN.test(error.message);
   const patience = { retries: 10, minTimeout: 20, maxTimeout: 500, randomize: true };
-  return pRetry(attempt, {
-    ...patience,
-    shouldRetry: ({ error }) => OVERTAKEN.test(error.message),
-  });
+  return pRetry(attempt, { ...patience, shouldRetry });
 }
 
 // After an error, looks the keys up: perhaps the connection failed after the transaction. Does not

@@ -27,13 +27,13 @@ import {
   keyChanges,
   keyUsage,
 } from "../../schema/keys.ts";
-import { databaseTime, type Orm, type StoreDatabase } from "../database/database.ts";
+import { DATABASE_TIME, type Orm, type StoreDatabase } from "../database/database.ts";
 
 /** A key as the operator sees it: with its rotations and its ban. */
 export interface KeyDetails extends Readonly<typeof apiKeys.$inferSelect> {
   /** The end of the last replaced secret, also if past; `null` if none was. Older ones end no later. */
   readonly formerKeyEndsAt: Date | null;
-  /** The end of the last ban that was not lifted, even if past; `null` if there is none. */
+  /** The end of the ban in force when the key was read; `null` if there was none. */
   readonly bannedUntil: Date | null;
 }
 
@@ -42,44 +42,38 @@ type KeyStateOrBan = (typeof KEY_STATES_AND_BAN)[number];
 
 /** Selects the keys that match every field that is set. */
 export interface KeyFilter {
-  readonly plan?: Plan | undefined;
-  readonly state?: KeyStateOrBan | undefined;
+  readonly plan?: Plan;
+  readonly state?: KeyStateOrBan;
   /** A part of the name, case-insensitive. */
-  readonly name?: string | undefined;
-  /** The last 1 to 4 characters of a present or former secret. */
-  readonly ending?: string | undefined;
+  readonly name?: string;
+  /** The last 1 to 4 characters of a present or former secret, case-insensitive. */
+  readonly ending?: string;
 }
-
-/** A table with a `hash` and `lastFour` of secrets. */
-type SecretTable = typeof apiKeys | typeof formerKeyHashes;
 
 const VERIFICATION = "Verification";
 /** The lifetime of the key of `npm run verify`, which takes up to two minutes. */
 const VERIFICATION_MS = 10 * 60_000;
+const isOfVerification = and(
+  eq(apiKeys.name, VERIFICATION),
+  eq(sql`${apiKeys.expiresAt} - ${apiKeys.createdAt}`, VERIFICATION_MS),
+);
 
 /** Creates the key of `npm run verify`, without storing it. `listApiKeys` hides it. */
 export function createVerificationKey(now: Date): CreatedKey {
   const expiresAt = new Date(now.getTime() + VERIFICATION_MS);
-  return createApiKey({ name: VERIFICATION, plan: "free", limits: null, expiresAt }, now);
-}
-
-function isVerificationKey({ name, createdAt, expiresAt }: KeyDetails): boolean {
-  return name === VERIFICATION && expiresAt?.getTime() === createdAt.getTime() + VERIFICATION_MS;
+  return createApiKey({ name: VERIFICATION, plan: "free", expiresAt }, now);
 }
 
 /** Deletes the key `id` of a verification, and those of verifications that were killed. */
 export async function deleteVerificationKeys(database: StoreDatabase, id: string): Promise<void> {
   const { orm } = database;
-  const now = await databaseTime(orm);
-  const ended = (await selectKeys(orm, eq(apiKeys.name, VERIFICATION)))
-    .filter((key) => isVerificationKey(key))
-    .filter((key) => key.id === id || keyState(key, now.getTime()) !== "active")
-    .map((key) => key.id);
-  const ids = sql`(SELECT value FROM json_each(${JSON.stringify(ended)}))`;
+  const hasEnded = or(eq(apiKeys.id, id), lte(apiKeys.expiresAt, DATABASE_TIME));
+  const ended = and(isOfVerification, hasEnded);
+  const ids = orm.select({ id: apiKeys.id }).from(apiKeys).where(ended);
   await database.transaction([
-    orm.delete(apiKeys).where(inArray(apiKeys.id, ids)),
     orm.delete(keyUsage).where(inArray(keyUsage.keyId, ids)),
     orm.delete(keyBans).where(inArray(keyBans.keyId, ids)),
+    orm.delete(apiKeys).where(ended),
   ]);
 }
 
@@ -88,104 +82,89 @@ export async function deleteVerificationKeys(database: StoreDatabase, id: string
  * verifications, unless the filter has a name.
  */
 export async function listApiKeys(
-  database: Orm,
+  orm: Orm,
   { plan, state, name, ending }: KeyFilter,
   now: Date,
 ): Promise<KeyDetails[]> {
-  // Filters in JavaScript, because `keyStateOrBan` defines the states, and because SQLite ignores
-  // the case of ASCII letters only.
-  const endsSo = ({ lastFour }: SecretTable) => like(lastFour, `%${ending}`);
-  const keys = await selectKeys(database, ending && ofSecret(database, endsSo));
+  const isListed = name === undefined ? sql`${isOfVerification} IS NOT TRUE` : undefined;
+  const endsSo = someSecret(({ lastFour }) => like(lastFour, `%${ending}`));
   const fold = (text: string) => text.normalize("NFC").toLowerCase();
-  return keys.filter(
+  // In JavaScript, because SQLite ignores the case of ASCII letters only.
+  return (await selectKeys(orm, isListed, ending === undefined ? undefined : endsSo)).filter(
     (key) =>
       (plan === undefined || key.plan === plan) &&
       (state === undefined || keyStateOrBan(key, now) === state) &&
-      (name === undefined ? !isVerificationKey(key) : fold(key.name).includes(fold(name))),
+      fold(key.name).includes(fold(name ?? "")),
   );
-}
-
-/** Returns the SQL condition for keys with a present or former secret that matches. */
-function ofSecret(database: Orm, matches: (table: SecretTable) => SQL): SQL | undefined {
-  const { keyId } = formerKeyHashes;
-  const former = database.select({ keyId }).from(formerKeyHashes).where(matches(formerKeyHashes));
-  return or(matches(apiKeys), inArray(apiKeys.id, former));
 }
 
 /** Finds a key by its id, or by the hash of a present or former secret. */
 export async function findApiKey(
-  database: Orm,
+  orm: Orm,
   by: string | { readonly hash: string },
 ): Promise<KeyDetails | undefined> {
-  const isKey =
-    typeof by === "string"
-      ? eq(apiKeys.id, by)
-      : ofSecret(database, (table) => eq(table.hash, by.hash));
-  return (await selectKeys(database, isKey))[0];
+  const hasHash = (hash: string) => someSecret((table) => eq(table.hash, hash));
+  const keys = await (typeof by === "string"
+    ? selectKeys(orm, eq(apiKeys.id, by))
+    : selectKeys(orm, undefined, hasHash(by.hash)));
+  return keys[0];
 }
 
-/** Returns the keys that match a condition, or all keys, the oldest first. */
-async function selectKeys(database: Orm, where?: SQL | ""): Promise<KeyDetails[]> {
-  const lastEnd = database
-    .select({ endsAt: max(formerKeyHashes.endsAt) })
-    .from(formerKeyHashes)
-    .where(eq(formerKeyHashes.keyId, apiKeys.id));
-  const lastBan = database
-    .select({ endsAt: max(keyBans.endsAt) })
-    .from(keyBans)
-    .where(and(eq(keyBans.keyId, apiKeys.id), isNull(keyBans.liftedAt)));
-  const time = (query: SQLWrapper) => sql`${query}`.mapWith((ms): Date | null => new Date(ms));
-  const formerKeyEndsAt = time(lastEnd).as("former_key_ends_at");
-  const bannedUntil = time(lastBan).as("banned_until");
-  return database
+/** Returns the SQL condition for keys of which a present or former secret matches. */
+function someSecret(matches: (table: typeof apiKeys | typeof formerKeyHashes) => SQL): SQL {
+  return sql`max(${or(matches(apiKeys), matches(formerKeyHashes))})`;
+}
+
+/** Returns the keys that match both conditions, the oldest first. `having` is about all secrets. */
+async function selectKeys(orm: Orm, where?: SQL, having?: SQL): Promise<KeyDetails[]> {
+  const formerKeyEndsAt = max(formerKeyHashes.endsAt);
+  const bannedUntil = max(keyBans.endsAt);
+  const isInForce = and(isNull(keyBans.liftedAt), gt(keyBans.endsAt, DATABASE_TIME));
+  return orm
     .select({ ...getTableColumns(apiKeys), formerKeyEndsAt, bannedUntil })
     .from(apiKeys)
-    .where(where || undefined)
+    .leftJoin(formerKeyHashes, eq(formerKeyHashes.keyId, apiKeys.id))
+    .leftJoin(keyBans, and(eq(keyBans.keyId, apiKeys.id), isInForce))
+    .where(where)
+    .groupBy(apiKeys.id)
+    .having(having)
     .orderBy(apiKeys.createdAt, apiKeys.id);
 }
 
 /** Returns the state of a key. An expired or revoked key is never `banned`. */
 function keyStateOrBan(key: KeyDetails, now: Date): KeyStateOrBan {
   const state = keyState(key, now.getTime());
-  return state === "active" && banEnd(key, now) !== null ? "banned" : state;
-}
-
-/** Returns the end of the ban in force; `null` if there is none. */
-export function banEnd({ bannedUntil }: KeyDetails, now: Date): Date | null {
-  return bannedUntil !== null && bannedUntil > now ? bannedUntil : null;
-}
-
-/**
- * Returns the limits that apply to a key. Those of a plan that only a later version knows are
- * `null`, unless the key has limits of its own.
- */
-export function knownLimitsOf(key: KeyDetails) {
-  const { plan, perMinute, perDay } = key;
-  return PLANS.includes(plan) ? limitsOf(key) : { perMinute, perDay };
+  return state === "active" && key.bannedUntil !== null ? "banned" : state;
 }
 
 /** Returns the settings of a key, with the limits that apply: the key's own or its plan's. */
 function settingsOf(key: KeyDetails) {
   const { name, plan, expiresAt, locationHint, revokedAt, formerKeyEndsAt } = key;
-  return { name, plan, ...knownLimitsOf(key), expiresAt, locationHint, revokedAt, formerKeyEndsAt };
+  // The limits of a plan that only a later version knows stay as stored.
+  const { perMinute, perDay } = PLANS.includes(plan) ? limitsOf(key) : key;
+  const ends = { expiresAt, locationHint, revokedAt, formerKeyEndsAt };
+  return { name, plan, perMinute, perDay, ...ends };
 }
 
 /** Returns a key as the commands print it with `--json`, without the hash of its secret. */
 export function toKeyJson(key: KeyDetails, now: Date) {
-  const { id, createdAt, lastFour } = key;
+  const { id, createdAt, lastFour, bannedUntil } = key;
   const state = keyStateOrBan(key, now);
-  return { id, ...settingsOf(key), createdAt, lastFour, state, bannedUntil: banEnd(key, now) };
+  return { id, ...settingsOf(key), createdAt, lastFour, state, bannedUntil };
 }
 
 export interface NewKeySettings {
   readonly name: string;
   readonly plan: Plan;
-  /** The key's own limits on the Enterprise plan; `null` on every other plan. */
-  readonly limits: Limits | null;
-  readonly expiresAt: Date | null;
+  /** The key's own limits, on the Enterprise plan only. */
+  readonly limits?: Limits | null;
+  readonly expiresAt?: Date | null;
   /** The region of the key's Durable Object, which never moves; `null`: near its first use. */
   readonly locationHint?: LocationHint | null;
 }
+
+/** The own limits of a key on every other plan. */
+export const NO_LIMITS = { perMinute: null, perDay: null };
 
 /** A key's record and, as `key`, its secret, which is not stored (docs/api.md, Authentication). */
 export interface CreatedKey {
@@ -221,22 +200,11 @@ function newSecret() {
 
 /** Creates a key and its secret, without storing them. */
 export function createApiKey(settings: NewKeySettings, now: Date): CreatedKey {
-  const { limits, locationHint = null, ...others } = settings;
+  const { name, plan, limits, expiresAt = null, locationHint = null } = settings;
   const { key, ...hashed } = newSecret();
-  const record = {
-    id: generateKeyId(),
-    ...hashed,
-    ...others,
-    perMinute: limits?.perMinute ?? null,
-    perDay: limits?.perDay ?? null,
-    createdAt: now,
-    revokedAt: null,
-    revision: 0,
-    resets: 0,
-    locationHint,
-    formerKeyEndsAt: null,
-    bannedUntil: null,
-  };
+  const given = { name, plan, ...(limits ?? NO_LIMITS), expiresAt, locationHint, createdAt: now };
+  const unchanged = { revision: 0, resets: 0, revokedAt: null, formerKeyEndsAt: null };
+  const record = { id: generateKeyId(), ...hashed, ...given, ...unchanged, bannedUntil: null };
   return { key, record };
 }
 
@@ -256,57 +224,46 @@ export function resetApiKey(current: KeyDetails): KeyDetails {
   return { ...current, resets: current.resets + 1, bannedUntil: null };
 }
 
-/** Returns the statements that store a new key and record its creation in the audit trail. */
-export function creation(orm: Orm, key: KeyDetails, actor: string): SQLWrapper[] {
-  const { id: keyId, createdAt: at } = key;
-  const record = {
-    at,
-    actor,
-    action: "create",
-    keyId,
-    details: differences(undefined, key),
-  } as const;
-  return [orm.insert(apiKeys).values(key), orm.insert(keyChanges).values(record)];
-}
-
 /**
- * Returns the statements that change a key and record the change. If the stored key has another
- * revision than `before`, their transaction fails with an error that matches `OVERTAKEN`.
+ * Returns the statements that change a key, or store a new one, and record the change. If the stored
+ * key has another revision than `before`, their transaction fails with an error that matches
+ * `OVERTAKEN`.
  *
+ * @param before `undefined` for a new key.
  * @param after has the next revision, by which limiters recognize the newer key.
  */
 export function change(
   orm: Orm,
-  before: KeyDetails,
+  before: KeyDetails | undefined,
   after: KeyDetails,
   operation: Operation,
 ): SQLWrapper[] {
-  const { id, revision } = before;
-  const { at } = operation;
+  const { id: keyId, formerKeyEndsAt: endsAt } = after;
+  const record = { ...operation, details: differences(before, after) };
+  if (before === undefined) {
+    return [orm.insert(apiKeys).values(after), orm.insert(keyChanges).values({ ...record, keyId })];
+  }
+  const { hash, lastFour, revision, resets } = before;
   // NULL if the stored key has another revision. `key_id` is NOT NULL, so the transaction then fails.
-  const unchanged = orm
-    .select({ id: apiKeys.id })
-    .from(apiKeys)
-    .where(and(eq(apiKeys.id, id), eq(apiKeys.revision, revision)));
-  const details = differences(before, after);
+  const isUnchanged = and(eq(apiKeys.id, keyId), eq(apiKeys.revision, revision));
+  const unchanged = orm.select({ id: apiKeys.id }).from(apiKeys).where(isUnchanged);
   const statements: SQLWrapper[] = [
-    orm.insert(keyChanges).values({ ...operation, keyId: sql`${unchanged}`, details }),
-    orm.update(apiKeys).set(after).where(eq(apiKeys.id, id)),
+    orm.insert(keyChanges).values({ ...record, keyId: sql`${unchanged}` }),
+    orm.update(apiKeys).set(after).where(eq(apiKeys.id, keyId)),
   ];
-  const { formerKeyEndsAt: endsAt } = after;
-  if (after.hash !== before.hash && endsAt !== null) {
-    const { hash, lastFour } = before;
-    const ofKey = eq(formerKeyHashes.keyId, id);
+  const { at } = operation;
+  if (after.hash !== hash && endsAt !== null) {
+    const ofKey = eq(formerKeyHashes.keyId, keyId);
     const noLater = sql`min(${formerKeyHashes.endsAt}, ${endsAt.getTime()})`;
     statements.push(
       orm.delete(formerKeyHashes).where(and(ofKey, lte(formerKeyHashes.endsAt, at))),
       orm.update(formerKeyHashes).set({ endsAt: noLater }).where(ofKey),
-      orm.insert(formerKeyHashes).values({ hash, keyId: id, endsAt, lastFour }),
+      orm.insert(formerKeyHashes).values({ hash, keyId, endsAt, lastFour }),
     );
   }
-  if (after.resets !== before.resets) {
-    const isInForce = and(eq(keyBans.keyId, id), gt(keyBans.endsAt, at), isNull(keyBans.liftedAt));
-    statements.push(orm.update(keyBans).set({ liftedAt: at }).where(isInForce));
+  if (after.resets !== resets) {
+    const inForce = and(eq(keyBans.keyId, keyId), isNull(keyBans.liftedAt), gt(keyBans.endsAt, at));
+    statements.push(orm.update(keyBans).set({ liftedAt: at }).where(inForce));
   }
   return statements;
 }
@@ -314,11 +271,11 @@ export function change(
 /** Returns the settings where two states of a key differ; for a new key, all that are set. */
 function differences(before: KeyDetails | undefined, after: KeyDetails): KeyChangeDetails {
   // As JSON, times are texts.
-  const toJson = (key: KeyDetails): Record<string, string | number | null> =>
-    JSON.parse(JSON.stringify(settingsOf(key)));
-  const former = before ? toJson(before) : {};
-  const changes = Object.entries(toJson(after)).map(
-    ([field, to]) => [field, { from: former[field] ?? null, to }] as const,
-  );
+  const toJson = (key: KeyDetails | undefined): Record<string, string | number | null> =>
+    JSON.parse(JSON.stringify(key ? settingsOf(key) : {}));
+  const former = toJson(before);
+  const changes = Object.entries(toJson(after)).map(([field, to]) => {
+    return [field, { from: former[field] ?? null, to }] as const;
+  });
   return Object.fromEntries(changes.filter(([, { from, to }]) => from !== to));
 }

@@ -1,6 +1,5 @@
 import { type Command, Option } from "commander";
 import { LOCATION_HINTS } from "../../rules/keys/location-hints.ts";
-import { PLAN_LIMITS } from "../../rules/limits/plans.ts";
 import {
   durationParser,
   limitOption,
@@ -14,7 +13,6 @@ import {
 import { createProgram } from "../command-line.ts";
 import { yesOption } from "../confirmation.ts";
 import { storeCommand } from "../database/open.ts";
-import { formatNumber } from "../terminal-text.ts";
 import { create, reset, revoke, rotate, update } from "./change-key.ts";
 import { KEY_STATES_AND_BAN } from "./key-changes.ts";
 import { restore } from "./restore.ts";
@@ -23,56 +21,21 @@ import { NEAR_LIMIT, usage } from "./usage.ts";
 
 /** The most days that `usage` shows: housekeeping deletes older reports. */
 const MAX_DAYS = 366;
-const MAX_GRACE_DAYS = 90;
-const parseGrace = durationParser(MAX_GRACE_DAYS);
-
-const PLANS = Object.entries(PLAN_LIMITS).map(([plan, { perMinute, perDay }]) => {
-  return `  ${plan.padEnd(12)}${formatNumber(perMinute)} and ${formatNumber(perDay)}`;
-});
 
 const ABOUT = `
 The commands use the local store, even while the service runs, or with --env the
-database of an environment. Changes take effect within 30 seconds. Times are in
-UTC. For the options of a command, add --help.`;
+database of an environment. Changes take effect within 30 seconds. Times and days
+are in UTC. See docs/operating.md, and the --help of a command.`;
 
 const ABOUT_CREATE = `
-Plans, in requests per minute and per day:
-${PLANS.join("\n")}
-  enterprise  set for each key: --per-minute and --per-day
-
-The key is shown once, because the store keeps only its hash. Only the key goes
-to standard output: KEY=$(npm run -s keys -- create ...)
-
-Example:
-  $ npm run keys -- create --plan pro --name "Pet shop" --expires 2027-01-31`;
+docs/limits.md has the limits of the plans. An Enterprise key needs --per-minute and
+--per-day. The key is shown once, because the store keeps only its hash. Only the key
+goes to standard output:
+  $ KEY=$(npm run -s keys -- create --plan pro --name "Pet shop")`;
 
 const ABOUT_SHOW = `
-With \`-\`, the id is that of the present or former secret on standard input. Never
-pass a secret as an argument: shells keep a history of arguments.
-
-Example:
+With \`-\`, the id is that of the present or former secret on standard input:
   $ npm run keys -- show - < key.txt`;
-
-const ABOUT_ROTATE = `
-The former and the new key share one id, plan, limits, request counts and bans.
-Still earlier keys end no later than the former one. If a key has leaked, end it
-at once with --grace 0.`;
-
-const ABOUT_AUDIT = `
-Entries cannot be altered or deleted. The actor is the environment variable
-STORE_ORDERS_ACTOR, or else the account and the machine.`;
-
-const ABOUT_USAGE = `
-A key in use reports once an hour. Admitted requests and bans are exact up to the
-last report, refused requests are a lower bound. Days are in UTC. A dash (null in
-JSON) stands for a figure that was not reported yet.`;
-
-const ABOUT_RESTORE = `
-Takes the keys database of an environment back with D1 Time Travel. Keys that were
-created since are gone; plans, limits, names and expiries are as they were.
-Revocations and rotations since are kept: no secret that had ended is valid again.
-After any failure, run the same command again. To undo it, restore the bookmark
-that it prints.`;
 
 /** Defines the command line of `npm run keys`. */
 export function keysProgram(): Command {
@@ -102,9 +65,7 @@ export function keysProgram(): Command {
     .option("--ending <text>", "the last one to four characters of the key or a former one")
     .action(list);
 
-  command("show <id>", "show the limits, state, last use and bans of a key", ABOUT_SHOW).action(
-    show,
-  );
+  command("show <id>", "show the limits, state and bans of a key", ABOUT_SHOW).action(show);
 
   command("update <id>", "change a key's plan, limits, name or expiry")
     .addOption(planOption())
@@ -114,12 +75,9 @@ export function keysProgram(): Command {
     .addOption(perDay)
     .action(update);
 
-  command("rotate <id>", "replace a key's secret by a new one", ABOUT_ROTATE)
-    .addOption(
-      new Option("--grace <time>", `how long the former key is valid: 0, 90m, 24h, 7d ...`)
-        .argParser(parseGrace)
-        .default(parseGrace("24h"), "24h"),
-    )
+  const grace = "how long former keys stay valid: 0, 90m, 24h, 7d ... (default: 24h)";
+  command("rotate <id>", "replace a key's secret by a new one")
+    .option("--grace <time>", grace, durationParser(90))
     .addOption(yesOption())
     .action(rotate);
 
@@ -129,18 +87,18 @@ export function keysProgram(): Command {
     .addOption(yesOption())
     .action(reset);
 
-  command("audit [id]", "show who changed which key, the newest first", ABOUT_AUDIT)
+  command("audit [id]", "show who changed which key, the newest first")
     .option("--limit <n>", "how many changes at most", parseCount, 100)
     .action(audit);
 
   const near = `only keys that reached ${100 * NEAR_LIMIT} % of a limit`;
-  command("usage [id]", "show what all keys used, or one key day by day", ABOUT_USAGE)
-    .option("--days <n>", "how many days, today included", wholeNumberParser(MAX_DAYS), 14)
+  command("usage [id]", "show what all keys used, or one key day by day")
+    .option("--days <n>", "how many days in UTC, today included", wholeNumberParser(MAX_DAYS), 14)
     .option("--html <file>", "write an HTML page instead, of all keys or of one")
     .addOption(new Option("--near", near).default(false).conflicts("html"))
     .action(usage);
 
-  command("restore", "take all keys back to a time, but keep revocations", ABOUT_RESTORE)
+  command("restore", "take all keys back to a time, but keep revocations")
     .option("--at <time>", "time within the last 30 days; a date means its start in UTC", parseTime)
     .addOption(new Option("--bookmark <bookmark>", "bookmark of the state").conflicts("at"))
     .addOption(yesOption())

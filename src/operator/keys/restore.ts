@@ -115,7 +115,12 @@ async function keepEnds(
   const { orm } = database;
   const at = await databaseTime(orm);
   const restored = new Map((await orm.select().from(apiKeys)).map((key) => [key.id, key]));
-  const statements: SQLWrapper[] = [];
+  const revision = keys.reduce((most, key) => Math.max(most, key.revision + 1), at.getTime());
+  const details = { bookmark: { from: before, to: bookmark } };
+  const statements: SQLWrapper[] = [
+    orm.update(apiKeys).set({ revision }),
+    orm.insert(keyChanges).values({ at, actor, action: "restore", keyId: "*", details }),
+  ];
   const ended: string[] = [];
   for (const { id, hash, lastFour, ...saved } of keys) {
     const key = restored.get(id);
@@ -130,10 +135,6 @@ async function keepEnds(
       ...saved.former.map((one) => orm.insert(formerKeyHashes).values(one)),
     );
   }
-  const revision = keys.reduce((most, key) => Math.max(most, key.revision + 1), at.getTime());
-  const details = { bookmark: { from: before, to: bookmark } };
-  const record = { at, actor, action: "restore", keyId: "*", details } as const;
-  const all = [orm.update(apiKeys).set({ revision }), orm.insert(keyChanges).values(record)];
-  await database.transaction([...all, ...statements]);
+  await database.transaction(statements);
   return ended;
 }

@@ -1,6 +1,6 @@
 import { desc, eq } from "drizzle-orm";
 import { hashSecret } from "../../rules/keys/secret.ts";
-import { keyBans, keyChanges, keyUsage } from "../../schema/keys.ts";
+import { keyBans, keyChanges } from "../../schema/keys.ts";
 import { onSameStore, printData, printJson, UsageError } from "../command-line.ts";
 import { databaseTime, type Orm } from "../database/database.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
@@ -14,77 +14,47 @@ import {
   toKeyJson,
 } from "./key-changes.ts";
 
-const SHOWN_BANS = 10;
-
 /** A key and the time of the database, on which the key's state depends. */
 export type KeyAtTime = readonly [key: KeyDetails, now: Date];
 
 /** Prints the keys that match a filter, without their secrets. */
 export async function list(options: StoreCommandOptions & KeyFilter): Promise<void> {
-  const { json, plan, state, name } = options;
-  const ending = options.ending?.toLowerCase();
   // The message does not repeat the argument, because the argument may be a secret.
-  if (ending !== undefined && !/^[a-z2-7]{1,4}$/.test(ending)) {
+  if (!/^[a-z2-7]{1,4}$/i.test(options.ending ?? "a")) {
     throw new UsageError(
       "--ending: expected the last one to four letters or digits of a key, from a to z and 2 to 7; `show -` reads a whole key from standard input",
     );
   }
   const keys = await useDatabase(options, "keys", async ({ orm }) => {
     const now = await databaseTime(orm);
-    const found = await listApiKeys(orm, { plan, state, name, ending }, now);
-    return found.map((key) => toKeyJson(key, now));
+    return (await listApiKeys(orm, options, now)).map((key) => toKeyJson(key, now));
   });
-  if (json) return printJson(keys);
+  if (options.json) return printJson(keys);
   if (keys.length === 0) return void process.stderr.write("No matching keys.\n");
-  const rows = keys.map(({ lastFour, expiresAt: expires, ...key }) => {
-    return {
-      id: key.id,
-      plan: key.plan,
-      state: key.state,
-      "ends in": lastFour,
-      expires,
-      name: key.name,
-    };
+  const rows = keys.map(({ id, plan, state, lastFour, expiresAt: expires, name }) => {
+    return { id, plan, state, "ends in": lastFour, expires, name };
   });
   printData(formatTable(rows));
 }
 
-/** Prints one key, its last reported use and its bans. `-` reads the key's secret from stdin. */
+/** Prints one key and its last bans. `-` reads the key's secret from stdin. */
 export async function show(id: string, options: StoreCommandOptions): Promise<void> {
   const hash = id === "-" ? hashSecret(await readSecret(process.stdin)) : undefined;
-  const { key, now, last, bans } = await useDatabase(options, "keys", async ({ orm }) => {
+  const { key, bans } = await useDatabase(options, "keys", async ({ orm }) => {
     const found = await (hash === undefined ? requireApiKey(orm, id) : findApiKey(orm, { hash }));
     if (found === undefined) {
       throw new Error(
         "this store does not know the key: try another store or environment, see --persist-to and --env",
       );
     }
-    const at = await databaseTime(orm);
-    const ofKey = eq(keyUsage.keyId, found.id);
-    const used = orm.select().from(keyUsage).where(ofKey).orderBy(desc(keyUsage.day)).limit(1);
-    return { key: found, now: at, last: (await used)[0], bans: await readBans(orm, found.id, at) };
+    const { number, beganAt, endsAt: until, liftedAt, keyId } = keyBans;
+    const ofKey = orm.select({ number, beganAt, until, liftedAt }).from(keyBans);
+    const newest = ofKey.where(eq(keyId, found.id)).orderBy(desc(beganAt)).limit(10);
+    return { key: toKeyJson(found, await databaseTime(orm)), bans: await newest };
   });
-  const lastUse = { lastUsedOn: last?.day ?? null, reportedAt: last?.reportedAt ?? null };
-  const details = { ...toKeyJson(key, now), ...lastUse };
-  if (options.json) return printJson({ ...details, bans });
-  printData(formatKey({ ...details, lastUsedOn: last?.day ?? "not reported yet" }));
-  if (bans.length === 0) return;
-  const rows = bans.map(({ state, number, beganAt: began, until, liftedAt: lifted }) => {
-    return { ban: number, state, began, until, lifted };
-  });
-  printData(`\nThe last bans:\n${formatTable(rows)}`);
-}
-
-async function readBans(orm: Orm, id: string, now: Date) {
-  const { number, beganAt, endsAt: until, liftedAt } = keyBans;
-  const ofKey = orm
-    .select({ number, beganAt, until, liftedAt })
-    .from(keyBans)
-    .where(eq(keyBans.keyId, id));
-  return (await ofKey.orderBy(desc(beganAt)).limit(SHOWN_BANS)).map((ban) => {
-    const state = ban.liftedAt !== null ? "lifted" : ban.until > now ? "in force" : "ended";
-    return { ...ban, state };
-  });
+  if (options.json) return printJson({ ...key, bans });
+  printData(formatKey(key));
+  if (bans.length > 0) printData(`\nThe last bans:\n${formatTable(bans)}`);
 }
 
 /** Finds a key by its id. Throws an Error for the operator if no key has this id. */
@@ -127,10 +97,10 @@ export async function audit(
   }
 }
 
-/** Prints a key on stdout, as JSON or as text after a title on stderr. */
-export function printKey([key, now]: KeyAtTime, { json }: { json: boolean }, title: string) {
+/** Prints a changed key on stdout, as JSON or as text after a title on stderr. */
+export function printKey([key, now]: KeyAtTime, { json }: { json: boolean }): void {
   if (json) return printJson(toKeyJson(key, now));
-  process.stderr.write(`${title}\n\n`);
+  process.stderr.write("The key is now:\n\n");
   printData(formatKey(toKeyJson(key, now)));
 }
 
@@ -149,15 +119,12 @@ export async function printSecret(
   const lost = await new Promise((resolve) => process.stdout.write(`${data}\n`, resolve));
   if (lost != null) {
     const command = (name: string) => onSameStore(`npm run keys -- ${name} ${id}`);
-    throw new Error(
-      `the key ${id} is stored, but its secret could not be printed and is lost. Give it a new secret, or end it:\n  ${command("rotate")}\n  ${command("revoke")}`,
-      { cause: lost },
-    );
+    const message = `the key ${id} is stored, but its secret could not be printed and is lost`;
+    const advice = `Make another, or end the key:\n  ${command("rotate")}\n  ${command("revoke")}`;
+    throw new Error(`${message}. ${advice}`, { cause: lost });
   }
   if (json) return;
-  process.stderr.write(
-    `\nKeep this key now: it is not shown again.\n\n${formatKey({ id, ...rest })}`,
-  );
+  process.stderr.write(`\nKeep this key: it is not shown again.\n\n${formatKey({ id, ...rest })}`);
 }
 
 /** Formats the fields that a key has, each with its name in words, such as `per minute`. */

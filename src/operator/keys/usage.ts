@@ -3,13 +3,12 @@ import { and, eq, sql } from "drizzle-orm";
 import { html, raw } from "hono/html";
 import { dayOf, dayText } from "../../rules/days.ts";
 import { keyUsage } from "../../schema/keys.ts";
-import { REPORT_EVERY_MS } from "../../worker/usage/day-usage.ts";
 import { printData, printJson } from "../command-line.ts";
 import { databaseTime, type Orm } from "../database/database.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
 import { replaceFile } from "../replace-file.ts";
 import { formatNumber, formatTable, formatTime, MISSING } from "../terminal-text.ts";
-import { banEnd, knownLimitsOf, listApiKeys } from "./key-changes.ts";
+import { listApiKeys } from "./key-changes.ts";
 import { requireApiKey } from "./show.ts";
 
 /** The share of a limit from which a key counts as near the limit. */
@@ -25,7 +24,7 @@ const COLUMNS = [
   { heading: "fullest day", name: "dayPeak", isShare: true },
 ] as const;
 
-type UsageOfDay = Readonly<typeof keyUsage.$inferSelect>;
+type UsageOfDay = Omit<Readonly<typeof keyUsage.$inferSelect>, "keyId">;
 /** Usage added up over days of one or more keys. `null`: nothing was reported yet. */
 type Figures = Readonly<ReturnType<typeof sumUp>>;
 type UsageReport = Readonly<Awaited<ReturnType<typeof readReport>>>;
@@ -43,111 +42,97 @@ interface UsageOptions extends StoreCommandOptions {
 /** Prints the usage of all keys or of one, up to an hour old, or writes it to an HTML file. */
 export async function usage(id: string | undefined, options: UsageOptions): Promise<void> {
   const { near, days, html: file, json } = options;
-  const all = await useDatabase(options, "keys", ({ orm }) => readReport(orm, id, days));
-  const report = near ? { ...all, keys: all.keys.filter(isNear) } : all;
+  const report = await useDatabase(options, "keys", ({ orm }) => readReport(orm, id, days));
+  const keys = near ? report.keys.filter(isNear) : report.keys;
   if (file !== undefined) {
-    const text = (await page(report, id === undefined ? undefined : report.keys[0])).toString();
+    const text = (await page(report, id === undefined ? undefined : keys[0])).toString();
     await replaceFile(file, (temporary) => writeFile(temporary, text));
     process.stderr.write(`The page is in ${file}.\n`);
   }
-  const keys = report.keys.map(({ limits: _limits, ...key }) => ({
-    ...key,
-    completeBy: all.completeBy,
-  }));
   if (json) return printJson(keys);
   if (file !== undefined) return;
   const none = near ? `No key is known to have reached ${100 * NEAR_LIMIT} % of a limit` : "No key";
-  if (report.keys.length === 0) process.stderr.write(`${none}.\n`);
-  else printData(formatTable(toRows(report, id === undefined)));
-  process.stderr.write(`${describeReport(all)}\n`);
+  const byDay = () => figuresByDay(report).map(({ day, ...sum }) => ({ day, ...toCells(sum) }));
+  if (keys.length === 0) process.stderr.write(`${none}.\n`);
+  else printData(formatTable(id === undefined ? keys.map(toRow) : byDay()));
+  process.stderr.write(`${describeReport(report)}\n`);
 }
 
-function toRows(report: UsageReport, hasManyKeys: boolean) {
-  const cells = (figures: Figures) => {
-    const named = COLUMNS.map(({ heading, name, isShare }) => {
-      return [heading, isShare ? formatShare(figures[name]) : figures[name]] as const;
-    });
-    return Object.fromEntries(named);
-  };
-  if (!hasManyKeys) return figuresByDay(report).map(({ day, ...sum }) => ({ day, ...cells(sum) }));
-  return report.keys.map(({ id, name, bannedUntil, ...figures }) => {
-    const ban = bannedUntil === null ? "" : `, banned until ${formatTime(bannedUntil)}`;
-    return { id, ...cells(figures), name: name + ban };
+function toCells(figures: Figures) {
+  const cells = COLUMNS.map(({ heading, name, isShare }) => {
+    return [heading, isShare ? show(figures[name], isShare) : figures[name]] as const;
   });
+  return Object.fromEntries(cells);
+}
+
+function toRow({ id, name, bannedUntil, ...figures }: KeyReport) {
+  const ban = bannedUntil === null ? "" : `, banned until ${formatTime(bannedUntil)}`;
+  return { id, ...toCells(figures), name: name + ban };
 }
 
 /**
  * Reads the usage of all keys, or of one, on the last `count` days in UTC, up to an hour old. The
- * keys are sorted by admitted, then by refused requests, the largest numbers first. `completeBy`:
- * when all keys will have reported their usage up to now. @throws if no key has the id.
+ * keys are sorted by admitted, then by refused requests, the largest numbers first.
+ *
+ * @throws if no key has the id.
  */
-async function readReport(database: Orm, id: string | undefined, count: number) {
-  const now = await databaseTime(database);
+async function readReport(orm: Orm, id: string | undefined, count: number) {
+  const now = await databaseTime(orm);
   const today = dayOf(now.getTime());
   const days = Array.from({ length: count }, (_, index) => dayText(today - count + 1 + index));
-  const found =
-    id === undefined ? await listApiKeys(database, {}, now) : [await requireApiKey(database, id)];
-  const reported = Map.groupBy(await readUsage(database, id, days[0] ?? ""), ({ keyId }) => keyId);
+  const found = id === undefined ? await listApiKeys(orm, {}, now) : [await requireApiKey(orm, id)];
+  const reported = Map.groupBy(await readUsage(orm, id, days[0] ?? ""), ({ keyId }) => keyId);
   const keys = found.map((key) => {
-    const ofKey = reported.get(key.id) ?? [];
-    const { name, plan } = key;
-    const settings = { id: key.id, name, plan, limits: knownLimitsOf(key) };
-    const figures = { ...sumUp(ofKey), days: ofKey.map(({ keyId: _keyId, ...day }) => day) };
-    return { ...settings, ...figures, bannedUntil: banEnd(key, now) };
+    const used = (reported.get(key.id) ?? []).map(({ keyId: _keyId, ...day }) => day);
+    const { id: keyId, name, plan, bannedUntil } = key;
+    return { id: keyId, name, plan, ...sumUp(used), days: used, bannedUntil };
   });
   const busiestFirst = (one: Figures, other: Figures) =>
     (other.admitted ?? 0) - (one.admitted ?? 0) || (other.refused ?? 0) - (one.refused ?? 0);
-  const completeBy = new Date(now.getTime() + REPORT_EVERY_MS);
-  return { days, keys: keys.toSorted(busiestFirst), completeBy };
+  return { days, keys: keys.toSorted(busiestFirst) };
 }
 
-async function readUsage(
-  database: Orm,
-  id: string | undefined,
-  firstDay: string,
-): Promise<UsageOfDay[]> {
+async function readUsage(orm: Orm, id: string | undefined, firstDay: string) {
   const { day, keyId } = keyUsage;
-  const ofKey = id === undefined ? undefined : eq(keyId, id);
-  const rows: UsageOfDay[] = [];
-  for (let after = { day: firstDay, keyId: "" }; ;) {
+  const rows: (typeof keyUsage.$inferSelect)[] = [];
+  let read = rows;
+  do {
+    const after = rows.at(-1) ?? { day: firstDay, keyId: "" };
     const isLater = sql`(${day}, ${keyId}) > (${after.day}, ${after.keyId})`;
-    const read = await database
-      .select()
-      .from(keyUsage)
-      .where(and(isLater, ofKey))
-      .orderBy(day, keyId)
-      .limit(PAGE_ROWS);
+    const where = and(isLater, id === undefined ? undefined : eq(keyId, id));
+    read = await orm.select().from(keyUsage).where(where).orderBy(day, keyId).limit(PAGE_ROWS);
     rows.push(...read);
-    const last = read.at(-1);
-    if (last === undefined || read.length < PAGE_ROWS) return rows;
-    after = last;
-  }
+  } while (read.length === PAGE_ROWS);
+  return rows;
 }
 
 /** Adds up the usage of days, and takes the largest share of a limit, from 0 to 1. */
-function sumUp(days: readonly Omit<UsageOfDay, "keyId">[]) {
+function sumUp(days: readonly UsageOfDay[]) {
+  const merge = <T>(valueOf: (day: UsageOfDay) => T, both: (one: T, other: T) => T): T | null =>
+    days.length === 0 ? null : days.map(valueOf).reduce((one, other) => both(one, other));
   const sum = (name: "admitted" | "refused" | "strikes" | "bans") =>
-    days.reduce<number | null>((total, day) => (total ?? 0) + day[name], null);
-  const most = (numberOf: (day: (typeof days)[number]) => number) =>
-    days.reduce<number | null>((largest, day) => Math.max(largest ?? 0, numberOf(day)), null);
-  const last = most(({ reportedAt }) => reportedAt.getTime());
+    merge(
+      (day) => day[name],
+      (one, other) => one + other,
+    );
   return {
     admitted: sum("admitted"),
     refused: sum("refused"),
     strikes: sum("strikes"),
     bans: sum("bans"),
-    minutePeak: most(({ peakMinute, perMinute }) => Math.min(1, peakMinute / perMinute)),
-    dayPeak: most(({ peakDay, perDay }) => Math.min(1, peakDay / perDay)),
-    reportedAt: last === null ? null : new Date(last),
+    minutePeak: merge(({ peakMinute, perMinute }) => Math.min(1, peakMinute / perMinute), Math.max),
+    dayPeak: merge(({ peakDay, perDay }) => Math.min(1, peakDay / perDay), Math.max),
+    reportedAt: merge(
+      ({ reportedAt }) => reportedAt,
+      (one, other) => (one > other ? one : other),
+    ),
   };
 }
 
 /** Adds up the usage of keys on each day, the newest day first. */
 function figuresByDay({ days, keys }: UsageReport) {
-  const used = Map.groupBy(
-    keys.flatMap((key) => key.days),
-    ({ day }) => day,
-  );
+  const all = keys.flatMap((key) => key.days);
+  const used = Map.groupBy(all, ({ day }) => day);
   return days.map((day) => ({ day, ...sumUp(used.get(day) ?? []) })).toReversed();
 }
 
@@ -157,52 +142,44 @@ function isNear({ minutePeak, dayPeak }: Figures): boolean {
 }
 
 /** Says how recent and how exact the figures of a report are. */
-function describeReport({ keys, completeBy }: UsageReport): string {
+function describeReport({ keys }: UsageReport): string {
   const { reportedAt } = sumUp(keys.flatMap(({ days }) => days));
   const asOf =
-    reportedAt === null
-      ? "Nothing was reported."
-      : `As reported until ${formatTime(reportedAt)}; refused requests are a lower bound.`;
-  return `${asOf} ${MISSING} means not reported yet: a key in use reports by ${formatTime(completeBy)}.`;
+    reportedAt === null ? "Nothing was reported" : `Reported until ${formatTime(reportedAt)}`;
+  return `${asOf}; refused requests are a lower bound. ${MISSING} means not reported yet: a key in use reports hourly.`;
 }
 
-/** On a phone, a row becomes a block, where each cell shows its heading. */
 const STYLE = `
-:root {
-  color-scheme: light dark; --line: light-dark(#d6dbe4, #313948); --bar: light-dark(#2a76d2, #4d94ff);
-  --muted: light-dark(#566074, #9fabc0); --alarm: light-dark(#b3261e, #ff8f86);
-}
-* { box-sizing: border-box; margin: 0; }
-body { margin: 0 auto; max-width: 64rem; padding: clamp(1rem, 3vw, 2.5rem); background: light-dark(#fff, #12151b); color: light-dark(#1b2230, #e6eaf2); font: 1rem/1.5 system-ui, sans-serif; }
+:root { color-scheme: light dark; }
+* { margin: 0; }
+body { margin: 0 auto; max-width: 64rem; padding: 1rem; background: Canvas; font: clamp(0.75rem, 3vw, 1rem)/1.5 system-ui, sans-serif; }
 h1, tbody th { overflow-wrap: anywhere; }
-h2 { margin-top: 1.5rem; font-size: 1.15rem; }
-small, td::before, header p:last-child { color: var(--muted); font-size: 0.875rem; font-weight: 400; }
-strong, .alarm { color: var(--alarm); }
-table { width: 100%; margin-top: 0.6rem; border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th, td { padding: 0.4rem 0.7rem; border: solid var(--line); border-width: 1px 0; text-align: end; vertical-align: top; }
-th:first-child { text-align: start; }
-tbody th { font-weight: 400; }
-tbody small, i { display: block; }
-i { height: 0.35rem; margin-left: auto; background: var(--bar); }
-.alarm i { background: var(--alarm); }
-@media (max-width: 40rem) {
-  thead { position: absolute; clip-path: inset(50%); }
-  tr { display: grid; grid-template-columns: 1fr 1fr; border-bottom: 1px solid var(--line); }
-  th, td { border: 0; padding: 0.2rem 0.7rem; text-align: start; }
-  tbody th { grid-column: 1 / -1; font-weight: 600; }
-  td::before { content: attr(data-heading) " "; }
-  i { margin-left: 0; }
-}
+h2 { margin-top: 1.5rem; }
+table { width: 100%; border-collapse: collapse; font-variant-numeric: tabular-nums; }
+th, td { padding: 0.3em; border-bottom: 1px solid #8886; text-align: end; vertical-align: top; }
+th:first-child { min-width: 7em; text-align: start; }
+small { display: block; font-weight: 400; }
 `;
 
 /** The page of all keys, or of `key`. It needs no network. */
 function page(report: UsageReport, key: KeyReport | undefined): Html {
+  const { days, keys } = report;
   const title = key === undefined ? "API usage" : `API usage of ${key.name}`;
-  const range = [...new Set([report.days[0], report.days.at(-1)])].join(" to ");
-  const all = sumUp(report.keys.flatMap(({ days }) => days));
-  const days = figuresByDay(report).map((figures): Row => [figures.day, figures]);
+  const range = [...new Set([days[0], days.at(-1)])].join(" to ");
+  const all = sumUp(keys.flatMap((each) => each.days));
+  const isHindered = ({ refused, bans, bannedUntil }: KeyReport) =>
+    (refused ?? 0) + (bans ?? 0) > 0 || bannedUntil !== null;
+  const ofKeys = (listed: readonly KeyReport[]) =>
+    listed.map((each): Row => [html`${each.name}${describeKey(each)}`, each]);
+  const tables = {
+    "Refused or banned": ofKeys(keys.filter(isHindered)),
+    "Near a limit": ofKeys(keys.filter(isNear)),
+    "All keys, the busiest first": ofKeys(keys),
+  };
+  const byDay = figuresByDay(report).map((figures): Row => [figures.day, figures]);
+  const shown = { ...(key === undefined && tables), "By day, the newest first": byDay };
   // Forbids scripts, because names of keys are untrusted text.
-  const policy = "default-src 'none'; img-src data:; style-src 'unsafe-inline'";
+  const policy = "default-src 'none'; style-src 'unsafe-inline'";
   return html`<!doctype html>
     <html lang="en">
       <head>
@@ -210,7 +187,6 @@ function page(report: UsageReport, key: KeyReport | undefined): Html {
         <meta name="viewport" content="width=device-width, initial-scale=1" />
         <meta http-equiv="Content-Security-Policy" content="${policy}" />
         <title>${title}, ${range}</title>
-        <link rel="icon" href="data:," />
         <style>
           ${raw(STYLE)}
         </style>
@@ -224,73 +200,40 @@ function page(report: UsageReport, key: KeyReport | undefined): Html {
           </p>
           <p>${describeReport(report)}</p>
         </header>
-        <main>
-          ${key === undefined && keyTables(report)}
-          <h2>By day, the newest first</h2>
-          ${table("By day", "day", days)}
-        </main>
+        <main>${Object.entries(shown).map(([heading, rows]) => section(heading, rows))}</main>
       </body>
     </html>`;
 }
 
-function describeKey({ id, plan, limits, bannedUntil }: KeyReport): Html {
-  const { perMinute, perDay } = limits;
-  const quota = `${show(perMinute)} requests a minute, ${show(perDay)} a day`;
+function describeKey({ id, plan, bannedUntil }: KeyReport): Html {
   const ban = bannedUntil && html`<strong>Banned until ${formatTime(bannedUntil)}.</strong>`;
-  return html`<small>${id}, ${plan}: ${quota}</small>${ban}`;
+  return html`<small>${id}, ${plan}</small>${ban}`;
 }
 
-function keyTables({ keys }: UsageReport): Html {
-  const isHindered = ({ refused, bans, bannedUntil }: KeyReport) =>
-    (refused ?? 0) + (bans ?? 0) > 0 || bannedUntil !== null;
-  const lists = [
-    ["Refused or banned", keys.filter(isHindered)],
-    ["Near a limit", keys.filter(isNear)],
-    ["All keys, the busiest first", keys],
-  ] as const;
-  return html`${lists.map(([title, listed]) => {
-    const rows = listed.map((key): Row => [html`${key.name}${describeKey(key)}`, key]);
-    return html`<h2>${title}</h2>
-      ${rows.length === 0 ? html`<p>No key is known to be.</p>` : table(title, "key", rows)}`;
-  })}`;
-}
-
-function table(caption: string, first: string, rows: readonly Row[]): Html {
-  const most = Math.max(1, ...rows.map(([, { admitted }]) => admitted ?? 0));
-  const cell = (figures: Figures, { heading, name, isShare }: (typeof COLUMNS)[number]) => {
-    const value = figures[name];
-    const isAlarm = isShare && (value ?? 0) >= NEAR_LIMIT;
-    const hasBar = isShare || name === "admitted";
-    const length = (value ?? 0) / (isShare ? 1 : most);
-    return html`<td data-heading="${heading}" class="${isAlarm ? "alarm" : ""}">
-      ${isShare ? formatShare(value) : show(value)}
-      ${hasBar && html`<i style="width: ${100 * length}%"></i>`}
-    </td>`;
-  };
-  const row = ([heading, figures]: Row) =>
-    html`<tr>
-      <th scope="row">${heading}</th>
-      ${COLUMNS.map((column) => cell(figures, column))}
-    </tr>`;
-  return html`<table aria-label="${caption}">
+function section(heading: string, rows: readonly Row[]): Html {
+  const titles = ["", ...COLUMNS.map((column) => column.heading)];
+  const table = html`<table aria-label="${heading}">
     <thead>
       <tr>
-        ${[first, ...COLUMNS.map(({ heading }) => heading)].map(
-          (heading) => html`<th scope="col">${heading}</th>`,
-        )}
+        ${titles.map((title) => html`<th scope="col">${title}</th>`)}
       </tr>
     </thead>
     <tbody>
-      ${rows.map(row)}
+      ${rows.map(
+        ([title, figures]) =>
+          html`<tr>
+            <th scope="row">${title}</th>
+            ${COLUMNS.map(({ name, isShare }) => html`<td>${show(figures[name], isShare)}</td>`)}
+          </tr>`,
+      )}
     </tbody>
   </table>`;
+  return html`<h2>${heading}</h2>
+    ${rows.length === 0 ? html`<p>No key is known to be.</p>` : table}`;
 }
 
-function show(value: number | null): string {
-  return value === null ? MISSING : formatNumber(value);
-}
-
-/** Formats a share from 0 to 1 as in `87 %`. */
-function formatShare(share: number | null): string {
-  return share === null ? MISSING : `${Math.round(share * 100)} %`;
+/** Formats a number, or with `isShare` a share from 0 to 1 as in `87 %`. */
+function show(value: number | null, isShare = false): string {
+  if (value === null) return MISSING;
+  return isShare ? `${Math.round(value * 100)} %` : formatNumber(value);
 }

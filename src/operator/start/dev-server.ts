@@ -65,7 +65,8 @@ export async function startDevServer({ port, store, log }: DevServerOptions): Pr
   const server = new DevEnv();
   const { promise: isServing, resolve, reject } = Promise.withResolvers<void>();
   server.once("reloadComplete", resolve).once("error", reject).once("buildFailed", reject);
-  const timeout = setTimeout(() => reject(new Error("no answer in a minute")), START_TIMEOUT_MS);
+  const late = () => reject(new Error("no answer in a minute"));
+  AbortSignal.timeout(START_TIMEOUT_MS).addEventListener("abort", late);
   // The log lines before the service is ready. They can say why the service does not start.
   let startLines: LogLine[] | null = [];
   const startWorker = async (): Promise<void> => {
@@ -95,8 +96,6 @@ export async function startDevServer({ port, store, log }: DevServerOptions): Pr
     await server.teardown().catch(() => {});
     const reason = describeFailure(error, startLines ?? []);
     throw new Error(`the service did not start: ${reason}`, { cause: error });
-  } finally {
-    clearTimeout(timeout);
   }
 }
 

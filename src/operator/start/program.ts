@@ -14,7 +14,6 @@ import type { DemoKey } from "./sample-store.ts";
 import { lockStore } from "./store-lock.ts";
 
 const DEFAULT_PORT = 8787;
-const LARGEST_PORT = 65_535;
 /** The time between two runs of housekeeping, the same as in the deployed environments. */
 const HOUSEKEEPING_EVERY_MS = 3_600_000;
 const PARENT_POLL_MS = 250;
@@ -23,13 +22,8 @@ const FULL_DISK_BYTES = 1_000_000;
 
 const HELP = `
 The first run on a store creates its tables, a few sample orders and one demo key for each plan. Only
-one service can run on a store at a time. Other commands, such as npm run keys, work meanwhile.
-
-Examples:
-  $ npm start
-  $ npm start -- --port 9000 --persist-to /tmp/shop --log
-
-To change the configuration, write lines of the form NAME=value to .dev.vars.`;
+one service can run on a store at a time; other commands, such as npm run keys, work meanwhile. To
+change the configuration, write lines of the form NAME=value to .dev.vars.`;
 
 interface StartOptions extends Omit<DevServerOptions, "store"> {
   readonly persistTo: string;
@@ -39,7 +33,7 @@ interface StartOptions extends Omit<DevServerOptions, "store"> {
 /** Defines the command line of `npm start`. */
 export function startProgram(): Command {
   return createProgram("npm start --", "Run the service on this machine, with its own store.")
-    .option("--port <n>", "port on 127.0.0.1", wholeNumberParser(LARGEST_PORT), DEFAULT_PORT)
+    .option("--port <n>", "port on 127.0.0.1", wholeNumberParser(65_535), DEFAULT_PORT)
     .addOption(persistToOption("folder of the store").default(DEFAULT_STORE, ".wrangler/state"))
     .option("--empty", "no sample orders and demo keys on the first run; deletes nothing", false)
     .option("--log", "print a line of JSON for each request", false)

@@ -11,6 +11,7 @@ import { createApiKey } from "../keys/key-changes.ts";
 import { INT64_MAX, INT64_MIN } from "../../rules/int64.ts";
 import { type Plan, PLANS } from "../../rules/limits/plans.ts";
 
+const demoName = (plan: Plan) => `Demo ${plan}`;
 const ENTERPRISE_LIMITS = { perMinute: 5_000, perDay: 500_000 };
 
 const SAMPLE_ORDERS: (typeof orderTable.$inferInsert)[] = [
@@ -62,17 +63,11 @@ async function fill({ orders, keys }: LocalStore): Promise<DemoKey[]> {
   await keys.orm.delete(apiKeys).where(inArray(apiKeys.name, PLANS.map(demoName)));
   const created = PLANS.map((plan) => {
     const limits = plan === "enterprise" ? ENTERPRISE_LIMITS : null;
-    return createApiKey({ name: demoName(plan), plan, limits, expiresAt: null }, new Date());
+    return createApiKey({ name: demoName(plan), plan, limits }, new Date());
   });
-  await addKeys(
-    keys,
-    created.map(({ record }) => record),
-  );
+  const records = created.map(({ record }) => record);
+  await addKeys(keys, records);
   return created.map(({ key, record }) => ({ plan: record.plan, secret: key }));
-}
-
-function demoName(plan: Plan): string {
-  return `Demo ${plan}`;
 }
 
 function order(id: bigint, petId: bigint, quantity: bigint, shipDate: string) {

@@ -6,10 +6,7 @@ const SQLITE_BUSY = 5;
 /** The file with the process id and port of the service that holds the lock. */
 const HOLDER = "service.json";
 
-interface Holder {
-  readonly pid: number;
-  readonly port: number;
-}
+type Holder = Readonly<Record<"pid" | "port", number>>;
 
 /**
  * Locks a store until this process ends, because two services on one store would admit too many
@@ -26,15 +23,14 @@ export function lockStore(store: string, port: number): void {
     lock.exec("BEGIN EXCLUSIVE");
   } catch (error) {
     if (Object(error).errcode !== SQLITE_BUSY) throw error;
-    const { pid, port: other } = readHolder(store) ?? { pid: "(unknown)", port: "(unknown)" };
-    throw new Error(
-      `process ${pid} already serves the store ${store} on port ${other}: end it first, or serve ` +
-        "another store on another port (--persist-to DIR --port N)",
-      { cause: error },
-    );
+    const { pid = "(unknown)", port: other = "(unknown)" } = readHolder(store) ?? {};
+    const holder = `process ${pid} already serves the store ${store} on port ${other}`;
+    const advice =
+      "end it first, or serve another store on another port (--persist-to DIR --port N)";
+    throw new Error(`${holder}: ${advice}`, { cause: error });
   }
   const file = join(store, HOLDER);
-  writeFileSync(file, JSON.stringify({ pid: process.pid, port } satisfies Holder));
+  writeFileSync(file, JSON.stringify({ pid: process.pid, port }));
   process.once("exit", () => {
     rmSync(file, { force: true });
     // This reference keeps the lock from being garbage-collected and released.

@@ -55,8 +55,7 @@ describe("keys create", () => {
     expect(JSON.stringify(row)).not.toContain(free.key);
     const { key: _, ...details } = free;
     expect(await keys.json("list")).toContainEqual(details);
-    const unused = { lastUsedOn: null, reportedAt: null, bans: [] };
-    expect(await keys.json("show", free.id)).toEqual({ ...details, ...unused });
+    expect(await keys.json("show", free.id)).toEqual({ ...details, bans: [] });
   });
 
   it("prints nothing but the secret on stdout, says that it is shown once, and keeps the region", async () => {
@@ -72,7 +71,7 @@ describe("keys create", () => {
   });
 });
 
-it("update changes the settings that the options name, and keeps all others", async () => {
+it("update changes the settings that the options name and keeps all others, as reset does", async () => {
   const { key: _, ...details } = enterprise;
   const update = (...args: string[]) => keys.json("update", enterprise.id, ...args);
   const name = "😀".repeat(100);
@@ -87,6 +86,10 @@ it("update changes the settings that the options name, and keeps all others", as
   expect(await stored(enterprise.id)).toMatchObject({ per_minute: null, per_day: null });
   expect(await update(...OWN)).toEqual({ ...never, perMinute: 5 });
   expect(await stored(enterprise.id)).toMatchObject({ revision: 4, resets: 0 });
+  for (const resets of [1, 2]) {
+    expect(await keys.json("reset", enterprise.id)).toEqual({ ...never, perMinute: 5 });
+    expect(await stored(enterprise.id)).toMatchObject({ revision: 4 + resets, resets });
+  }
 });
 
 it.each<[status: number, line: string, reason: string]>([
@@ -106,27 +109,15 @@ it.each<[status: number, line: string, reason: string]>([
 });
 
 it("create and update warn of a limit of the day below that of the minute", async () => {
-  const limits = ["--plan", "enterprise", "--per-minute", "5000", "--per-day", "100"];
-  const created = await keys.text("create", "--name", "Odd", ...limits);
-  const updated = await keys.text("update", (await keys.add()).record.id, ...limits);
-  for (const said of [created, updated]) expect(said).toContain("after 100 requests");
-  expect(await keys.text("update", free.id, "--name", "Even")).not.toContain("warning");
-});
-
-it("revoking again keeps the time of the first revocation", async () => {
+  const odd = ["--plan", "enterprise", "--per-minute", "5000", "--per-day", "100"];
   const { id } = (await keys.add()).record;
-  const first = await keys.json("revoke", id);
-  expect(first).toMatchObject({ state: "revoked", revokedAt: expect.stringMatching(TIME) });
-  expect(await keys.json("revoke", id)).toEqual(first);
-});
-
-it("resets are counted for the limiter and change nothing else", async () => {
-  const { record } = await keys.add();
-  const before = await keys.json("update", record.id, "--name", "Reset");
-  for (const revision of [2, 3]) {
-    expect(await keys.json("reset", record.id)).toEqual(before);
-    expect(await stored(record.id)).toMatchObject({ resets: revision - 1, revision });
+  for (const command of [
+    ["create", "--name", "Odd"],
+    ["update", id],
+  ]) {
+    expect(await keys.text(...command, ...odd)).toContain("after 100 requests");
   }
+  expect(await keys.text("update", free.id, "--name", "Even")).not.toContain("warning");
 });
 
 describe("keys rotate", () => {
@@ -149,8 +140,7 @@ describe("keys rotate", () => {
     const { record: key } = await keys.add();
     stopClock();
     const endsAfter = async (grace: string) => {
-      const said = await keys.text("rotate", key.id, "--grace", grace);
-      expect(said.includes("ends within 30 seconds")).toBe(grace === "0");
+      await keys.text("rotate", key.id, "--grace", grace);
       const ends = (await hashes(key.id)).slice(1).map(([, end]) => (end - NOW.getTime()) / 60_000);
       return ends.toSorted((one, other) => one - other);
     };

@@ -12,8 +12,8 @@ import { OpenStore } from "../store-folder.ts";
 import { tableCells } from "./keys-command.ts";
 
 const NOW = new Date("2026-11-21T12:00:00.000Z");
-const IN_AN_HOUR = "2026-11-21 13:00 UTC";
-const BAN_ENDS = new Date("2026-11-21T12:01:00.000Z");
+/** Later than the clock of the database. */
+const BAN_ENDS = new Date("2999-11-21T12:01:00.000Z");
 const daysAgo = (days: number) => new Date(NOW.getTime() - days * 86_400_000);
 const dayText = (days: number) => daysAgo(days).toISOString().slice(0, 10);
 /** A key's name that runs a script or breaks the page if the page does not escape it. */
@@ -72,13 +72,11 @@ describe("keys usage", () => {
     expect(await rowsOf("--days", "7")).toEqual([
       ["key_busy", "1,540", "255", "2", "95 %", "100 %", HOSTILE],
       ["key_small", "9", "0", "0", "5 %", "1 %", "Small"],
-      ["key_idle", "–", "–", "–", "–", "–", "Idle, banned until 2026-11-21 12:01 UTC"],
+      ["key_idle", "–", "–", "–", "–", "–", "Idle, banned until 2999-11-21 12:01 UTC"],
     ]);
     const { stderr } = await usage("--days", "7");
-    expect(stderr).toContain(
-      "As reported until 2026-11-21 12:00 UTC; refused requests are a lower",
-    );
-    expect(stderr).toContain(`– means not reported yet: a key in use reports by ${IN_AN_HOUR}.`);
+    expect(stderr).toContain("Reported until 2026-11-21 12:00 UTC; refused requests are a lower");
+    expect(stderr).toContain("– means not reported yet");
   });
 
   it("prints a row for each day of one key, the newest first, for 14 days by default", async () => {
@@ -91,7 +89,7 @@ describe("keys usage", () => {
     ]);
     const idle = await usage("key_idle", "--days", "1");
     expect(tableCells(idle.stdout).slice(1)).toEqual([[dayText(0), "–", "–", "–", "–", "–"]]);
-    expect(idle.stderr).toContain("Nothing was reported.");
+    expect(idle.stderr).toContain("Nothing was reported;");
   });
 
   it("prints JSON of the keys, with the days on which a key reported usage", async () => {
@@ -109,7 +107,6 @@ describe("keys usage", () => {
       minutePeak: 0.95,
       dayPeak: 1,
       reportedAt: NOW.toISOString(),
-      completeBy: "2026-11-21T13:00:00.000Z",
       bannedUntil: null,
       days: [
         expect.objectContaining({ day: dayText(1), admitted: 1_000, perDay: 1_000 }),
@@ -168,10 +165,9 @@ describe("keys usage --html", () => {
   it("of one key shows its ban and nothing of others, and leaves unreported figures open", async () => {
     await write("key_idle", "--days", "1");
     const page = await readFile(file, "utf8");
-    expect(page).toContain("<strong>Banned until 2026-11-21 12:01 UTC.</strong>");
+    expect(page).toContain("<strong>Banned until 2999-11-21 12:01 UTC.</strong>");
     expect(page).toContain("days in UTC: admitted –, refused –, bans –");
-    expect(page).toContain(`a key in use reports by ${IN_AN_HOUR}`);
-    expect(page).not.toContain("key_busy");
+    expect(page).not.toMatch(/key_busy|Near a limit/);
   });
 
   const chromium = findChromium();
@@ -179,7 +175,6 @@ describe("keys usage --html", () => {
     let browser: Browser;
     let page: Page;
     let complaints: string[] = [];
-    const QUOTA = ", pro: 300 requests a minute, 10,000 a day";
 
     beforeAll(async () => {
       browser = await launchChromium(chromium ?? "");
@@ -202,7 +197,7 @@ describe("keys usage --html", () => {
     test("it says who used how much, who was refused, banned or near a limit, by day", async () => {
       await write("--days", "7");
       await page.goto(`file://${file}`);
-      const busy = [`${HOSTILE}key_busy${QUOTA}`, "1,540", "255", "2", "95 %", "100 %"];
+      const busy = [`${HOSTILE}key_busy, pro`, "1,540", "255", "2", "95 %", "100 %"];
       const idle = [expect.stringMatching(/^Idle.*Banned until /), "–", "–", "–", "–", "–"];
       const small = [expect.stringMatching(/^Small/), "9", "0", "0", "5 %", "1 %"];
       expect(await rows("Refused or banned")).toStrictEqual([busy, idle]);
@@ -215,9 +210,6 @@ describe("keys usage --html", () => {
       const days = await rows("By day");
       expect(days[0]).toStrictEqual(["2026-11-21", "40", "5", "0", "95 %", "10 %"]);
       expect(days.map(([day]) => day)).toStrictEqual([0, 1, 2, 3, 4, 5, 6].map(dayText));
-      const alarms = await page.locator("td.alarm").allTextContents();
-      expect(alarms.map((text) => text.trim())).toContain("95 %");
-      expect(alarms).toHaveLength(2 + 2 + 2 + 2);
       expect(complaints).toStrictEqual([]);
     });
 
