@@ -159,6 +159,7 @@ table { width: 100%; border-collapse: collapse; font-variant-numeric: tabular-nu
 th, td { padding: 0.3em; border-bottom: 1px solid #8886; text-align: end; vertical-align: top; }
 th:first-child { min-width: 7em; text-align: start; }
 small { display: block; font-weight: 400; }
+meter { display: block; width: 100%; }
 `;
 
 /** The page of all keys, or of `key`. It needs no network. */
@@ -223,13 +224,19 @@ function section(heading: string, rows: readonly Row[]): Html {
         ([title, figures]) =>
           html`<tr>
             <th scope="row">${title}</th>
-            ${COLUMNS.map(({ name, isShare }) => html`<td>${show(figures[name], isShare)}</td>`)}
+            ${COLUMNS.map(({ name, isShare }) => cell(figures[name], isShare))}
           </tr>`,
       )}
     </tbody>
   </table>`;
   return html`<h2>${heading}</h2>
     ${rows.length === 0 ? html`<p>No key is known to be.</p>` : table}`;
+}
+
+function cell(value: number | null, isShare: boolean): Html {
+  const text = show(value, isShare);
+  if (value === null || !isShare) return html`<td>${text}</td>`;
+  return html`<td>${text}<meter value="${value}" high="${NEAR_LIMIT}"></meter></td>`;
 }
 
 /** Formats a number, or with `isShare` a share from 0 to 1 as in `87 %`. */
