@@ -58,7 +58,6 @@ const step = fc.record({
 
 const sizes = fc.record({
   partCharacters: fc.integer({ min: 60, max: 1_000 }),
-  partsPerStatement: fc.integer({ min: 1, max: 3 }),
   segmentOrders: fc.integer({ min: 2, max: 50 }),
 });
 
