@@ -28,12 +28,9 @@ const typed = new AsyncLocalStorage<readonly string[]>();
 export class UsageError extends Error {}
 
 /** Ends the command with an exit status and without a message. */
-export class EndWithStatus extends Error {
-  readonly status: number;
-
+export class EndWithStatus extends CommanderError {
   constructor(status: number) {
-    super(`exit status ${status}`);
-    this.status = status;
+    super(status, "ended", "");
   }
 }
 
@@ -88,7 +85,7 @@ export async function exitStatus(program: Command, args: readonly string[]): Pro
     await typed.run(args, () => program.parseAsync(args, { from: "user" }));
     return 0;
   } catch (error) {
-    if (error instanceof EndWithStatus) return error.status;
+    if (error instanceof EndWithStatus) return error.exitCode;
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : WRONG_USAGE_STATUS;
     if ((error as NodeJS.ErrnoException).code === "EPIPE") return CLOSED_PIPE_STATUS;
     printError(error);
@@ -113,31 +110,27 @@ function refuseSecrets(args: readonly string[]): void {
  */
 function refuseKeptByNpm(program: Command, args: readonly string[]): void {
   if (args.includes("-h") || args.includes("--help")) return;
-  const { commands } = program;
-  const command =
-    commands.length === 0 ? program : commands.find((each) => args.includes(each.name()));
-  const isTyped = (long: string) => args.some((word) => word.split("=")[0] === long);
-  const kept = command?.options.filter(({ long }) => long && !isTyped(long) && isKeptByNpm(long));
-  if (command === undefined || !kept?.length) return;
-  const names = command === program ? [program.name()] : [program.name(), command.name()];
+  const command = program.commands.find((each) => args.includes(each.name())) ?? program;
+  const setting = (name: string) => process.env[`npm_config_${name}`];
+  const kept = command.options.filter(({ long }) => {
+    if (!long || args.some((word) => word.split("=")[0] === long)) return false;
+    const areLettersSet = NPM_LETTERS[long]?.every((name) => setting(name) === "true");
+    return areLettersSet || Boolean(setting(long.slice(2).replaceAll("-", "_")));
+  });
+  if (kept.length === 0) return;
+  const line = [...new Set([program.name(), command.name()]), ...kept.map(({ flags }) => flags)];
   throw new UsageError(
     `npm kept ${kept.map(({ long }) => long).join(" and ")} for itself, so nothing was done. ` +
-      `Type all options after --, as in:\n  ${[...names, ...kept.map(({ flags }) => flags)].join(" ")}`,
+      `Type all options after --, as in:\n  ${line.join(" ")}`,
   );
-}
-
-function isKeptByNpm(long: string): boolean {
-  const setting = (name: string) => process.env[`npm_config_${name}`];
-  const areLettersSet = NPM_LETTERS[long]?.every((name) => setting(name) === "true");
-  return areLettersSet || Boolean(setting(long.slice(2).replaceAll("-", "_")));
 }
 
 /** Adds the typed `--env` or `--persist-to` to another command that a message recommends. */
 export function onSameStore(command: string): string {
   const words = typed.getStore() ?? [];
-  const isName = (word = "") => /^--(?:env|persist-to)$/.test(word);
+  const isOption = (word = "") => /^--(?:env|persist-to)(?:=|$)/.test(word);
   const kept = words.filter((word, index) => {
-    return isName(word) || isName(words[index - 1]) || /^--(?:env|persist-to)=/.test(word);
+    return isOption(word) || /^--(?:env|persist-to)$/.test(words[index - 1] ?? "");
   });
   return [command, ...kept.map(quote)].join(" ");
 }

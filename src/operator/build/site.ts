@@ -12,10 +12,9 @@ const BUNDLE = { bundle: true, write: false, format: "esm", logLevel: "error" } 
 /** Returns the static files of the service by path: the reference page and machine-readable files. */
 export async function siteFiles(contact?: Contact): Promise<Map<string, string | Uint8Array>> {
   const origin = publicOrigin();
-  // `npm run deploy` passes the var `LIST_READS` as an environment variable.
-  const hasNearReads = process.env["LIST_READS"] === "nearest";
   const [page, { outputFiles }] = await Promise.all([
-    buildPage(openApiDocument(origin, contact), hasNearReads),
+    // `npm run deploy` passes the var `LIST_READS` as an environment variable.
+    buildPage(openApiDocument(origin, contact), process.env["LIST_READS"] === "nearest"),
     build({
       ...BUNDLE,
       entryPoints: ["console/main.ts", "style.css", "console.css"].map((name) => join(PAGE, name)),
@@ -47,8 +46,8 @@ export async function buildPage(document: string, hasNearReads = false): Promise
     jsx: "automatic",
     jsxImportSource: "hono/jsx",
   });
-  const program = Buffer.from(outputFiles[0]!.contents).toString("base64");
-  const url = `data:text/javascript;base64,${program}`;
+  const program = Buffer.concat(outputFiles.map(({ contents }) => contents));
+  const url = `data:text/javascript;base64,${program.toString("base64")}`;
   const { renderPage } = (await import(/* @vite-ignore */ url)) as {
     renderPage: (facts: PageFacts) => Promise<string>;
   };

@@ -55,10 +55,8 @@ export async function useDatabase<T>(
   const database = await (env === undefined
     ? (await import("./local.ts")).openLocalDatabase(persistTo, name)
     : (await import("./remote.ts")).openRemoteDatabase({ env, name }));
-  try {
-    if (isNew) process.stderr.write(`Made a new store in ${resolve(persistTo)}.\n`);
-    return await work(database);
-  } finally {
-    await database.close();
-  }
+  await using opened = new AsyncDisposableStack();
+  opened.defer(() => database.close());
+  if (isNew) process.stderr.write(`Made a new store in ${resolve(persistTo)}.\n`);
+  return await work(database);
 }

@@ -12,8 +12,7 @@ import { replaceFile } from "../replace-file.ts";
 import { startProgress } from "./progress.ts";
 
 const CHANGED =
-  "the orders changed during the export: run the same command again when fewer orders change, or " +
-  "leave out --one-moment";
+  "the orders changed during the export: run the same command again, or leave out --one-moment";
 
 /**
  * An SQL expression for a line of an export. SQL writes the line, because D1 would return integers

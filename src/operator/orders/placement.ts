@@ -38,7 +38,6 @@ export async function importOrders(
   const { orm } = database;
   const importId = importIdOf(orders);
   const isPart = eq(orderImportParts.importId, importId);
-  const discardParts = () => orm.delete(orderImportParts).where(isPart).then();
   try {
     const count = await storeParts(orm, importId, orders, signal);
     // Without parameters, because a long transaction has none.
@@ -46,7 +45,10 @@ export async function importOrders(
       sql.raw(`parts.import_id = '${importId}' AND parts.part = ${part}`),
     );
     const comparison = await compare(database, parts.map(stagedOrders), orders);
-    if (isUnchanged(comparison)) return await discardParts().then(() => comparison);
+    if (isUnchanged(comparison)) {
+      await orm.delete(orderImportParts).where(isPart);
+      return comparison;
+    }
     await confirm(comparison);
     signal?.throwIfAborted();
     const statements = await placing(orm, orders, parts);
@@ -62,11 +64,7 @@ export async function importOrders(
     if (isPlaced || isUnchanged(await compareFile(database, orders))) return comparison;
     throw failure ?? new Error("the database reported success, but placed no order");
   } catch (cause) {
-    if (cause instanceof ElementError || cause instanceof NotConfirmedError) {
-      // If this fails too, housekeeping deletes the parts later.
-      await discardParts().catch(() => {});
-      throw cause;
-    }
+    if (cause instanceof ElementError || cause instanceof NotConfirmedError) throw cause;
     const stands = "Of the file, all orders are in the store or none: run the same command again";
     throw new Error(`${errorMessage(cause)}. ${stands}`, { cause });
   }

@@ -37,7 +37,6 @@ Example:
 /** Defines the command line of `npm run orders`. */
 export function ordersProgram(): Command {
   const program = createProgram("npm run orders --", "Import and export the orders of the store.");
-  program.addHelpText("after", "\nTo see the options and examples of a command, add --help.");
   storeCommand(program, "import")
     .argument("<file>", "file to read, or - for standard input")
     .description("put all orders of a file into the store, or none if a line is bad")

@@ -35,12 +35,11 @@ export class SortedOrders {
       const order = parseOrder(element);
       const text = stringify([element.number, ...FIELDS.map((field) => order[field])]);
       try {
-        this.#put.run(order.id, text!);
+        this.#put.run(order.id, String(text));
       } catch (cause) {
         const fault = `the orders could not be sorted in a temporary file (${(cause as Error).message})`;
-        const advice =
-          "Make room, or set SQLITE_TMPDIR to another folder, and run the same command again";
-        throw new Error(`${fault}: nothing was sent. ${advice}`, { cause });
+        const advice = "make room, or set SQLITE_TMPDIR, and run the same command again";
+        throw new Error(`${fault}: nothing was sent: ${advice}`, { cause });
       }
       progress.advance(1);
     }

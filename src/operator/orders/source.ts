@@ -157,9 +157,7 @@ function parseJson(element: SourceElement): unknown {
       CANONICAL_DECIMAL.test(digits) ? BigInt(digits) : new LosslessNumber(digits),
     );
   } catch (cause) {
-    // Any other error is a RangeError, because the recursive parser has overflowed the stack.
-    const isSyntax = cause instanceof SyntaxError;
-    const fault = isSyntax ? `not valid JSON: ${cause.message}` : "nested too deeply";
-    throw new ElementError(element, fault, cause);
+    // A RangeError, if the recursive parser has overflowed the stack.
+    throw new ElementError(element, `not valid JSON: ${(cause as Error).message}`, cause);
   }
 }

@@ -144,7 +144,7 @@ it("a full disk during an import blames no line, and during an export is said on
     throw new Error("database or disk is full");
   });
   const { status, stderr } = await store.orders(["import", "-"], ORDERS);
-  expect([status, stderr]).toEqual([1, expect.stringContaining("Make room, or set SQLITE_TMPDIR")]);
+  expect([status, stderr]).toEqual([1, expect.stringContaining("make room, or set SQLITE_TMPDIR")]);
   expect(stderr).not.toMatch(/line \d/);
   vi.restoreAllMocks();
   expect(await store.ordersJson(["import", "-"], ORDERS)).toEqual({ imported: 60 });

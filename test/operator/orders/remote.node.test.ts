@@ -202,9 +202,6 @@ describe("an import of orders that a deployed store has", () => {
     const bad = failure(`line 2: order ${id + 2} has shipped, which cannot be turned back`);
     expect(await run("import", "bad.ndjson", "--dry-run")).toEqual(bad);
     expect(cloudflare.changes).toEqual([]);
-    cloudflare.interfere = ({ body }) => {
-      if (body.includes("delete from")) throw new ApiError(403, 10_000, "Authentication error");
-    };
     expect(await run("import", "bad.ndjson")).toEqual(bad);
   });
 
@@ -219,7 +216,7 @@ describe("an import of orders that a deployed store has", () => {
     const ships = failure("This imports 1 order: 0 new, 0 replaced, 1 shipped, 0 unchanged");
     expect(await run("import", "ships.ndjson")).toEqual(ships);
     expect(await answer("no\n")).toEqual(failure("error: not confirmed: nothing was changed"));
-    expect([stored(), count("order_import_parts")]).toEqual([before, 0]);
+    expect(stored()).toEqual(before);
     const stdout = `Imported 3 orders: ${counted}.\n`;
     expect(await answer("staging\n")).toMatchObject({ status: 0, stdout });
     expect(stored()).not.toEqual(before);
