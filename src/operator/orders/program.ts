@@ -100,8 +100,7 @@ function describeImport(count: number, counts: Comparison): string {
 async function exportAndPrint(name: string | undefined, options: OrderOptions): Promise<void> {
   const { json, oneMoment, ...store } = options;
   const file = name === "-" ? undefined : name;
-  if (file === undefined && json)
-    throw new UsageError("--json needs a FILE: stdout has the orders");
+  if (file === undefined && json) throw new UsageError("--json needs a FILE: stdout has orders");
   const { exportOrders } = await import("./export.ts");
   const { count, isOneMoment } = await withInterruption("the export was complete", (signal) =>
     useDatabase(store, "orders", (database) => exportOrders(database, file, oneMoment, signal)),
