@@ -95,29 +95,47 @@ describe("a command whose output nobody reads", () => {
     const full = output === "/dev/full" ? openSync(output, "w") : undefined;
     const child = spawn(process.execPath, args, { stdio: ["ignore", full ?? "pipe", "pipe"] });
     child.stdout?.destroy();
-    const [[status], stderr] = await Promise.all([once(child, "close"), text(child.stderr!)]);
+    const [[status, signal], stderr] = await Promise.all([
+      once(child, "close"),
+      text(child.stderr!),
+    ]);
     if (full !== undefined) closeSync(full);
-    return { status: status as number, stderr };
+    return { status: (status ?? signal) as number | string, stderr };
   }
   const runCommandInto = (output: string, ...args: readonly string[]) =>
     runInto(output, "src/operator/main.ts", ...args, "--persist-to", store.path);
 
-  it("finishes its work, and reports only a failure of what it writes", async () => {
-    const done = join(store.path, "done");
-    const work = `async () => {
-      process.stdout.write("begun\\n");
-      await setTimeout(50);
-      writeFileSync(${JSON.stringify(done)}, "");
-      await pipeline(async function* () { throw new Error("no orders"); }, process.stdout);
-    }`;
+  const runWork = (work: string) => {
     const script = `import { createProgram, runProgram } from "./src/operator/command-line.ts";
+      import { withInterruption } from "./src/operator/interruption.ts";
       import { writeFileSync } from "node:fs";
       import { pipeline } from "node:stream/promises";
       import { setTimeout } from "node:timers/promises";
-      await runProgram(createProgram("work", "").action(${work}), []);`;
-    const outcome = await runInto("a closed pipe", "--input-type=module", "--eval", script);
+      await runProgram(createProgram("work", "").action(async () => { ${work} }), []);`;
+    return runInto("a closed pipe", "--input-type=module", "--eval", script);
+  };
+
+  it("finishes its work, and reports only a failure of what it writes", async () => {
+    const done = join(store.path, "done");
+    const outcome = await runWork(`process.stdout.write("begun\\n");
+      await setTimeout(50);
+      writeFileSync(${JSON.stringify(done)}, "");
+      await pipeline(async function* () { throw new Error("no orders"); }, process.stdout);`);
     expect(outcome).toEqual({ status: 1, stderr: "error: no orders\n" });
     expect(existsSync(done)).toBe(true);
+  });
+
+  it("cleans up after a signal, says what stands, and ends by this signal", async () => {
+    const work = `await withInterruption("all was done", async (signal) => {
+      process.kill(process.pid, "SIGHUP");
+      await setTimeout(20_000, undefined, { signal }).catch(() => {});
+      await setTimeout(10);
+      process.stderr.write("cleaned up\\n");`;
+    expect(await runWork(`${work} throw signal.reason; });`)).toEqual({
+      status: "SIGHUP",
+      stderr: "cleaned up\nerror: ended by SIGHUP before all was done\n",
+    });
+    expect(await runWork(`${work} });`)).toEqual({ status: 0, stderr: "cleaned up\n" });
   });
 
   it("ends quietly, with the status of a closed pipe, if it only prints data", async () => {

@@ -218,8 +218,10 @@ describe("an import of orders that a deployed store has", () => {
     expect(await answer("no\n")).toEqual(failure("error: not confirmed: nothing was changed"));
     expect(stored()).toEqual(before);
     const stdout = `Imported 3 orders: ${counted}.\n`;
+    sent = [];
     expect(await answer("staging\n")).toMatchObject({ status: 0, stdout });
     expect(stored()).not.toEqual(before);
+    expect(sent, "the refused import sent the parts already").toEqual([]);
   });
 
   it("does not ask with --yes, or if it only adds orders", async () => {
