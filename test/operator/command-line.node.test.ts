@@ -11,7 +11,7 @@ import { failure, runInProcess } from "./in-process.ts";
 import { StoreFolder } from "./store-folder.ts";
 
 const store = new StoreFolder();
-beforeAll(() => store.make());
+beforeAll(() => store.ordersJson(["import", "-"], '{"id":1}'));
 afterEach(() => vi.unstubAllEnvs());
 afterAll(() => store.remove());
 
@@ -139,7 +139,6 @@ describe("a command whose output nobody reads", () => {
   });
 
   it("ends quietly, with the status of a closed pipe, if it only prints data", async () => {
-    await store.ordersJson(["import", "-"], '{"id":1}');
     const commands = [
       ["orders", "export"],
       ["keys", "list", "--json"],
@@ -148,12 +147,15 @@ describe("a command whose output nobody reads", () => {
     expect(await Promise.all(running)).toEqual(commands.map(() => ({ status: 141, stderr: "" })));
   });
 
-  it.skipIf(!existsSync("/dev/full"))("fails if its output does not fit on the disk", async () => {
-    expect(await runInto("/dev/full", "src/operator/main.ts", "keys", "--version")).toEqual({
-      status: 1,
-      stderr: "error: the output: no space left on device\n",
-    });
-  });
+  it.skipIf(!existsSync("/dev/full"))(
+    "fails if its output does not fit on the disk, and says so once",
+    async () => {
+      expect(await runCommandInto("/dev/full", "orders", "export")).toEqual({
+        status: 1,
+        stderr: "error: the output: no space left on device\n",
+      });
+    },
+  );
 
   it.skipIf(!existsSync("/dev/full")).each(["/dev/full", "a closed pipe"])(
     "fails and says what to do with a key whose secret is lost in %s",

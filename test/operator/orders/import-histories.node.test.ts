@@ -1,3 +1,4 @@
+import { Readable } from "node:stream";
 import fc from "fast-check";
 import { afterAll, expect, it } from "vitest";
 import { exportPages } from "../../../src/operator/orders/export.ts";
@@ -96,11 +97,7 @@ it("after any imports, the orders, their segments and the list's version follow 
         using orders = new SortedOrders();
         const text = lines.map((line) => JSON.stringify(line));
         const bytes = Buffer.from(kind === "line" ? text.join("\n") : `[${text.join()}]`);
-        await orders.read(
-          (async function* () {
-            yield bytes;
-          })(),
-        );
+        await orders.read(Readable.from([bytes]));
         const compared = await compareFile(openStore(), orders).catch(String);
         expect(compared).toEqual(refusal ?? counts);
         expect(state()).toEqual(before);
