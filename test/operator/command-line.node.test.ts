@@ -103,7 +103,7 @@ describe("a command whose output nobody reads", () => {
     return { status: (status ?? signal) as number | string, stderr };
   }
   const runCommandInto = (output: string, ...args: readonly string[]) =>
-    runInto(output, "src/operator/main.ts", ...args, "--persist-to", store.path);
+    runInto(output, "src/operator/main.ts", ...args, `--persist-to=${store.path}`);
 
   const runWork = (work: string) => {
     const script = `import { createProgram, runProgram } from "./src/operator/command-line.ts";
@@ -167,7 +167,7 @@ describe("a command whose output nobody reads", () => {
       expect(stderr).toContain(
         `error: the key ${id} is stored, but its secret could not be printed`,
       );
-      expect(stderr).toContain(`npm run keys -- revoke ${id} --persist-to ${store.path}\n`);
+      expect(stderr).toContain(`npm run keys -- revoke ${id} --persist-to=${store.path}\n`);
       expect(stderr).not.toContain("Keep this key");
     },
   );

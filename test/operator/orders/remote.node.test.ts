@@ -1,13 +1,14 @@
 import * as fs from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { ordersProgram } from "../../../src/operator/orders/program.ts";
 import { IMPORT_SIZES } from "../../../src/operator/orders/placement.ts";
 import * as wrangler from "../../../src/operator/wrangler.ts";
-import { useFakeCloudflare } from "../deploy/fake-cloudflare.ts";
+import { LostConnection, useFakeCloudflare } from "../deploy/fake-cloudflare.ts";
 import { runFakeWrangler } from "../deploy/fake-wrangler.ts";
-import { atEveryCall, shortenPauses } from "../deploy/faults.ts";
+import { atEveryCall, interrupt, shortenPauses } from "../deploy/faults.ts";
 import { ApiError } from "../deploy/route.ts";
 import { withoutProgress } from "../deploy/run-command.ts";
 import { failure, runInProcess } from "../in-process.ts";
@@ -134,6 +135,18 @@ describe("an import into a deployed store", () => {
     expect(sent).toHaveLength(1);
     expect(state()).toEqual([TWO_PARTS, 0]);
   });
+});
+
+it("a signal ends an export to standard output at once, also while the connection is lost", async () => {
+  cloudflare.interfere = ({ path }) => {
+    if (!path.endsWith("/raw")) return;
+    interrupt();
+    throw new LostConnection();
+  };
+  const ended = runInProcess(ordersProgram(), ["export", "--env", "staging"]);
+  expect(await Promise.race([ended, delay(5_000, "late", { ref: false })])).toEqual(
+    failure("ended by SIGINT before the export was complete"),
+  );
 });
 
 // These tests come last: their shipped orders cannot be deleted and would change earlier counts.
