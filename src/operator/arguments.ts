@@ -10,7 +10,6 @@ export type RemoteEnvironment = (typeof REMOTE_ENVIRONMENTS)[number];
 const UNIT_MS = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
 const timeSchema = z.union([z.iso.date(), z.iso.datetime({ offset: true })]);
-const finerThanMilliseconds = /\.\d{3}\d*[1-9]/;
 
 /** Returns the option `--env`, which names a deployed environment. */
 export const envOption = (description: string) =>
@@ -59,10 +58,10 @@ export function isName(text: string): boolean {
   return text.trim() !== "" && /^[^\p{Cc}\p{Zl}\p{Zp}]{1,100}$/u.test(text);
 }
 
-/** Parses a time in ISO 8601: a date with a time, or a date alone, which means 00:00 UTC. */
+/** Parses a time in ISO 8601, to milliseconds. A date alone means 00:00 UTC. */
 export function parseTime(text: string): Date {
   const parsed = timeSchema.safeParse(text);
-  if (parsed.success && !finerThanMilliseconds.test(text)) return new Date(parsed.data);
+  if (parsed.success && !/\.\d{3}\d*[1-9]/.test(text)) return new Date(parsed.data);
   throw new InvalidArgumentError(
     "Expected a date such as 2027-01-31 or a time such as 2027-01-31T12:00:00Z or 2027-01-31T12:00:00.000+02:00.",
   );

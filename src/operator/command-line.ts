@@ -1,4 +1,5 @@
 import { AsyncLocalStorage } from "node:async_hooks";
+import { getSystemErrorMessage } from "node:util";
 import { Command, CommanderError, Help } from "commander";
 import packageJson from "../../package.json" with { type: "json" };
 import { SECRET_PREFIX } from "../rules/keys/secret.ts";
@@ -8,8 +9,6 @@ const FAILURE_STATUS = 1;
 const WRONG_USAGE_STATUS = 2;
 /** The exit status if the reader of the output closed the pipe, as shells report SIGPIPE. */
 const CLOSED_PIPE_STATUS = 141;
-/** The width of help texts, in columns, if stdout is not a terminal. */
-const DEFAULT_WIDTH = 80;
 
 /** Matches secrets of keys, even if they are mistyped or cut off. */
 const SECRETS = new RegExp(`${SECRET_PREFIX}\\w+`, "gi");
@@ -25,28 +24,13 @@ const NPM_LETTERS: Readonly<Record<string, readonly string[]>> = {
 /** The arguments of the command that runs, for messages that repeat them. */
 const typed = new AsyncLocalStorage<readonly string[]>();
 
-/** The part of an error message after a file's path, by the operating system's error code. */
-const FILE_ERRORS: Readonly<Record<string, string>> = {
-  ENOENT: "does not exist: check the path",
-  ENOTDIR: "is not possible, because a part of the path is a file: check the path",
-  EEXIST: "is a file, not a folder: name another one",
-  EISDIR: "is a folder, not a file: name a file",
-  EACCES: "may not be used by this account: check its permissions",
-  EPERM: "may not be used by this account: check its permissions",
-  EROFS: "is on a disk that cannot be written to: name another place",
-  ENOSPC: "does not fit on the disk: make room, or name another place",
-};
-
 /** Wrong usage that commander cannot detect, such as contradictory options. */
 export class UsageError extends Error {}
 
 /** Ends the command with an exit status and without a message. */
-export class EndWithStatus extends Error {
-  readonly status: number;
-
+export class EndWithStatus extends CommanderError {
   constructor(status: number) {
-    super(`exit status ${status}`);
-    this.status = status;
+    super(status, "ended", "");
   }
 }
 
@@ -54,10 +38,8 @@ export class EndWithStatus extends Error {
 export function createProgram(name: string, description: string): Command {
   const help = new Help();
   // Joins the lines of a paragraph, and wraps them to the width of the terminal.
-  const wrap = (text: string) => {
-    const joined = text.replaceAll(/(?<=^\S.*)\n(?=\S)/gm, " ");
-    return help.boxWrap(joined, process.stdout.columns || DEFAULT_WIDTH);
-  };
+  const wrap = (text: string) =>
+    help.boxWrap(text.replaceAll(/(?<=^\S.*)\n(?=\S)/gm, " "), process.stdout.columns || 80);
   return new Command(name)
     .description(description)
     .version(packageJson.version)
@@ -76,15 +58,18 @@ export function createProgram(name: string, description: string): Command {
     .showHelpAfterError("Add --help to see how it is used.");
 }
 
-/** Runs a command and sets the exit status of this process. */
+/**
+ * Runs a command and sets the exit status of this process. A command that a signal interrupted, and
+ * that has cleaned up and failed, ends by this signal, as shells expect.
+ */
 export async function runProgram(program: Command, args: readonly string[]): Promise<void> {
   watchOutput();
   const status = await exitStatus(program, args);
   if (status === 0) return;
   process.exitCode = status;
   const signal = receivedSignal();
-  // Nothing else ends a write to a pipe that nobody reads, which would keep this process.
-  if (signal !== undefined) setTimeout(() => process.kill(process.pid, signal), 100).unref();
+  // Also ends a write to a pipe that nobody reads, which would keep even `process.exit` waiting.
+  if (signal !== undefined) process.kill(process.pid, signal);
 }
 
 /**
@@ -100,7 +85,7 @@ export async function exitStatus(program: Command, args: readonly string[]): Pro
     await typed.run(args, () => program.parseAsync(args, { from: "user" }));
     return 0;
   } catch (error) {
-    if (error instanceof EndWithStatus) return error.status;
+    if (error instanceof EndWithStatus) return error.exitCode;
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : WRONG_USAGE_STATUS;
     if ((error as NodeJS.ErrnoException).code === "EPIPE") return CLOSED_PIPE_STATUS;
     printError(error);
@@ -125,31 +110,27 @@ function refuseSecrets(args: readonly string[]): void {
  */
 function refuseKeptByNpm(program: Command, args: readonly string[]): void {
   if (args.includes("-h") || args.includes("--help")) return;
-  const { commands } = program;
-  const command =
-    commands.length === 0 ? program : commands.find((each) => args.includes(each.name()));
-  const isTyped = (long: string) => args.some((word) => word.split("=")[0] === long);
-  const kept = command?.options.filter(({ long }) => long && !isTyped(long) && isKeptByNpm(long));
-  if (command === undefined || !kept?.length) return;
-  const names = command === program ? [program.name()] : [program.name(), command.name()];
+  const command = program.commands.find((each) => args.includes(each.name())) ?? program;
+  const setting = (name: string) => process.env[`npm_config_${name}`];
+  const kept = command.options.filter(({ long }) => {
+    if (!long || args.some((word) => word.split("=")[0] === long)) return false;
+    const areLettersSet = NPM_LETTERS[long]?.every((name) => setting(name) === "true");
+    return areLettersSet || Boolean(setting(long.slice(2).replaceAll("-", "_")));
+  });
+  if (kept.length === 0) return;
+  const line = [...new Set([program.name(), command.name()]), ...kept.map(({ flags }) => flags)];
   throw new UsageError(
     `npm kept ${kept.map(({ long }) => long).join(" and ")} for itself, so nothing was done. ` +
-      `Type all options after --, as in:\n  ${[...names, ...kept.map(({ flags }) => flags)].join(" ")}`,
+      `Type all options after --, as in:\n  ${line.join(" ")}`,
   );
-}
-
-function isKeptByNpm(long: string): boolean {
-  const setting = (name: string) => process.env[`npm_config_${name}`];
-  const areLettersSet = NPM_LETTERS[long]?.every((name) => setting(name) === "true");
-  return areLettersSet || Boolean(setting(long.slice(2).replaceAll("-", "_")));
 }
 
 /** Adds the typed `--env` or `--persist-to` to another command that a message recommends. */
 export function onSameStore(command: string): string {
   const words = typed.getStore() ?? [];
-  const isName = (word = "") => /^--(?:env|persist-to)$/.test(word);
+  const isOption = (word = "") => /^--(?:env|persist-to)(?:=|$)/.test(word);
   const kept = words.filter((word, index) => {
-    return isName(word) || isName(words[index - 1]) || /^--(?:env|persist-to)=/.test(word);
+    return isOption(word) || /^--(?:env|persist-to)$/.test(words[index - 1] ?? "");
   });
   return [command, ...kept.map(quote)].join(" ");
 }
@@ -179,14 +160,14 @@ function withoutSecrets(message: string): string {
   return message.replaceAll(SECRETS, `${SECRET_PREFIX}…`);
 }
 
+/** Describes an error. One of the operating system is shown with its file, but without its code. */
 export function errorMessage(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
-  const { code = "", path, syscall }: NodeJS.ErrnoException = error;
-  const fault = FILE_ERRORS[code];
-  if (fault === undefined) return error.message;
-  if (path === undefined) return syscall === "write" ? `the output ${fault}` : error.message;
+  const { errno, path, syscall }: NodeJS.ErrnoException = error;
+  const subject = path ?? (syscall === "write" ? "the output" : undefined);
+  if (errno === undefined || subject === undefined) return error.message;
   // Shows the final name of a file that a command writes under a temporary name.
-  return `${path.replace(/\.[^.]+\.tmp$/, "")} ${fault}`;
+  return `${subject.replace(/\.[^.]+\.tmp$/, "")}: ${getSystemErrorMessage(errno)}`;
 }
 
 /** Makes this process fail if its output cannot be written, and says so. */
@@ -203,15 +184,12 @@ function watchOutput(): void {
   }
 }
 
-let printedOutputError = "";
+let outputError = "";
 
-/** Prints an error on stderr. A full disk fails several writes of the output, and is printed once. */
 function printError(error: unknown): void {
-  const { syscall, path }: NodeJS.ErrnoException = error as Error;
   const message = errorMessage(error);
-  if (syscall === "write" && path === undefined) {
-    if (message === printedOutputError) return;
-    printedOutputError = message;
-  }
+  // A full disk fails several writes of the output, and is said once.
+  if (message === outputError) return;
+  if (message.startsWith("the output: ")) outputError = message;
   process.stderr.write(withoutSecrets(`error: ${message}\n`));
 }

@@ -33,11 +33,9 @@ export async function requireConfirmation(
     output.write(`Type ${environment} to go on: `);
     // `terminal: false` leaves Ctrl+C and Ctrl+Z to the terminal, which signals npm and this process.
     using lines = createInterface({ input, terminal: false, signal });
-    const line = await new Promise<string>((resolve) => {
-      lines.once("line", resolve).once("close", () => resolve(""));
-    });
+    const line = await lines[Symbol.asyncIterator]().next();
     signal.throwIfAborted();
-    return line;
+    return line.value ?? "";
   });
   if (answer.trim() === environment) return;
   throw new NotConfirmedError("not confirmed: nothing was changed");

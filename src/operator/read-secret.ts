@@ -1,9 +1,6 @@
 import type { Readable } from "node:stream";
 import { isSecret } from "../rules/keys/secret.ts";
 
-/** Reading stops after this many characters. A secret with white space around it is shorter. */
-const MAX_INPUT_CHARACTERS = 1_000;
-
 /**
  * Reads a secret from standard input, not from an argument, because shells store arguments.
  *
@@ -14,7 +11,8 @@ export async function readSecret(input: Readable & { readonly isTTY?: boolean })
   let text = "";
   for await (const part of input) {
     text += String(part);
-    if (text.length > MAX_INPUT_CHARACTERS) break;
+    // A secret with white space around it is shorter.
+    if (text.length > 1_000) break;
   }
   const secret = text.trim();
   if (isSecret(secret)) return secret;

@@ -1,16 +1,5 @@
 import { randomUUID } from "node:crypto";
-import {
-  chmod,
-  mkdir,
-  mkdtemp,
-  readdir,
-  readFile,
-  realpath,
-  rename,
-  rm,
-  stat,
-  writeFile,
-} from "node:fs/promises";
+import * as fs from "node:fs/promises";
 import { dirname, join, relative } from "node:path";
 
 /**
@@ -23,21 +12,21 @@ export async function replaceFile<T>(
   file: string,
   write: (temporary: string) => Promise<T>,
 ): Promise<T> {
-  const existing = await stat(file).catch(() => undefined);
+  const existing = await fs.stat(file).catch(() => undefined);
   if (existing?.isDirectory()) throw new Error(`${file} is a folder: name a file`);
   if (existing?.isFile() === false) return write(file);
-  const target = existing === undefined ? file : await realpath(file);
+  const target = existing === undefined ? file : await fs.realpath(file);
   const temporary = `${target}.${randomUUID()}.tmp`;
   try {
     if (existing !== undefined) {
-      await writeFile(temporary, "", { mode: 0o600 });
-      await chmod(temporary, existing.mode);
+      await fs.writeFile(temporary, "", { mode: 0o600 });
+      await fs.chmod(temporary, existing.mode);
     }
     const result = await write(temporary);
-    await rename(temporary, target);
+    await fs.rename(temporary, target);
     return result;
   } catch (error) {
-    await rm(temporary, { force: true });
+    await fs.rm(temporary, { force: true });
     throw error;
   }
 }
@@ -50,24 +39,24 @@ export async function writeFolder(
   folder: string,
   files: ReadonlyMap<string, string | Uint8Array>,
 ): Promise<void> {
-  await mkdir(folder, { recursive: true });
+  await fs.mkdir(folder, { recursive: true });
   // Beside the folder, because two builds may write to it at the same time.
-  const drafts = await mkdtemp(`${folder}-`);
+  const drafts = await fs.mkdtemp(`${folder}-`);
   try {
     for (const [name, content] of files) {
       const file = join(folder, name);
-      const current = await readFile(file).catch(() => null);
+      const current = await fs.readFile(file).catch(() => null);
       if (current?.equals(Buffer.from(content))) continue;
       const draft = join(drafts, "draft");
-      await writeFile(draft, content);
-      await mkdir(dirname(file), { recursive: true });
-      await rename(draft, file);
+      await fs.writeFile(draft, content);
+      await fs.mkdir(dirname(file), { recursive: true });
+      await fs.rename(draft, file);
     }
   } finally {
-    await rm(drafts, { recursive: true });
+    await fs.rm(drafts, { recursive: true });
   }
-  for (const entry of await readdir(folder, { recursive: true, withFileTypes: true })) {
+  for (const entry of await fs.readdir(folder, { recursive: true, withFileTypes: true })) {
     const path = join(entry.parentPath, entry.name);
-    if (entry.isFile() && !files.has(relative(folder, path))) await rm(path, { force: true });
+    if (entry.isFile() && !files.has(relative(folder, path))) await fs.rm(path, { force: true });
   }
 }

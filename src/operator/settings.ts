@@ -3,16 +3,7 @@ import { BINDINGS, type DatabaseName } from "./database/database.ts";
 import type { RemoteEnvironment } from "./arguments.ts";
 import { PROJECT_ROOT } from "./wrangler.ts";
 
-/** The settings of an environment in `wrangler.toml`. */
-export interface Settings {
-  readonly env: RemoteEnvironment;
-  /** The name of the Worker. */
-  readonly worker: string;
-  readonly databases: Readonly<Record<DatabaseName, string>>;
-  readonly vars: Readonly<Record<string, unknown>>;
-  /** The hostnames of routes with `custom_domain`, which wrangler takes over even if in use. */
-  readonly customDomains: readonly string[];
-}
+export type Settings = Awaited<ReturnType<typeof readSettings>>;
 
 /** The part of wrangler's configuration that the commands read. wrangler has checked its types. */
 interface Config {
@@ -23,11 +14,12 @@ interface Config {
   readonly d1_databases: readonly { readonly binding: string; readonly database_name?: string }[];
 }
 
-/** Reads `wrangler.toml` with wrangler's parser. @throws an Error that names the wrong setting. */
-export async function readSettings(
-  env: RemoteEnvironment,
-  folder = PROJECT_ROOT,
-): Promise<Settings> {
+/**
+ * Reads the settings of an environment from `wrangler.toml`, with wrangler's parser.
+ *
+ * @throws an Error that names the wrong setting.
+ */
+export async function readSettings(env: RemoteEnvironment, folder = PROJECT_ROOT) {
   // Imported on demand, because wrangler is slow to load.
   const { unstable_readConfig: readConfig } = await import("wrangler");
   const args = { config: join(folder, "wrangler.toml"), env };
@@ -39,9 +31,11 @@ export async function readSettings(
   };
   return {
     env,
+    /** The name of the Worker. */
     worker: name,
     databases: { orders: database("orders"), keys: database("keys") },
     vars,
+    /** The hostnames of routes with `custom_domain`, which wrangler takes over even if in use. */
     customDomains: routes.filter((route) => route.custom_domain).map(({ pattern }) => pattern),
   };
 }

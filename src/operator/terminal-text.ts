@@ -23,28 +23,29 @@ export function formatTime(time: Date): string {
 
 /** Formats rows as a table with a line of titles. Numbers are aligned right. */
 export function formatTable(rows: readonly Readonly<Record<string, Cell>>[]): string {
-  const columns = Object.keys(rows[0] ?? {}).map((title) => {
-    const values = rows.map((row) => row[title] ?? null);
-    const isRight = values.some((value) => typeof value === "number");
-    return padColumn([title, ...values.map(toText)], isRight);
-  });
-  const lines = ["", ...rows].map((_, index) => columns.map((cells) => cells[index]).join("  "));
-  return lines.map((line) => `${line.trimEnd()}\n`).join("");
+  const titles = Object.keys(rows[0] ?? {});
+  return align([titles, ...rows.map((row) => titles.map((title) => row[title] ?? null))]);
 }
 
 /** Formats named values as a list with one line each, without those that are `null`. */
 export function formatRecord(record: Readonly<Record<string, Cell>>): string {
   const entries = Object.entries(record).filter(([, value]) => value !== null);
-  const titles = padColumn(entries.map(([title]) => title));
-  return entries.map(([, value], index) => `${titles[index]}  ${toText(value)}\n`).join("");
+  return align(entries.map(([title, value]) => [title, toText(value)]));
 }
 
-function padColumn(cells: readonly string[], isRight = false): string[] {
-  const width = Math.max(...cells.map((cell) => stringWidth(cell)));
-  return cells.map((cell) => {
-    const space = " ".repeat(width - stringWidth(cell));
-    return isRight ? space + cell : cell + space;
+function align(lines: readonly (readonly Cell[])[]): string {
+  const columns = (lines[0] ?? []).map((_, index) => {
+    const cells = lines.map((line) => line[index] ?? null);
+    const isRight = cells.some((cell) => typeof cell === "number");
+    const width = Math.max(...cells.map((cell) => stringWidth(toText(cell))));
+    return cells.map((cell) => {
+      const text = toText(cell);
+      const space = " ".repeat(width - stringWidth(text));
+      return isRight ? space + text : text + space;
+    });
   });
+  const texts = lines.map((_, index) => columns.map((cells) => cells[index]).join("  "));
+  return texts.map((text) => `${text.trimEnd()}\n`).join("");
 }
 
 function toText(value: Cell): string {

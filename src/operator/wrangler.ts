@@ -22,9 +22,6 @@ export const QUIET_WRANGLER: NodeJS.ProcessEnv = {
   FORCE_COLOR: "0",
 };
 
-/** The folder in which Node caches the compiled wrangler, which then starts a quarter faster. */
-const COMPILE_CACHE = join(PROJECT_ROOT, "node_modules", ".cache", "wrangler-compiled");
-
 export type WranglerOutput = Readonly<Record<"stdout" | "stderr", string>>;
 
 /** Returns the command that runs wrangler with this Node: the Node in PATH can be too old. */
@@ -46,7 +43,7 @@ export async function runWrangler(
   const wrangler = wranglerCommand(args);
   const child = spawn(wrangler.command, wrangler.args, {
     cwd: PROJECT_ROOT,
-    env: { NODE_COMPILE_CACHE: COMPILE_CACHE, ...process.env, ...QUIET_WRANGLER, ...env },
+    env: { ...process.env, ...QUIET_WRANGLER, ...env },
     stdio: ["ignore", "pipe", "pipe"],
     detached: true,
   });

@@ -11,7 +11,7 @@ import { failure, runInProcess } from "./in-process.ts";
 import { StoreFolder } from "./store-folder.ts";
 
 const store = new StoreFolder();
-beforeAll(() => store.make());
+beforeAll(() => store.ordersJson(["import", "-"], '{"id":1}'));
 afterEach(() => vi.unstubAllEnvs());
 afterAll(() => store.remove());
 
@@ -79,11 +79,11 @@ it.each([
 );
 
 it.each([
-  ["orders import no/such/file", "error: no/such/file does not exist: check the path\n"],
-  ["orders import package.json/x", "package.json/x is not possible"],
-  [`${CREATE} --persist-to package.json`, "package.json is a file, not a folder"],
-  ["start --persist-to package.json", "package.json is a file, not a folder"],
-])("the error of the file in %j says what to do", async (line, message) => {
+  ["orders import no/such/file", "error: no/such/file: no such file or directory\n"],
+  ["orders import package.json/x", "package.json/x: not a directory"],
+  [`${CREATE} --persist-to package.json`, "package.json: file already exists"],
+  ["start --persist-to package.json", "package.json: file already exists"],
+])("the error of the file in %j names the file", async (line, message) => {
   const [command = "", ...args] = line.split(" ");
   const outcome = await run(command, ...args);
   expect(outcome).toEqual(failure(message));
@@ -95,33 +95,50 @@ describe("a command whose output nobody reads", () => {
     const full = output === "/dev/full" ? openSync(output, "w") : undefined;
     const child = spawn(process.execPath, args, { stdio: ["ignore", full ?? "pipe", "pipe"] });
     child.stdout?.destroy();
-    const [[status], stderr] = await Promise.all([once(child, "close"), text(child.stderr!)]);
+    const [[status, signal], stderr] = await Promise.all([
+      once(child, "close"),
+      text(child.stderr!),
+    ]);
     if (full !== undefined) closeSync(full);
-    return { status: status as number, stderr };
+    return { status: (status ?? signal) as number | string, stderr };
   }
   const runCommandInto = (output: string, ...args: readonly string[]) =>
-    runInto(output, "src/operator/main.ts", ...args, "--persist-to", store.path);
+    runInto(output, "src/operator/main.ts", ...args, `--persist-to=${store.path}`);
 
-  it("finishes its work, and reports only a failure of what it writes", async () => {
-    const done = join(store.path, "done");
-    const work = `async () => {
-      process.stdout.write("begun\\n");
-      await setTimeout(50);
-      writeFileSync(${JSON.stringify(done)}, "");
-      await pipeline(async function* () { throw new Error("no orders"); }, process.stdout);
-    }`;
+  const runWork = (work: string) => {
     const script = `import { createProgram, runProgram } from "./src/operator/command-line.ts";
+      import { withInterruption } from "./src/operator/interruption.ts";
       import { writeFileSync } from "node:fs";
       import { pipeline } from "node:stream/promises";
       import { setTimeout } from "node:timers/promises";
-      await runProgram(createProgram("work", "").action(${work}), []);`;
-    const outcome = await runInto("a closed pipe", "--input-type=module", "--eval", script);
+      await runProgram(createProgram("work", "").action(async () => { ${work} }), []);`;
+    return runInto("a closed pipe", "--input-type=module", "--eval", script);
+  };
+
+  it("finishes its work, and reports only a failure of what it writes", async () => {
+    const done = join(store.path, "done");
+    const outcome = await runWork(`process.stdout.write("begun\\n");
+      await setTimeout(50);
+      writeFileSync(${JSON.stringify(done)}, "");
+      await pipeline(async function* () { throw new Error("no orders"); }, process.stdout);`);
     expect(outcome).toEqual({ status: 1, stderr: "error: no orders\n" });
     expect(existsSync(done)).toBe(true);
   });
 
+  it("cleans up after a signal, says what stands, and ends by this signal", async () => {
+    const work = `await withInterruption("all was done", async (signal) => {
+      process.kill(process.pid, "SIGHUP");
+      await setTimeout(20_000, undefined, { signal }).catch(() => {});
+      await setTimeout(10);
+      process.stderr.write("cleaned up\\n");`;
+    expect(await runWork(`${work} throw signal.reason; });`)).toEqual({
+      status: "SIGHUP",
+      stderr: "cleaned up\nerror: ended by SIGHUP before all was done\n",
+    });
+    expect(await runWork(`${work} });`)).toEqual({ status: 0, stderr: "cleaned up\n" });
+  });
+
   it("ends quietly, with the status of a closed pipe, if it only prints data", async () => {
-    await store.ordersJson(["import", "-"], '{"id":1}');
     const commands = [
       ["orders", "export"],
       ["keys", "list", "--json"],
@@ -130,12 +147,15 @@ describe("a command whose output nobody reads", () => {
     expect(await Promise.all(running)).toEqual(commands.map(() => ({ status: 141, stderr: "" })));
   });
 
-  it.skipIf(!existsSync("/dev/full"))("fails if its output does not fit on the disk", async () => {
-    expect(await runInto("/dev/full", "src/operator/main.ts", "keys", "--version")).toEqual({
-      status: 1,
-      stderr: "error: the output does not fit on the disk: make room, or name another place\n",
-    });
-  });
+  it.skipIf(!existsSync("/dev/full"))(
+    "fails if its output does not fit on the disk, and says so once",
+    async () => {
+      expect(await runCommandInto("/dev/full", "orders", "export")).toEqual({
+        status: 1,
+        stderr: "error: the output: no space left on device\n",
+      });
+    },
+  );
 
   it.skipIf(!existsSync("/dev/full")).each(["/dev/full", "a closed pipe"])(
     "fails and says what to do with a key whose secret is lost in %s",
@@ -147,7 +167,7 @@ describe("a command whose output nobody reads", () => {
       expect(stderr).toContain(
         `error: the key ${id} is stored, but its secret could not be printed`,
       );
-      expect(stderr).toContain(`npm run keys -- revoke ${id} --persist-to ${store.path}\n`);
+      expect(stderr).toContain(`npm run keys -- revoke ${id} --persist-to=${store.path}\n`);
       expect(stderr).not.toContain("Keep this key");
     },
   );

@@ -81,7 +81,7 @@ describe("orders import and export", () => {
   it.each([
     ["import .", 1, "is a folder"],
     ["export .", 1, "is a folder"],
-    ["export no/such/folder/file", 1, "no/such/folder/file does not exist: check the path"],
+    ["export no/such/folder/file", 1, "no/such/folder/file: no such file or directory"],
     ["export --json", 2, "--json needs a FILE"],
     ["export - --json", 2, "--json needs a FILE"],
   ])("refuse %s", async (line, status, reason) => {

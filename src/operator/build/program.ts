@@ -19,7 +19,6 @@ export function buildProgram(): Command {
     "npm run build --",
     "Build the reference page, openapi.json and the WebAssembly.",
   )
-    .addHelpText("after", "\nwrangler and the tests run this command when they need it.")
     .option("--contact <address>", "the operator's email address or URL, for callers", parseContact)
     .action(({ contact }: { readonly contact?: Contact }) => buildAll(contact));
 }
@@ -35,12 +34,8 @@ export async function buildAll(contact?: Contact): Promise<void> {
 export async function assembleExpansion(): Promise<Uint8Array<ArrayBuffer>> {
   const wabt = await loadWabt();
   const module = wabt.parseWat(SOURCE, await readFile(SOURCE, "utf8"));
-  try {
-    module.validate();
-    return new Uint8Array(module.toBinary({}).buffer);
-  } finally {
-    module.destroy();
-  }
+  module.validate();
+  return new Uint8Array(module.toBinary({}).buffer);
 }
 
 function parseContact(text: string): Contact {

@@ -1,22 +1,25 @@
 import { readFile } from "node:fs/promises";
-import { join } from "node:path";
-import { build, type BuildOptions, transform } from "esbuild";
+import { basename, join } from "node:path";
+import { build } from "esbuild";
 import type { PageFacts } from "../../site/page/reference.ts";
 import { type Contact, openApiDocument } from "../../openapi/document.ts";
 import { machineReadableFiles } from "./machine-readable.ts";
 
 const PAGE = join(import.meta.dirname, "../../site");
 const API = join(import.meta.dirname, "../../../docs/api.md");
+const BUNDLE = { bundle: true, write: false, format: "esm", logLevel: "error" } as const;
 
 /** Returns the static files of the service by path: the reference page and machine-readable files. */
 export async function siteFiles(contact?: Contact): Promise<Map<string, string | Uint8Array>> {
   const origin = publicOrigin();
-  // `npm run deploy` passes the var `LIST_READS` as an environment variable.
-  const hasNearReads = process.env["LIST_READS"] === "nearest";
-  const [page, script] = await Promise.all([
-    buildPage(openApiDocument(origin, contact), hasNearReads),
-    bundle({
-      entryPoints: [join(PAGE, "console", "main.ts")],
+  const [page, { outputFiles }] = await Promise.all([
+    // `npm run deploy` passes the var `LIST_READS` as an environment variable.
+    buildPage(openApiDocument(origin, contact), process.env["LIST_READS"] === "nearest"),
+    build({
+      ...BUNDLE,
+      entryPoints: ["console/main.ts", "style.css", "console.css"].map((name) => join(PAGE, name)),
+      entryNames: "[name]",
+      outdir: PAGE,
       minify: true,
       target: "es2022",
       legalComments: "inline",
@@ -25,12 +28,8 @@ export async function siteFiles(contact?: Contact): Promise<Map<string, string |
   const files = new Map<string, string | Uint8Array>([
     ...machineReadableFiles(origin, contact),
     ["index.html", page],
-    ["main.js", script],
   ]);
-  for (const name of ["style.css", "console.css"]) {
-    const text = await readFile(join(PAGE, name), "utf8");
-    files.set(name, (await transform(text, { loader: "css", minify: true })).code);
-  }
+  for (const { path, contents } of outputFiles) files.set(basename(path), contents);
   for (const name of ["favicon.svg", "_headers", "_redirects"]) {
     files.set(name, await readFile(join(PAGE, name)));
   }
@@ -40,13 +39,15 @@ export async function siteFiles(contact?: Contact): Promise<Map<string, string |
 /** Renders the reference page. With `hasNearReads`, the page says that lists can be stale. */
 export async function buildPage(document: string, hasNearReads = false): Promise<string> {
   // Node cannot run JSX. So esbuild bundles the page's source, and Node imports it as a data URL.
-  const program = await bundle({
+  const { outputFiles } = await build({
+    ...BUNDLE,
     entryPoints: [join(PAGE, "page", "page.tsx")],
     platform: "node",
     jsx: "automatic",
     jsxImportSource: "hono/jsx",
   });
-  const url = `data:text/javascript;base64,${Buffer.from(program).toString("base64")}`;
+  const program = Buffer.concat(outputFiles.map(({ contents }) => contents));
+  const url = `data:text/javascript;base64,${program.toString("base64")}`;
   const { renderPage } = (await import(/* @vite-ignore */ url)) as {
     renderPage: (facts: PageFacts) => Promise<string>;
   };
@@ -56,13 +57,6 @@ export async function buildPage(document: string, hasNearReads = false): Promise
     limitsPicture: await readFile(join(PAGE, "page", "limits.svg"), "utf8"),
     generatedClient: await documentedClient(),
   });
-}
-
-async function bundle(options: BuildOptions): Promise<string> {
-  const common = { bundle: true, write: false, format: "esm", logLevel: "error" } as const;
-  const [file] = (await build({ ...options, ...common })).outputFiles;
-  if (file === undefined) throw new Error("esbuild made no file.");
-  return file.text;
 }
 
 /**

@@ -85,16 +85,11 @@ async function openFile(folder: string, name: DatabaseName, opened: DisposableSt
 
 /** Applies pending migrations in one transaction, without wrangler, which is slow to start. */
 async function migrate(sqlite: DatabaseSync, database: DatabaseName): Promise<void> {
-  const migrations = readMigrations(database);
-  const names = (sql: string) =>
-    sqlite
-      .prepare(sql)
-      .all()
-      .map(({ name }) => name);
   const findPending = () => {
-    const tables = names("SELECT name FROM sqlite_master WHERE name = 'd1_migrations'");
-    const applied = tables.length === 0 ? [] : names("SELECT name FROM d1_migrations");
-    return migrations.filter(({ name }) => !applied.includes(name));
+    const hasTable = sqlite.prepare("PRAGMA table_info(d1_migrations)").get() !== undefined;
+    const rows = hasTable ? sqlite.prepare("SELECT name FROM d1_migrations").all() : [];
+    const applied = new Set(rows.map(({ name }) => name));
+    return readMigrations(database).filter(({ name }) => !applied.has(name));
   };
   if ((await retryWhileBusy(async () => findPending())).length === 0) return;
   // With WAL, as in workerd, a transaction of one process does not block reads of another.

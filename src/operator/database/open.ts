@@ -31,10 +31,9 @@ export function hasStore({ env, persistTo = DEFAULT_STORE }: StoreOptions): bool
 /** @throws an Error for the operator if a command's store does not exist. */
 export function requireStore(options: StoreOptions): void {
   if (hasStore(options)) return;
-  throw new Error(
-    `there is no store in ${resolve(options.persistTo ?? DEFAULT_STORE)}, so nothing was done: name the folder ` +
-      "of a store with --persist-to, or make one with npm start",
-  );
+  const folder = resolve(options.persistTo ?? DEFAULT_STORE);
+  const advice = "name the folder of a store with --persist-to, or make one with npm start";
+  throw new Error(`there is no store in ${folder}, so nothing was done: ${advice}`);
 }
 
 /**
@@ -55,10 +54,8 @@ export async function useDatabase<T>(
   const database = await (env === undefined
     ? (await import("./local.ts")).openLocalDatabase(persistTo, name)
     : (await import("./remote.ts")).openRemoteDatabase({ env, name }));
-  try {
-    if (isNew) process.stderr.write(`Made a new store in ${resolve(persistTo)}.\n`);
-    return await work(database);
-  } finally {
-    await database.close();
-  }
+  await using opened = new AsyncDisposableStack();
+  opened.defer(() => database.close());
+  if (isNew) process.stderr.write(`Made a new store in ${resolve(persistTo)}.\n`);
+  return await work(database);
 }

@@ -15,8 +15,6 @@ export function retryWhileBusy<T>(work: () => Promise<T>): Promise<T> {
   const shouldRetry = ({ error }: { readonly error: Error }) => BUSY.test(error.message);
   return pRetry(work, { ...PATIENCE, retries: Infinity, shouldRetry }).catch((cause: Error) => {
     if (!BUSY.test(cause.message)) throw cause;
-    const locked =
-      "the database has been locked by another process for 30 seconds: try again later";
-    throw new Error(locked, { cause });
+    throw new Error("another process has locked the database for 30 seconds: try again", { cause });
   });
 }

@@ -11,12 +11,8 @@ import { unlessAborted } from "../interruption.ts";
 import { replaceFile } from "../replace-file.ts";
 import { startProgress } from "./progress.ts";
 
-/** How many times an export with `oneMoment` is retried, after pauses of 0.1 to 0.8 seconds. */
-const RESTARTS = 4;
-
 const CHANGED =
-  "the orders changed during the export: run the same command again when fewer orders change, or " +
-  "leave out --one-moment";
+  "the orders changed during the export: run the same command again, or leave out --one-moment";
 
 /**
  * An SQL expression for a line of an export. SQL writes the line, because D1 would return integers
@@ -45,7 +41,7 @@ export async function exportOrders(
   file: string | undefined,
   oneMoment: boolean,
   signal: AbortSignal,
-): Promise<{ readonly count: number; readonly isOneMoment: boolean }> {
+) {
   const write = async (...streams: Writable[]) => {
     const versions = new Set<string>();
     let count = 0;
@@ -72,11 +68,8 @@ export async function exportOrders(
       return write(...zip, handle.createWriteStream({ flush: isNewFile }));
     };
     if (!isNewFile) return unlessAborted(signal, attempt);
-    return pRetry(attempt, {
-      retries: RESTARTS,
-      minTimeout: 100,
-      shouldRetry: ({ error }) => error.message === CHANGED,
-    });
+    const shouldRetry = ({ error }: { readonly error: Error }) => error.message === CHANGED;
+    return pRetry(attempt, { retries: 4, minTimeout: 100, shouldRetry });
   });
 }
 

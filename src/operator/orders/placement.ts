@@ -13,8 +13,7 @@ import { ElementError } from "./source.ts";
 export const IMPORT_SIZES = {
   /** The size limit of a part in ASCII characters. A part is one row; D1 limits a row to 2 MB. */
   partCharacters: 1_900_000,
-  /** The parts of a statement and of a batch. D1 allows each 30 seconds; a part has 20,000 orders. */
-  partsPerStatement: 2,
+  /** The parts of a batch. D1 allows it 30 seconds; a part has 20,000 orders. */
   partsPerBatch: 4,
   /** The orders per rebuilt segment. A trigger splits a segment above 1.5 times this number. */
   segmentOrders: 8_192,
@@ -39,18 +38,22 @@ export async function importOrders(
   const { orm } = database;
   const importId = importIdOf(orders);
   const isPart = eq(orderImportParts.importId, importId);
-  const discardParts = () => orm.delete(orderImportParts).where(isPart).then();
   try {
-    const parts = await storeParts(orm, importId, orders, signal);
-    const ranges = rangesOf(importId, parts);
-    const comparison = await compare(database, ranges.map(stagedOrders), orders);
-    if (isUnchanged(comparison)) return await discardParts().then(() => comparison);
+    const count = await storeParts(orm, importId, orders, signal);
+    // Without parameters, because a long transaction has none.
+    const parts = Array.from({ length: count }, (_, part) =>
+      sql.raw(`parts.import_id = '${importId}' AND parts.part = ${part}`),
+    );
+    const comparison = await compare(database, parts.map(stagedOrders), orders);
+    if (isUnchanged(comparison)) {
+      await orm.delete(orderImportParts).where(isPart);
+      return comparison;
+    }
     await confirm(comparison);
     signal?.throwIfAborted();
-    using _ = startProgress("Placing the orders");
-    const statements = await placing(orm, orders, ranges);
-    const options = { isLong: parts > IMPORT_SIZES.partsPerBatch };
-    const all = [requireParts(importId, parts), ...statements];
+    const statements = await placing(orm, orders, parts);
+    const options = { isLong: count > IMPORT_SIZES.partsPerBatch };
+    const all = [requireParts(importId, count), ...statements];
     const failure = await database.transaction(all, options).then(
       () => undefined,
       (error: Error) =>
@@ -61,11 +64,7 @@ export async function importOrders(
     if (isPlaced || isUnchanged(await compareFile(database, orders))) return comparison;
     throw failure ?? new Error("the database reported success, but placed no order");
   } catch (cause) {
-    if (cause instanceof ElementError || cause instanceof NotConfirmedError) {
-      // If this fails too, housekeeping deletes the parts later.
-      await discardParts().catch(() => {});
-      throw cause;
-    }
+    if (cause instanceof ElementError || cause instanceof NotConfirmedError) throw cause;
     const stands = "Of the file, all orders are in the store or none: run the same command again";
     throw new Error(`${errorMessage(cause)}. ${stands}`, { cause });
   }
@@ -83,7 +82,7 @@ async function storeParts(orm: Orm, importId: string, orders: SortedOrders, sign
   const { part, importId: id } = orderImportParts;
   const rows = await orm.select({ part }).from(orderImportParts).where(eq(id, importId));
   const stored = new Set(rows.map((row) => row.part));
-  using progress = startProgress("Sending", orders.count());
+  using progress = startProgress("Sending");
   let parts = 0;
   for (const { count: orderCount, json: lines } of divide(orders)) {
     if (!stored.has(parts)) {
@@ -179,19 +178,19 @@ async function compare({ orm }: StoreDatabase, tables: Iterable<SQL>, { kind }: 
 }
 
 /** Returns statements that write the orders that differ to the table `orders`, and delete the parts. */
-async function placing(orm: Orm, orders: SortedOrders, ranges: readonly SQL[]): Promise<SQL[]> {
+async function placing(orm: Orm, orders: SortedOrders, parts: readonly SQL[]): Promise<SQL[]> {
   const stored = sql<number>`ifnull(sum(${orderSegments.count}), 0)`;
   const [store] = await orm.select({ count: stored }).from(orderSegments);
-  const placed = ranges.flatMap((range) => [
+  const placed = parts.flatMap((part) => [
     // Not an upsert, which would also fire the trigger that is meant for INSERT OR REPLACE.
     sql`
       UPDATE orders SET ${listOf((name) => `${name} = staged.${name}`, COLUMNS.slice(1))}
-      FROM ${stagedOrders(range)}
+      FROM ${stagedOrders(part)}
       WHERE orders.id = staged.id AND ${DIFFERS}`,
     sql`
-      INSERT INTO orders (${listOf(String)}) SELECT ${listOf(String)} FROM ${stagedOrders(range)}
+      INSERT INTO orders (${listOf(String)}) SELECT ${listOf(String)} FROM ${stagedOrders(part)}
       WHERE NOT EXISTS (SELECT 1 FROM orders WHERE orders.id = staged.id)`,
-    sql`DELETE FROM order_import_parts AS parts WHERE ${range}`,
+    sql`DELETE FROM order_import_parts AS parts WHERE ${part}`,
   ]);
   if (orders.count() < (store?.count ?? 0) * BULK_SHARE) return placed;
   // While `order_bulk_change` has a row, the segment triggers are off.
@@ -199,20 +198,9 @@ async function placing(orm: Orm, orders: SortedOrders, ranges: readonly SQL[]): 
   return [begin, ...placed, ...rebuildSegments(), sql`DELETE FROM order_bulk_change`];
 }
 
-/** Returns for each statement the condition that selects its parts. */
-function rangesOf(importId: string, parts: number): SQL[] {
-  const { partsPerStatement } = IMPORT_SIZES;
-  return Array.from({ length: Math.ceil(parts / partsPerStatement) }, (_, index) => {
-    const first = index * partsPerStatement;
-    const last = first + partsPerStatement - 1;
-    // Without parameters, because a long transaction has none.
-    return sql.raw(`parts.import_id = '${importId}' AND parts.part BETWEEN ${first} AND ${last}`);
-  });
-}
-
-function stagedOrders(range: SQL): SQL {
-  return entries(sql`order_import_parts AS parts, json_each(parts.lines) AS entry WHERE ${range}`);
-}
+/** Returns SQL that reads the orders of a part, which a condition selects, as the table `staged`. */
+const stagedOrders = (part: SQL) =>
+  entries(sql`order_import_parts AS parts, json_each(parts.lines) AS entry WHERE ${part}`);
 
 /** Returns SQL that reads the JSON arrays `entry.value` of `source` as the table `staged`. */
 function entries(source: SQL): SQL {

@@ -21,21 +21,15 @@ Only id is required. id, petId and quantity are integers of 64 bits, complete
 is true or false, shipDate is RFC 3339 and no finer than milliseconds, status
 is pending (the default) or shipped. null and unknown fields are errors. An
 order replaces the stored order with the same id; of several in the file, the
-last wins. A shipped order cannot become pending again. If one line or array
-element is bad, nothing is imported, and the message names its number, counted
-from 1. While the orders are placed, the service can neither list nor cancel.
-An import that was interrupted has placed all orders or none: run the same
-command again.
+last wins. A shipped order cannot become pending again.
 
 Example:
   $ npm run orders -- import orders.ndjson.gz --dry-run`;
 
 const EXPORT_HELP = `
 The export is newline-delimited JSON in ascending id, without cancelled orders.
-\`import\` accepts it unchanged. FILE is compressed if its name ends with .gz.
-If orders change meanwhile, the export mixes orders from before and after the
-change, and a warning says so. With --one-moment a FILE is started over
-instead, several times, and then the export fails.
+An import accepts it unchanged. FILE is compressed if its name ends with .gz.
+With --one-moment, FILE is started over several times if orders change.
 
 Example:
   $ npm run orders -- export orders.ndjson.gz --one-moment --env production`;
@@ -43,7 +37,6 @@ Example:
 /** Defines the command line of `npm run orders`. */
 export function ordersProgram(): Command {
   const program = createProgram("npm run orders --", "Import and export the orders of the store.");
-  program.addHelpText("after", "\nTo see the options and examples of a command, add --help.");
   storeCommand(program, "import")
     .argument("<file>", "file to read, or - for standard input")
     .description("put all orders of a file into the store, or none if a line is bad")
@@ -107,8 +100,7 @@ function describeImport(count: number, counts: Comparison): string {
 async function exportAndPrint(name: string | undefined, options: OrderOptions): Promise<void> {
   const { json, oneMoment, ...store } = options;
   const file = name === "-" ? undefined : name;
-  if (file === undefined && json)
-    throw new UsageError("--json needs a FILE: stdout has the orders");
+  if (file === undefined && json) throw new UsageError("--json needs a FILE: stdout has orders");
   const { exportOrders } = await import("./export.ts");
   const { count, isOneMoment } = await withInterruption("the export was complete", (signal) =>
     useDatabase(store, "orders", (database) => exportOrders(database, file, oneMoment, signal)),

@@ -1,17 +1,11 @@
 import { DatabaseSync } from "node:sqlite";
 import { getTableColumns } from "drizzle-orm";
-import type { OrderRecord } from "../../rules/order.ts";
+import { stringify } from "lossless-json";
 import { orders } from "../../schema/orders.ts";
 import { startProgress } from "./progress.ts";
 import { parseOrder, readElements, type SourceElement } from "./source.ts";
 
 const FIELDS = Object.keys(getTableColumns(orders)) as (keyof typeof orders.$inferSelect)[];
-
-/** Returns JSON as SQLite stores the value. `JSON.stringify` would refuse bigints. */
-function jsonOf(value: OrderRecord[keyof OrderRecord]): string {
-  if (typeof value === "string") return JSON.stringify(value);
-  return String(typeof value === "boolean" ? Number(value) : (value ?? null));
-}
 
 /** The orders of an import, sorted by id, in a temporary file. Keeps the last order of each id. */
 export class SortedOrders {
@@ -38,20 +32,16 @@ export class SortedOrders {
     using progress = startProgress("Reading");
     for await (const element of readElements(bytes)) {
       this.kind = element.kind;
-      this.#add(element.number, parseOrder(element));
+      const order = parseOrder(element);
+      const text = stringify([element.number, ...FIELDS.map((field) => order[field])]);
+      try {
+        this.#put.run(order.id, String(text));
+      } catch (cause) {
+        const fault = `the orders could not be sorted in a temporary file (${(cause as Error).message})`;
+        const advice = "make room, or set SQLITE_TMPDIR, and run the same command again";
+        throw new Error(`${fault}: nothing was sent: ${advice}`, { cause });
+      }
       progress.advance(1);
-    }
-  }
-
-  #add(number: number, order: OrderRecord): void {
-    const values = FIELDS.map((field) => jsonOf(order[field]));
-    try {
-      this.#put.run(order.id, `[${number},${values.join()}]`);
-    } catch (cause) {
-      const fault = `the orders could not be sorted in a temporary file (${(cause as Error).message})`;
-      const advice =
-        "Make room, or set SQLITE_TMPDIR to another folder, and run the same command again";
-      throw new Error(`${fault}: nothing was sent. ${advice}`, { cause });
     }
   }
 

@@ -52,17 +52,13 @@ export function readSource(file: string): AsyncIterable<Uint8Array> {
 /** Decompresses bytes that begin like gzip (RFC 1952), and yields other bytes unchanged. */
 async function* gunzip(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   const parts = bytes[Symbol.asyncIterator]();
-  let start = Buffer.alloc(0);
-  while (start.length < 2) {
-    const { done, value } = await parts.next();
-    if (done) break;
-    start = Buffer.concat([start, value]);
-  }
+  const first = await parts.next();
   async function* all() {
-    yield start;
+    if (!first.done) yield first.value;
     yield* { [Symbol.asyncIterator]: () => parts };
   }
-  if (start[0] !== 0x1f || start[1] !== 0x8b) return yield* all();
+  // No text begins with this byte, and the second one may come later.
+  if (first.value?.[0] !== 0x1f) return yield* all();
   try {
     // The callback ignores its error, because reading the stream throws the same error.
     yield* pipeline(all, createGunzip(), () => {});
@@ -161,9 +157,7 @@ function parseJson(element: SourceElement): unknown {
       CANONICAL_DECIMAL.test(digits) ? BigInt(digits) : new LosslessNumber(digits),
     );
   } catch (cause) {
-    // Any other error is a RangeError, because the recursive parser has overflowed the stack.
-    const isSyntax = cause instanceof SyntaxError;
-    const fault = isSyntax ? `not valid JSON: ${cause.message}` : "nested too deeply";
-    throw new ElementError(element, fault, cause);
+    // A RangeError, if the recursive parser has overflowed the stack.
+    throw new ElementError(element, `not valid JSON: ${(cause as Error).message}`, cause);
   }
 }

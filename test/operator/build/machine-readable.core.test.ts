@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { machineReadableFiles } from "../../../src/operator/build/machine-readable.ts";
-import { publicOrigin } from "../../../src/operator/build/site.ts";
+import { publicOrigin, siteFiles } from "../../../src/operator/build/site.ts";
 import { openApiDocument } from "../../../src/openapi/document.ts";
 
 const ORIGIN = "https://orders.example";
@@ -39,6 +39,14 @@ test("the operator's address is in the files for programs", () => {
   const files = Object.fromEntries(machineReadableFiles("", { url }));
   expect(JSON.parse(files["openapi.json"] ?? "").info.contact).toStrictEqual({ url });
   expect(files["llms.txt"]).toContain(`\n- Questions to the operator: ${url}\n`);
+});
+
+test("the site has the page with its styles and script, and the files for programs", async () => {
+  const names = "index.html main.js style.css console.css favicon.svg _headers _redirects";
+  const programs = machineReadableFiles("").map(([path]) => path);
+  const files = await siteFiles();
+  expect([...files.keys()].toSorted()).toEqual([...names.split(" "), ...programs].toSorted());
+  for (const content of files.values()) expect(content.length).toBeGreaterThan(0);
 });
 
 test("PUBLIC_URL is an origin, or refused", () => {

@@ -76,7 +76,7 @@ it("a lock is waited for during half a minute, and no other failure is retried",
     Promise.reject(new Error("D1_ERROR: database is locked: SQLITE_BUSY")),
   );
   const failed = expect(retryWhileBusy(locked)).rejects.toThrow(
-    "by another process for 30 seconds",
+    "locked the database for 30 seconds",
   );
   await vi.advanceTimersByTimeAsync(25_000);
   const early = locked.mock.calls.length;

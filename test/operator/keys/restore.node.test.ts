@@ -117,7 +117,7 @@ describe("keys restore", () => {
       throw Object.assign(new Error("ENOSPC"), { code: "ENOSPC", syscall: "write" });
     });
     syncBuiltinESMExports();
-    expect(await restore(bookmark)).toEqual(failure("does not fit on the disk"));
+    expect(await restore(bookmark)).toEqual(failure("ENOSPC"));
     write.mockRestore();
     syncBuiltinESMExports();
     expect(await restore(bookmark)).toMatchObject({ status: 0 });

@@ -1,3 +1,4 @@
+import { Readable } from "node:stream";
 import fc from "fast-check";
 import { afterAll, expect, it } from "vitest";
 import { exportPages } from "../../../src/operator/orders/export.ts";
@@ -58,7 +59,6 @@ const step = fc.record({
 
 const sizes = fc.record({
   partCharacters: fc.integer({ min: 60, max: 1_000 }),
-  partsPerStatement: fc.integer({ min: 1, max: 3 }),
   segmentOrders: fc.integer({ min: 2, max: 50 }),
 });
 
@@ -97,11 +97,7 @@ it("after any imports, the orders, their segments and the list's version follow 
         using orders = new SortedOrders();
         const text = lines.map((line) => JSON.stringify(line));
         const bytes = Buffer.from(kind === "line" ? text.join("\n") : `[${text.join()}]`);
-        await orders.read(
-          (async function* () {
-            yield bytes;
-          })(),
-        );
+        await orders.read(Readable.from([bytes]));
         const compared = await compareFile(openStore(), orders).catch(String);
         expect(compared).toEqual(refusal ?? counts);
         expect(state()).toEqual(before);
@@ -127,8 +123,10 @@ it("after any imports, the orders, their segments and the list's version follow 
           },
         );
         const imported = await importOrders(faulty, orders).catch(String);
-        // Some failed imports leave parts to housekeeping.
-        if (fault === "part gone" || fault === "same import") sqlite.exec(`DELETE ${OWN_PARTS}`);
+        // Failed imports leave parts, which the same import uses and housekeeping deletes.
+        if (fault === "same import" || typeof imported === "string") {
+          sqlite.exec(`DELETE ${OWN_PARTS}`);
+        }
         if (refusal !== null || (fault === "part gone" && changed.length > 0)) {
           expect(imported).toContain(refusal ?? "parts of this import are gone");
           expect(state()).toEqual(before);

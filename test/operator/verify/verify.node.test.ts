@@ -461,7 +461,7 @@ it("as typed, fails once if its output is full, and leaves nothing", async () =>
   const { status, stderr } = await runCommand("bash", ["-c", line], { env });
   expect([status, stderr.match(/error: .*/g)]).toEqual([
     1,
-    [expect.stringContaining("the output does not fit on the disk")],
+    [expect.stringContaining("the output: no space left")],
   ]);
   expectNothingLeft();
 });
