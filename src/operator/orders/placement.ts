@@ -51,6 +51,7 @@ export async function importOrders(
     }
     await confirm(comparison);
     signal?.throwIfAborted();
+    using _ = startProgress("Placing the orders");
     const statements = await placing(orm, orders, parts);
     const options = { isLong: count > IMPORT_SIZES.partsPerBatch };
     const all = [requireParts(importId, count), ...statements];
@@ -82,7 +83,7 @@ async function storeParts(orm: Orm, importId: string, orders: SortedOrders, sign
   const { part, importId: id } = orderImportParts;
   const rows = await orm.select({ part }).from(orderImportParts).where(eq(id, importId));
   const stored = new Set(rows.map((row) => row.part));
-  using progress = startProgress("Sending");
+  using progress = startProgress("Sending", orders.count());
   let parts = 0;
   for (const { count: orderCount, json: lines } of divide(orders)) {
     if (!stored.has(parts)) {

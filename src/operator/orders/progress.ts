@@ -1,10 +1,20 @@
-import { formatCount } from "../terminal-text.ts";
+import { formatNumber } from "../terminal-text.ts";
 
-/** Prints how many orders a task has done, such as `Sending: 10,000 orders`, every ten seconds. */
-export function startProgress(doing: string) {
+/**
+ * Prints a line such as `Sending: 10,000 of 40,000 orders, 10 s` on stderr every ten seconds, until
+ * disposed. A shorter task prints none.
+ *
+ * @param total the final number of orders; left out if it is unknown.
+ */
+export function startProgress(doing: string, total?: number) {
+  const stream = process.stderr;
   let orders = 0;
-  const print = () => process.stderr.write(`${doing}: ${formatCount(orders, "order")}\n`);
-  const timer = setInterval(print, 10_000).unref();
+  const startedMs = Date.now();
+  const timer = setInterval(() => {
+    const of = total === undefined ? "" : ` of ${formatNumber(total)}`;
+    const counted = orders === 0 ? "" : ` ${formatNumber(orders)}${of} orders,`;
+    stream.write(`${doing}:${counted} ${Math.round((Date.now() - startedMs) / 1_000)} s\n`);
+  }, 10_000).unref();
   return {
     advance: (by: number) => void (orders += by),
     [Symbol.dispose]: () => clearInterval(timer),
