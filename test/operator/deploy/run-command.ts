@@ -22,5 +22,5 @@ export async function runCommand(
 }
 
 export function withoutProgress({ stderr }: Outcome): string {
-  return stderr.replace(/^[A-Z][a-z]+: [\d,]+ orders?\n/gm, "");
+  return stderr.replace(/^[A-Z][a-z ]+:(?: [\d.,]+(?: of [\d.,]+)? \w+,)? \d+ s\n/gm, "");
 }
