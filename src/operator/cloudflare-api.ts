@@ -8,8 +8,9 @@ const TIMEOUT_MS = 90_000;
 /** Cloudflare's error code for a text that is no token, with status 400. */
 const BAD_TOKEN = 6003;
 
-const answerSchema = z.looseObject({
-  errors: z.array(z.object({ code: z.number().nullish(), message: z.string() })).nullish(),
+const answerSchema = z.object({
+  errors: z.array(z.object({ code: z.number(), message: z.string() })).nullish(),
+  result: z.unknown().optional(),
 });
 const accountsSchema = z.array(z.object({ id: z.string() }));
 const loginSchema = z.object({ token: z.string() });
@@ -84,19 +85,19 @@ export class CloudflareApi {
     const answer = answerSchema.safeParse(await response.json().catch(() => undefined)).data;
     const errors = answer?.errors ?? [];
     if (status < 400 && errors.length === 0) {
-      const result = schema.safeParse(answer?.["result"]);
+      const result = schema.safeParse(answer?.result);
       if (result.success) return result.data;
       throw new CloudflareError(name, `malformed answer: ${z.prettifyError(result.error)}`);
     }
-    const reasons = errors.map(({ message, code }) =>
-      code == null ? message : `${message} [code: ${code}]`,
-    );
-    const said = reasons.join("; ") || "no reason given";
+    const reasons = errors.map(({ message, code }) => `${message} [code: ${code}]`);
     const isLogin = [401, 403].includes(status) || errors.some(({ code }) => code === BAD_TOKEN);
     const advice = isLogin
       ? ": check the login (`npx wrangler login`) or the token's permissions (docs/operating.md, Tokens)"
       : "";
-    throw new CloudflareError(name, `${said} (HTTP ${status})${advice}`);
+    throw new CloudflareError(
+      name,
+      `${reasons.join("; ") || "no reason given"} (HTTP ${status})${advice}`,
+    );
   }
 }
 
@@ -105,10 +106,9 @@ async function wranglerToken(): Promise<string> {
     const { stdout } = await runWrangler(["auth", "token", "--json"]);
     return loginSchema.parse(JSON.parse(stdout)).token;
   } catch (cause) {
-    const { message } = cause as Error;
-    const reason = /not logged in/i.test(message) ? "" : ` (${message})`;
     throw new NotLoggedInError(
-      `not logged in to Cloudflare: run \`npx wrangler login\`, or set CLOUDFLARE_API_TOKEN to a valid token${reason}`,
+      "not logged in to Cloudflare: run `npx wrangler login`, or set CLOUDFLARE_API_TOKEN to a valid " +
+        `token (${(cause as Error).message})`,
       { cause },
     );
   }

@@ -103,8 +103,8 @@ export class FakeWorkers {
     const deployed = deployments[0]?.versions.map(({ version_id }) => version_id);
     const selected = deployed?.find((id) => overrides === `${worker}="${id}"`);
     const version = this.choose(selected, current);
-    const named = headers.get("X-Version") === version ? { "X-Version": version } : {};
-    return new Response("", { headers: named });
+    const answered = { "X-Version": version, "X-Request-Id": headers.get("X-Request-Id") ?? "" };
+    return Response.json({ orders: "ok", keys: "ok", limiter: "ok" }, { headers: answered });
   }
 
   #upload(call: ApiCall, name: string): string {
