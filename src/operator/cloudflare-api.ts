@@ -15,9 +15,6 @@ const answerSchema = z.object({
 const accountsSchema = z.array(z.object({ id: z.string() }));
 const loginSchema = z.object({ token: z.string() });
 
-/** Thrown if there is neither a login of wrangler nor a token. */
-export class NotLoggedInError extends Error {}
-
 /** Thrown if Cloudflare's API refuses a call or sends no usable response. */
 export class CloudflareError extends Error {
   /** Cloudflare's messages, error codes and HTTP status, or why there is no usable response. */
@@ -43,16 +40,16 @@ export class CloudflareApi {
   /**
    * Logs in with `CLOUDFLARE_API_TOKEN`, or else with wrangler's login.
    *
-   * @throws {NotLoggedInError} if there is no login; an Error for the operator if the login has no
-   *   account or several, and `CLOUDFLARE_ACCOUNT_ID` is not set.
+   * @throws an Error for the operator if there is no login, or if the login has no account or several
+   *   and `CLOUDFLARE_ACCOUNT_ID` is not set.
    */
   static async open(): Promise<CloudflareApi> {
     const { CLOUDFLARE_API_TOKEN, CLOUDFLARE_ACCOUNT_ID: id } = process.env;
     const token = CLOUDFLARE_API_TOKEN || (await wranglerToken());
     if (id) return new CloudflareApi(`/accounts/${id}`, token);
     const accounts = await new CloudflareApi("", token).call("/accounts", accountsSchema);
-    const [only, other] = accounts;
-    if (only && !other) return new CloudflareApi(`/accounts/${only.id}`, token);
+    const [only] = accounts.length === 1 ? accounts : [];
+    if (only) return new CloudflareApi(`/accounts/${only.id}`, token);
     throw new Error(
       `the login has ${accounts.length} accounts: set CLOUDFLARE_ACCOUNT_ID to the one to use`,
     );
@@ -89,15 +86,12 @@ export class CloudflareApi {
       if (result.success) return result.data;
       throw new CloudflareError(name, `malformed answer: ${z.prettifyError(result.error)}`);
     }
-    const reasons = errors.map(({ message, code }) => `${message} [code: ${code}]`);
+    const reasons = errors.map(({ message, code }) => `${message} [code: ${code}]`).join("; ");
     const isLogin = [401, 403].includes(status) || errors.some(({ code }) => code === BAD_TOKEN);
     const advice = isLogin
       ? ": check the login (`npx wrangler login`) or the token's permissions (docs/operating.md, Tokens)"
       : "";
-    throw new CloudflareError(
-      name,
-      `${reasons.join("; ") || "no reason given"} (HTTP ${status})${advice}`,
-    );
+    throw new CloudflareError(name, `${reasons || "no reason"} (HTTP ${status})${advice}`);
   }
 }
 
@@ -106,7 +100,7 @@ async function wranglerToken(): Promise<string> {
     const { stdout } = await runWrangler(["auth", "token", "--json"]);
     return loginSchema.parse(JSON.parse(stdout)).token;
   } catch (cause) {
-    throw new NotLoggedInError(
+    throw new Error(
       "not logged in to Cloudflare: run `npx wrangler login`, or set CLOUDFLARE_API_TOKEN to a valid " +
         `token (${(cause as Error).message})`,
       { cause },

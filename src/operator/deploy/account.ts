@@ -4,16 +4,7 @@ import { findDatabase } from "../database/d1-api.ts";
 import { BINDINGS, DATABASE_NAMES, type DatabaseName } from "../database/database.ts";
 import type { Settings } from "../settings.ts";
 
-/** What the account has of a service. */
-export interface Account {
-  /** `undefined` if there is no Worker yet. */
-  readonly live: Awaited<ReturnType<typeof findLiveVersion>>;
-  /** The databases that do not exist yet. */
-  readonly missing: readonly DatabaseName[];
-  /** What a deployment creates or takes over, for a question to the operator. */
-  readonly creations: readonly string[];
-  readonly findAddress: () => Promise<string>;
-}
+export type Account = Awaited<ReturnType<typeof lookAtAccount>>;
 
 /** Where missing databases are created: near a region, or in a jurisdiction that they never leave. */
 export type Place = { readonly [kind in "location" | "jurisdiction"]?: string };
@@ -28,22 +19,12 @@ export const PASSED_TRIAL = ", which has passed its trial";
 const NO_SUCH_WORKER = /\[code: (?:10007|10090)\]/;
 
 const annotations = z.record(z.string(), z.string()).optional();
-const deploymentsSchema = z.object({
-  deployments: z.array(
-    z.object({
-      annotations,
-      versions: z.array(z.object({ version_id: z.string(), percentage: z.number() })),
-    }),
-  ),
-});
-const versionSchema = z.object({
-  annotations,
-  resources: z.object({
-    bindings: z.array(
-      z.object({ name: z.string(), id: z.string().optional(), database_id: z.string().optional() }),
-    ),
-  }),
-});
+const sharesSchema = z.array(z.object({ version_id: z.string(), percentage: z.number() }));
+const deploymentSchema = z.object({ annotations, versions: sharesSchema });
+const deploymentsSchema = z.object({ deployments: z.array(deploymentSchema) });
+const uuid = z.string().optional();
+const bindingsSchema = z.array(z.object({ name: z.string(), id: uuid, database_id: uuid }));
+const versionSchema = z.object({ annotations, resources: z.object({ bindings: bindingsSchema }) });
 const domainsSchema = z.array(z.object({ hostname: z.string(), service: z.string() }));
 const enabledSchema = z.object({ enabled: z.boolean() });
 const subdomainSchema = z.object({ subdomain: z.string() });
@@ -51,6 +32,8 @@ const subdomainSchema = z.object({ subdomain: z.string() });
 /**
  * Finds out what the account has of the service.
  *
+ * @returns the version that serves, the databases that do not exist, what a deployment creates or takes
+ *   over, for a question to the operator, and a function that finds the Worker's address.
  * @throws an Error if `wrangler.toml` names other databases than the Worker uses, if a database is
  *   outside the jurisdiction, if it is not said where missing databases are to be created, or if the
  *   Worker has no address.
@@ -59,7 +42,7 @@ export async function lookAtAccount(
   api: CloudflareApi,
   settings: Settings,
   { location, jurisdiction }: Place,
-): Promise<Account> {
+) {
   const { worker, databases, customDomains } = settings;
   const live = await findLiveVersion(api, settings);
   const missing: DatabaseName[] = [];
@@ -79,9 +62,9 @@ export async function lookAtAccount(
       );
     }
   }
-  const where = location === undefined ? jurisdiction && `in ${jurisdiction}` : `near ${location}`;
-  const creations = missing.map((name) => `the database ${databases[name]} ${where}`);
-  if (missing.length > 0 && where === undefined) {
+  const place = location ?? jurisdiction;
+  const creations = missing.map((name) => `the database ${databases[name]} in ${place}`);
+  if (missing.length > 0 && place === undefined) {
     throw new Error(
       `there is no ${missing.map((name) => databases[name]).join(" and ")}: add --location REGION or ` +
         "--jurisdiction NAME to say where to create databases, or check the names in wrangler.toml",
@@ -89,7 +72,7 @@ export async function lookAtAccount(
   }
   if (live === undefined) creations.push(`the Worker ${worker}`);
   else await findAddress(api, settings);
-  const domains = await findDomains(api, settings);
+  const domains = live === undefined ? [] : await findDomains(api, settings);
   const others = customDomains.filter((each) => !domains.includes(each));
   creations.push(...others.map((hostname) => `the address ${hostname}, whatever uses it now`));
   return { live, missing, creations, findAddress: () => findAddress(api, settings) };

@@ -1,7 +1,7 @@
 import pRetry from "p-retry";
 import { parseConfig } from "../../rules/config.ts";
 import type { RemoteEnvironment } from "../arguments.ts";
-import { CloudflareApi, NotLoggedInError } from "../cloudflare-api.ts";
+import { CloudflareApi } from "../cloudflare-api.ts";
 import { requireConfirmation } from "../confirmation.ts";
 import { DATABASE_NAMES } from "../database/database.ts";
 import { applyMigrations } from "../database/remote.ts";
@@ -47,7 +47,8 @@ export async function deploy(
 ): Promise<void> {
   const { env, dryRun, skipChecks, yes } = options;
   const failed: string[] = [];
-  const runStep = async <T>(title: string, run: () => Promise<T>, ifItFails: Phase[0]) => {
+  const nothing: Phase[0] = () => "Nothing was changed.";
+  const runStep = async <T>(title: string, run: () => Promise<T>, ifItFails = nothing) => {
     print(`${title} ...`);
     try {
       signal.throwIfAborted();
@@ -61,22 +62,18 @@ export async function deploy(
       return undefined;
     }
   };
-  const check = <T>(title: string, run: () => Promise<T>) =>
-    runStep(title, run, () => "Nothing was changed.");
 
   const settings = await readSettings(env, folder);
-  await check(`Check the vars of ${env}`, async () => parseConfig(settings.vars));
-  await check("Check the build", () => runWrangler(["deploy", "--env", env, "--dry-run"]));
-  const api = await check("Log in to Cloudflare", () =>
-    CloudflareApi.open().catch((error) => {
-      if (dryRun && error instanceof NotLoggedInError) return undefined;
-      throw error;
+  await runStep(`Check the vars of ${env}`, async () => parseConfig(settings.vars));
+  await runStep("Check the build", () => runWrangler(["deploy", "--env", env, "--dry-run"]));
+  const api = await runStep("Log in to Cloudflare", () =>
+    CloudflareApi.open().catch((error: Error) => {
+      if (!dryRun) throw error;
+      return print(`No login: ${error.message}`);
     }),
   );
   const checkAccount = async <T>(title: string, run: (login: CloudflareApi) => Promise<T>) =>
-    api === undefined
-      ? print(`Not checked without a login: ${title}`)
-      : check(title, () => run(api));
+    api ? runStep(title, () => run(api)) : print(`Not checked without a login: ${title}`);
   const commit = await readCommit(folder);
   const account = await checkAccount("Check the Worker and its databases", (login) =>
     lookAtAccount(login, settings, options),
@@ -120,8 +117,7 @@ function plan(
   const upload = async (...command: string[]) => {
     const tag = commit === undefined ? [] : [`--tag=${commit}`];
     // The build of the reference page reads LIST_READS, to say whether lists can be stale.
-    const { LIST_READS = "primary" } = vars;
-    const build = { LIST_READS: String(LIST_READS) };
+    const build = { LIST_READS: parseConfig(vars).listReads };
     const { stdout } = await runWrangler([...command, "--env", env, ...tag], build);
     const [, id] = /^(?:Current|Worker) Version ID: (\S+)$/m.exec(stdout) ?? [];
     if (id === undefined) throw new Error("wrangler did not say which version it uploaded");
@@ -138,7 +134,7 @@ function plan(
     const address = (await account?.findAddress()) ?? "";
     print(`  ${await tryVersion(trial, address, version, hasTraffic)}`);
   };
-  const stays = () => "What was created or migrated stays, and what was deployed still serves.";
+  const stays = "What was created or migrated stays, and what was deployed still serves.";
   const goBack = async () => {
     if (isFirst) return "The Worker is deployed. A new address can take minutes.";
     try {
@@ -180,7 +176,7 @@ function plan(
     if (!isFirst) print(`The way back to the version before: ${rollback}`);
   };
   return [
-    [stays, { ...prepare, ...uploading }],
+    [() => stays, { ...prepare, ...uploading }],
     [goBack, { ...(!isFirst && replace), "Try the version with all traffic": tryAll }],
     [() => "The new version serves.", { "Apply workers.dev, routes and cron triggers": finish }],
   ];

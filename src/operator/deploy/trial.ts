@@ -44,11 +44,10 @@ export async function tryVersion(
       throw isLate ? error : new AbortError(error);
     });
   };
-  const retries = Number.POSITIVE_INFINITY;
-  const pauses = { retries, minTimeout: PAUSE_MS, factor: 1, maxRetryTime: patienceMs };
-  const results = await pRetry(attempt, { ...pauses, signal });
+  const pauses = { minTimeout: PAUSE_MS, factor: 1, maxRetryTime: patienceMs };
+  const results = await pRetry(attempt, { ...pauses, retries: Infinity, signal });
   const broken = results.filter(({ result }) => result === "broken");
   if (broken.length === 0) return countResults(results);
-  const lines = broken.map(({ promise, reason }) => `${promise}: ${reason}`);
-  throw new Error(`${url} breaks its promises:\n${lines.join("\n")}`);
+  const lines = broken.map(({ promise, reason }) => `\n${promise}: ${reason}`);
+  throw new Error(`${url} breaks its promises:${lines.join("")}`);
 }

@@ -16,16 +16,14 @@ const CLOCK_TOLERANCE_SECONDS = 60;
 
 /** A request, and what its response must be. */
 export interface Call {
-  /** By default the path of the list of orders. */
+  /** By default that of the list of orders. */
   readonly path?: string;
   readonly method?: string;
-  /** By default the verification's key, except for a static file; `null` sends none. */
+  /** By default the verification's key; `null` sends none. */
   readonly authorization?: string | null;
   readonly headers?: Readonly<Record<string, string>>;
-  /** False sends no `X-Request-Id`. */
-  readonly sendsId?: boolean;
-  /** True if Cloudflare responds with a file, without running the Worker. */
-  readonly isStatic?: boolean;
+  /** False sends no `X-Request-Id`, and takes the response of any version: files name none. */
+  readonly isTraced?: boolean;
   /** The `code` of an error response, which implies its status, or the status of another one. */
   readonly is?: ErrorCode | number | undefined;
   /** The value of each header; `null` if the response must not have the header. */
@@ -38,7 +36,7 @@ export interface Call {
 export interface Answer extends SeenAnswer {
   /** The body; if it is a long list, a JSON array of the first orders. */
   readonly body: string;
-  /** The `code` of an error response; otherwise `undefined`. */
+  /** The `code` of an error response. */
   readonly code: string | undefined;
   readonly requestId: string;
   /** The quotas of the minute and day windows; empty if the response has no `RateLimit` header. */
@@ -81,8 +79,7 @@ export function expectAnswer(answer: Answer, { is, has = {}, includes = "" }: Ca
  */
 export async function call(trial: Trial, request: Call): Promise<Answer> {
   const { url, key, version, signal, clock, promise, triedCredentials } = trial;
-  const { path = LIST, method = "GET", isStatic = false, sendsId = !isStatic } = request;
-  const { authorization = isStatic ? null : `Bearer ${key}` } = request;
+  const { path = LIST, method = "GET", isTraced = true, authorization = `Bearer ${key}` } = request;
   const isRefused = request.is === "unauthorized";
   if (isRefused && triedCredentials?.has(promise)) throw new Untried("was tried before");
   const sentId = `verify-${crypto.randomUUID()}`;
@@ -90,24 +87,22 @@ export async function call(trial: Trial, request: Call): Promise<Answer> {
     "Accept-Encoding": "identity",
     ...trial.headers,
     ...request.headers,
-    ...(sendsId && { "X-Request-Id": sentId }),
+    ...(isTraced && { "X-Request-Id": sentId }),
     ...(version !== undefined && { "X-Version": version }),
     ...(authorization !== null && { Authorization: authorization }),
   });
-  const timeout = AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)]);
-  const init = { method, headers, redirect: "manual", signal: timeout } as const;
+  const limited = AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)]);
   const receive = async () => {
+    const init = { method, headers, redirect: "manual", signal: limited } as const;
     const response = await trial.send(url + path, init);
     return [response, await readBeginning(response)] as const;
   };
   const [response, body] = await receive().catch(({ message, cause }: Error) => {
     signal.throwIfAborted();
-    const reason = cause instanceof Error ? cause.message : message;
-    throw new Error(
-      `${method} ${url}${path} has no complete answer: ${reason} (request ${sentId})`,
-    );
+    const reason = `${cause instanceof Error ? cause.message : message} (request ${sentId})`;
+    throw new Error(`${method} ${url}${path} has no complete answer: ${reason}`);
   });
-  if (version !== undefined && !isStatic && response.headers.get("X-Version") !== version) {
+  if (version !== undefined && isTraced && response.headers.get("X-Version") !== version) {
     throw new OtherVersionError(`${method} ${path} is not answered by the version ${version}`);
   }
   const { status } = response;
@@ -125,7 +120,7 @@ export async function call(trial: Trial, request: Call): Promise<Answer> {
     receivedMs: clock.now(),
   };
   const fault = [
-    sendsId && answer.requestId !== sentId && "X-Request-Id does not repeat the caller's",
+    isTraced && answer.requestId !== sentId && "X-Request-Id does not repeat the caller's",
     ...differencesFromDocument(answer, { isBehindEdge: true }),
     contradictionIn(answer),
     INTERNALS.test(message) && `the message shows internals: ${message}`,
@@ -165,6 +160,6 @@ function contradictionIn({ headers, windows, receivedMs }: Answer): string | fal
     (isTie || limit === window.limit) &&
     remaining === window.remaining &&
     Math.abs(skewSeconds) <= CLOCK_TOLERANCE_SECONDS;
-  const found = `X-RateLimit-* is ${limit}, ${remaining}, ${reset}`;
-  return !agrees && `${found}, but RateLimit is ${headers.get("RateLimit")}: is this clock right?`;
+  const stated = `${headers.get("RateLimit")}: is this machine's clock right?`;
+  return !agrees && `X-RateLimit-* is ${limit}, ${remaining}, ${reset}, but RateLimit is ${stated}`;
 }

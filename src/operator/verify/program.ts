@@ -43,19 +43,14 @@ interface Options {
 
 /** Defines the command line of `npm run verify`. */
 export function verifyProgram(surroundings = SURROUNDINGS): Command {
-  const url =
-    "address of the service without /v1; stdin must hold a key unless --env or --persist-to is given";
-  const write = "place an order and cancel it, and try to cancel a shipped one";
-  return createProgram(
-    "npm run verify --",
-    "Check that a running service does what the documents promise.",
-  )
-    .addOption(
-      envOption("verify the service of this environment, with a new key").conflicts("persistTo"),
-    )
+  const url = "address of the service; stdin must hold a key unless --env or --persist-to is given";
+  return createProgram("npm run verify --", "Check that a running service keeps its promises.")
+    .addOption(envOption("verify this environment, with a new key").conflicts("persistTo"))
     .addOption(persistToOption("create the key in this local store"))
     .option("--url <url>", url, parseUrl)
-    .addOption(new Option("--write", write).default(false).conflicts("readOnly"))
+    .addOption(
+      new Option("--write", "place and cancel an order").default(false).conflicts("readOnly"),
+    )
     .addOption(yesOption())
     .option("--read-only", "use up no limit, and place no order", false)
     .addOption(jsonOption())
@@ -70,10 +65,7 @@ async function run(options: Options, surroundings: typeof SURROUNDINGS): Promise
     throw new UsageError("--write needs the store of the service: add --env or --persist-to");
   }
   if (isWriting && env === "production" && !yes) {
-    await requireConfirmation(
-      env,
-      "This places an order in production, which clients see until it is cancelled and removed.",
-    );
+    await requireConfirmation(env, "This places an order that clients see until it is cancelled.");
   }
   const isAllKept = await withInterruption("everything was verified", async (signal) => {
     if (ownsKey) requireStore(options);

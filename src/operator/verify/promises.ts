@@ -9,7 +9,7 @@ import { type OwnOrders, type Trial, Untried } from "./service-promise.ts";
 const CROWD = 200;
 /** The number of simultaneous requests that cancel one order. */
 const CANCELLERS = 10;
-/** The time within which a revocation takes effect (docs/api.md, Authentication). */
+/** Within what time a revocation takes effect. */
 const EFFECTIVE_MS = 30_000;
 const PAUSE_MS = 2_000;
 /** Less than any int64. */
@@ -30,7 +30,7 @@ const authorization = null;
 /** A request that returns 304 without a body, so even a long list costs little. */
 const ANY_TAG = { headers: { "If-None-Match": "*" } };
 const UNCHANGED = { ...ANY_TAG, is: 304 };
-const FILE = { isStatic: true, is: 200 };
+const FILE = { authorization, isTraced: false, is: 200 };
 const UNKNOWN_PATH = { path: "/v1/verify", is: "not_found" } as const;
 const POST = { method: "POST", is: "method_not_allowed", has: { Allow: "GET, HEAD" } } as const;
 const OTHER_TAG = { method: "HEAD", headers: { "If-None-Match": '"other"' }, is: 200 };
@@ -50,7 +50,7 @@ export const HEALTH = {
  * The promises of docs/api.md and docs/limits.md, in the sequence in which they must be tried:
  *
  * - The many simultaneous requests come next after the first one with the key, because they need a
- *   new minute window. They fill it, so only requests without the key follow until it ends.
+ *   new minute window. They fill it, so the next test waits until it ends.
  * - The revocation comes last, because it makes the key unusable.
  */
 export const PROMISES: Readonly<Record<string, Call | ((trial: Trial) => Promise<unknown>)>> = {
@@ -82,17 +82,24 @@ export const PROMISES: Readonly<Record<string, Call | ((trial: Trial) => Promise
       for (const answer of seen.crowd) expectThat(answer, isExact, fault);
       for (const answer of admitted) expectAnswer(answer, { is: 304, has: POLICY });
     },
-  "A refused request returns 429 with Retry-After, and counts in no window": async (trial) => {
-    for (const answer of refusalsIn(trial)) {
-      const full = answer.windows.filter(({ remaining }) => remaining === 0);
-      const seconds = Math.max(0, ...full.map(({ resetSeconds }) => resetSeconds));
-      const has = { "X-RateLimit-Remaining": "0", "Retry-After": `${seconds}` };
-      expectAnswer(answer, { is: "rate_limit_exceeded", has });
-      // The key is new, so its day window has counted only the requests admitted in this minute.
-      const counted = perDay - (answer.windows[1]?.remaining ?? NaN);
-      expectThat(answer, counted === perMinute, `the day has counted ${counted}`);
-    }
-  },
+  "A request over the limit returns 429, counts in no window, and is admitted after Retry-After":
+    async (trial) => {
+      const refusals = trial.seen.crowd.filter(({ status }) => status === 429);
+      if (refusals.length === 0) throw new Untried("no request was refused");
+      let endMs = 0;
+      for (const answer of refusals) {
+        const full = answer.windows.filter(({ remaining }) => remaining === 0);
+        const seconds = Math.max(0, ...full.map(({ resetSeconds }) => resetSeconds));
+        const has = { "X-RateLimit-Remaining": "0", "Retry-After": `${seconds}` };
+        expectAnswer(answer, { is: "rate_limit_exceeded", has });
+        // The key is new, so its day window has counted only the requests admitted in this minute.
+        const counted = perDay - (answer.windows[1]?.remaining ?? NaN);
+        expectThat(answer, counted === perMinute, `the day has counted ${counted}`);
+        endMs = Math.max(endMs, answer.receivedMs + seconds * 1_000);
+      }
+      await trial.clock.wait(endMs - trial.clock.now(), trial.signal);
+      await call(trial, UNCHANGED);
+    },
   "The reference page needs no key": { ...FILE, path: "/", includes: "<!doctype html>" },
   "openapi.json needs no key": { ...FILE, path: "/openapi.json", includes: '"openapi": "3.1' },
   "A path outside /v1 returns 404": { path: "/x", authorization, is: "not_found", has: NO_QUOTA },
@@ -115,13 +122,6 @@ export const PROMISES: Readonly<Record<string, Call | ((trial: Trial) => Promise
     headers: { Origin, "Access-Control-Request-Method": "DELETE" },
   }),
   "Scripts of an origin that is not listed may not call": refused({ headers: { Origin } }),
-  "A client that waits for Retry-After is admitted": async (trial) => {
-    const ends = refusalsIn(trial).map(
-      ({ receivedMs, headers }) => receivedMs + Number(headers.get("Retry-After")) * 1_000,
-    );
-    await trial.clock.wait(Math.max(...ends) - trial.clock.now(), trial.signal);
-    await call(trial, UNCHANGED);
-  },
   "The list is one JSON array, in ascending id, with int64 in plain decimals": async (trial) => {
     const list = await call(trial, { is: 200 });
     let last = NO_INT64;
@@ -147,7 +147,7 @@ export const PROMISES: Readonly<Record<string, Call | ((trial: Trial) => Promise
   "The scheme's name is case-insensitive": (trial) =>
     call(trial, { ...UNCHANGED, authorization: `bEARER ${trial.key}` }),
   "The response to a request without X-Request-Id has a new id": async (trial) => {
-    const answer = await call(trial, { ...UNCHANGED, sendsId: false });
+    const answer = await call(trial, { ...UNCHANGED, isTraced: false });
     const isUuid = z.uuid().safeParse(answer.headers.get("X-Request-Id")).success;
     expectThat(answer, isUuid, "X-Request-Id is no UUID");
   },
@@ -170,17 +170,17 @@ export const PROMISES: Readonly<Record<string, Call | ((trial: Trial) => Promise
     }
   },
   "A cancellation whose precondition is false returns 412": async (trial) => {
-    const { id } = ordersOf(trial).pending;
+    const { id } = ordersOf(trial);
     for (const { headers } of [FALSE_MATCH, ANY_TAG]) {
       await cancel(trial, id, { ...FALSE_MATCH, headers });
     }
   },
   "An order is listed digit for digit": async (trial) => {
-    const { json: includes } = ordersOf(trial).pending;
+    const { json: includes } = ordersOf(trial);
     trial.seen.list = await call(trial, { is: 200, includes });
   },
   "Of simultaneous requests that cancel one order, one returns 204": async (trial) => {
-    const { id } = ordersOf(trial).pending;
+    const { id } = ordersOf(trial);
     const requests = Array.from({ length: CANCELLERS }, () => cancel(trial, id));
     const answers = await Promise.all(requests);
     const cancelled = answers.filter(({ status }) => status === 204).length;
@@ -190,7 +190,7 @@ export const PROMISES: Readonly<Record<string, Call | ((trial: Trial) => Promise
     }
   },
   "A list that begins after a cancellation lacks the order": async (trial) => {
-    const { json } = ordersOf(trial).pending;
+    const { json } = ordersOf(trial);
     const headers = { "If-None-Match": trial.seen.list?.headers.get("ETag") ?? "" };
     const list = await call(trial, { headers, is: 200 });
     expectThat(list, !list.body.includes(json), "the list has the order");
@@ -229,13 +229,6 @@ function refused(request: Call, error = ""): Call {
 function ordersOf({ orders }: Trial): OwnOrders {
   if (orders === undefined) throw new Untried("places an order: add --write");
   return orders;
-}
-
-/** @throws {Untried} if no request has used up the key's minute. */
-function refusalsIn({ seen }: Trial): readonly Answer[] {
-  const refusals = seen.crowd.filter(({ status }) => status === 429);
-  if (refusals.length > 0) return refusals;
-  throw new Untried("no request was refused");
 }
 
 function cancel(trial: Trial, id: bigint | string, expected: Call = {}): Promise<Answer> {

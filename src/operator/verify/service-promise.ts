@@ -47,8 +47,9 @@ export const SURROUNDINGS: Surroundings = {
 
 /** The orders that a verification tries to cancel. */
 export interface OwnOrders {
-  /** The order that the verification has placed, with its JSON in the list of orders. */
-  readonly pending: { readonly id: bigint; readonly json: string };
+  /** The id of the order that the verification has placed, and its JSON in the list of orders. */
+  readonly id: bigint;
+  readonly json: string;
   /** The id of a shipped order; `undefined` if no order has shipped. */
   readonly shippedId: bigint | undefined;
 }
@@ -76,9 +77,7 @@ export interface VerifyOptions extends Partial<Surroundings> {
 }
 
 /** A service that is being verified. */
-export interface Trial extends VerifyOptions {
-  readonly clock: Clock;
-  readonly send: Send;
+export interface Trial extends Omit<VerifyOptions, keyof Surroundings>, Surroundings {
   readonly signal: AbortSignal;
   /** The promise that is being tried. */
   readonly promise: string;

@@ -94,11 +94,11 @@ export async function verifyStore(options: StoreVerifyOptions): Promise<PromiseR
   const now = await useDatabase(store, "keys", ({ orm }) => databaseTime(orm));
   const { key, record } = createVerificationKey(now);
   const [random = 0] = crypto.getRandomValues(new Uint32Array(1));
-  const order = { ...FIELDS, id: INT64_MIN + BigInt(random), shipDate: now.toISOString() };
+  const orderId = INT64_MIN + BigInt(random);
   const verifyWithKey = async () => {
     await useDatabase(store, "keys", (keys) => addKeys(keys, [record]));
     const own = isWriting
-      ? await useDatabase(store, "orders", (database) => placeOwnOrder(database, order))
+      ? await useDatabase(store, "orders", (database) => placeOwnOrder(database, orderId, now))
       : undefined;
     const revoke = async () => {
       await useDatabase(store, "keys", (keys) =>
@@ -120,26 +120,24 @@ export async function verifyStore(options: StoreVerifyOptions): Promise<PromiseR
   await remove(`key ${record.id}`, () =>
     useDatabase(store, "keys", (keys) => deleteVerificationKeys(keys, record.id)),
   );
-  const removeOrder = () => useDatabase(store, "orders", (own) => removeOwnOrders(own, order.id));
-  if (isWriting) await remove(`order ${order.id}`, removeOrder);
+  const removeOrder = () => useDatabase(store, "orders", (own) => removeOwnOrders(own, orderId));
+  if (isWriting) await remove(`order ${orderId}`, removeOrder);
   if (verified && failures.length === 0) return verified;
   throw new Error(failures.map(({ message }) => message).join("\n"), { cause: failures[0] });
 }
 
-async function placeOwnOrder(
-  { orm }: StoreDatabase,
-  order: typeof FIELDS & { readonly id: bigint; readonly shipDate: string },
-): Promise<OwnOrders> {
-  await orm.insert(orders).values(order);
+async function placeOwnOrder({ orm }: StoreDatabase, id: bigint, now: Date): Promise<OwnOrders> {
+  const shipDate = now.toISOString();
+  await orm.insert(orders).values({ ...FIELDS, id, shipDate });
   const isShipped = eq(orders.status, "shipped");
   const [shipped] = await orm
     .select({ id: exact(orders.id) })
     .from(orders)
     .where(isShipped)
     .limit(1);
-  const { id, petId, quantity, shipDate, complete } = order;
+  const { petId, quantity, complete } = FIELDS;
   const json = `{"id":${id},"petId":${petId},"quantity":${quantity},"shipDate":"${shipDate}","complete":${complete}}`;
-  return { pending: { id, json }, shippedId: shipped?.id };
+  return { id, json, shippedId: shipped?.id };
 }
 
 /** Removes an order, cancelled or not, and those of verifications that were killed. */

@@ -330,7 +330,7 @@ it("asks before it creates or takes over something, and changes nothing without 
   const domain = "the address orders.shop.example, whatever uses it now";
   const refused = "nothing was changed, because there is no terminal to ask at: confirm with --yes";
   expect(asked.stderr).toBe(
-    `This creates the database ${ORDERS} near weur, the Worker ${WORKER}, ${domain}.\nerror: ${refused}\n`,
+    `This creates the database ${ORDERS} in weur, the Worker ${WORKER}, ${domain}.\nerror: ${refused}\n`,
   );
   cloudflare.d1.databases.length = 0;
   cloudflare.deployService("staging");

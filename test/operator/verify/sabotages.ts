@@ -74,21 +74,21 @@ export const SABOTAGES: readonly (readonly [promise: string, Sabotage])[] = [
     ),
   ],
   [
-    "A refused request",
+    "A request over",
     answer(
       /=> 429/,
       once((text) => text.replace(/(?<=retry-after: )\d+/, (seconds) => `${Number(seconds) - 1}`)),
     ),
   ],
-  ["A refused request", answer(/=> 429/, once([/"rate_limit_exceeded"/, '"api_key_banned"']))],
+  ["A request over", answer(/=> 429/, once([/"rate_limit_exceeded"/, '"api_key_banned"']))],
   [
-    "A refused request",
+    "A request over",
     answer(/=> 429/, (text, before) =>
       text.replace(/(?<="day";r=)\d+/, (left) => `${Number(left) - before.length - 1}`),
     ),
   ],
   [
-    "A client that waits",
+    "A request over",
     answer(/ord_.*=> 304/s, (text, before) =>
       before.length === 60 ? edit(text, become(412, "precondition_failed")) : text,
     ),
