@@ -39,10 +39,10 @@ beforeEach(async () => {
   runWrangler.mockImplementation(runFakeWrangler);
   verify.mockResolvedValue([]);
 });
-afterEach(async () => {
+afterEach(() => {
   vi.resetAllMocks();
   vi.unstubAllGlobals();
-  await cloudflare.stop();
+  cloudflare.stop();
   rmSync(folder, { recursive: true });
 });
 
@@ -69,7 +69,7 @@ function commit(): string {
   return git("rev-parse", "HEAD");
 }
 
-const versions = () => cloudflare.workers.find(WORKER).versions;
+const versions = () => cloudflare.workers.find(WORKER);
 
 it("the real wrangler rolls out first where it is told, then tries each version before and after traffic", async () => {
   // `--dry-run` builds for long, and sends nothing to the account.
@@ -163,7 +163,7 @@ describe.each([
   let before: string | undefined;
   /** The number of trials that began although the account already recorded a passed trial. */
   let earlyRecords: number;
-  const current = () => cloudflare.workers.scripts.get(WORKER)?.versions.current;
+  const current = () => cloudflare.workers.scripts.get(WORKER)?.current;
   const isRecorded = () =>
     versions().deployments[0]?.annotations["workers/message"]?.endsWith(PASSED) === true;
 
@@ -463,7 +463,7 @@ it("the same command deploys each environment first and again, and tells the bui
   expect(trials).toHaveLength(3);
   for (const [trial] of trials) expect(trial).toMatchObject({ isReadOnly: true, isWriting: false });
   for (const name of [WORKER, "store-orders-production"]) {
-    expect(cloudflare.workers.find(name).versions.list).toHaveLength(2);
+    expect(cloudflare.workers.find(name).list).toHaveLength(2);
   }
   expect(cloudflare.changes).toContain("create database store-orders-production-keys in eu");
   const reads = runWrangler.mock.calls.flatMap(([, env]) => env?.["LIST_READS"] ?? []);

@@ -26,7 +26,6 @@ import { INT64_MAX, INT64_MIN } from "../../../src/rules/int64.ts";
 import type { Server } from "../../bench/server.ts";
 import { advanceClock, CLOCKED_SERVICE, ServedStore } from "../../process/worker-server.ts";
 import { LostConnection, useFakeCloudflare } from "../deploy/fake-cloudflare.ts";
-import { FakeVersions } from "../deploy/fake-workers.ts";
 import { runFakeWrangler } from "../deploy/fake-wrangler.ts";
 import { shortenPauses } from "../deploy/faults.ts";
 import { type Outcome, runCommand } from "../deploy/run-command.ts";
@@ -78,8 +77,7 @@ beforeAll(async () => {
   for (const name of databases.DATABASE_NAMES) {
     Object.assign(cloudflare.d1.find(`store-orders-staging-${name}`), { sqlite: open(name) });
   }
-  const staging = { bindings: [], migrationTag: "v1", versions: new FakeVersions() };
-  cloudflare.workers.scripts.set("store-orders-staging", staging);
+  cloudflare.workers.find("store-orders-staging", { mayMake: true });
   vi.spyOn(wrangler, "runWrangler").mockImplementation(runFakeWrangler);
   vi.spyOn(databases, "databaseTime").mockImplementation(async () => {
     return new Date(databaseMs ?? clock.now());
