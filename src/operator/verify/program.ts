@@ -43,11 +43,10 @@ interface Options {
 
 /** Defines the command line of `npm run verify`. */
 export function verifyProgram(surroundings = SURROUNDINGS): Command {
-  const url = "address of the service; stdin must hold a key unless --env or --persist-to is given";
   return createProgram("npm run verify --", "Check that a running service keeps its promises.")
     .addOption(envOption("verify this environment, with a new key").conflicts("persistTo"))
     .addOption(persistToOption("create the key in this local store"))
-    .option("--url <url>", url, parseUrl)
+    .option("--url <url>", "address of the service; alone, stdin must hold a key", parseUrl)
     .addOption(
       new Option("--write", "place and cancel an order").default(false).conflicts("readOnly"),
     )

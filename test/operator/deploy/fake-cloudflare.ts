@@ -43,7 +43,10 @@ export class FakeCloudflare {
   /** Called before each API call, and what it returns after the call, before the response. */
   interfere: (call: ApiCall) => void | (() => void) = () => {};
   accounts = [{ id: ACCOUNT_ID, name: "Pets" }];
-  environment: Record<string, string> = {};
+  readonly environment: Record<string, string> = {
+    CLOUDFLARE_API_TOKEN: TOKEN,
+    CLOUDFLARE_ACCOUNT_ID: ACCOUNT_ID,
+  };
   readonly #routes: Routes = {
     "GET /accounts": () => this.accounts,
     ...this.d1.routes,
@@ -56,11 +59,7 @@ export class FakeCloudflare {
     FakeCloudflare.current = this;
     await once(this.#server.listen(0, "127.0.0.1"), "listening");
     const ownOrigin = `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
-    this.environment = {
-      CLOUDFLARE_API_BASE_URL: ownOrigin,
-      CLOUDFLARE_API_TOKEN: TOKEN,
-      CLOUDFLARE_ACCOUNT_ID: ACCOUNT_ID,
-    };
+    this.environment["CLOUDFLARE_API_BASE_URL"] = ownOrigin;
     for (const [name, value] of Object.entries(this.environment)) vi.stubEnv(name, value);
     globalThis.fetch = async (input, init) => {
       const { origin, hostname } = new URL(input instanceof Request ? input.url : input);
@@ -87,8 +86,8 @@ export class FakeCloudflare {
   /** Creates a Worker, and its databases if they are missing; they lack `without` migrations. */
   deployService(env: RemoteEnvironment, { without = 0, tag = "", message = "v1.2.0" } = {}) {
     const worker = `store-orders-${env}`;
-    const isMissing = !this.d1.databases.some(({ name }) => name.startsWith(worker));
-    if (isMissing) this.d1.createStore(env, without);
+    const hasStore = this.d1.databases.some(({ name }) => name.startsWith(worker));
+    if (!hasStore) this.d1.createStore(env, without);
     this.workers.scripts.delete(worker);
     const versions = this.workers.find(worker, { mayMake: true });
     const before = versions.upload(this.bindings(env), { "workers/tag": tag });
@@ -140,7 +139,7 @@ export class FakeCloudflare {
       const result = await this.call(`${method} ${url}`, body);
       return Response.json({ success: true, errors: [], messages: [], result });
     } catch (error) {
-      if (error instanceof Lie) return Response.json({ success: true, errors: [], result: {} });
+      if (error instanceof Lie) return Response.json({ success: true, result: {} });
       if (!(error instanceof ApiError)) throw error;
       const { code, message, status } = error;
       return Response.json({ success: false, errors: [{ code, message }] }, { status });

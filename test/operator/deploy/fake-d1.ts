@@ -56,7 +56,7 @@ class FakeD1 {
     return bookmark;
   }
 
-  restore(bookmark = ""): void {
+  restore(bookmark: string): void {
     // A new database, because statements that outlive `deserialize` can crash Node.
     this.sqlite.close();
     this.sqlite = new DatabaseSync(":memory:");
@@ -89,10 +89,10 @@ export class FakeD1Api {
       change(`import into ${this.find(id).name}`);
       this.find(id).execute([{ sql: body.toString() }]);
     },
-    "GET /d1/database/:/time_travel/bookmark": ({ query: { timestamp } }, id) => ({
-      bookmark: this.find(id).bookmark(timestamp),
-    }),
-    "POST /d1/database/:/time_travel/restore": ({ query: { bookmark } }, id) => {
+    "GET /d1/database/:/time_travel/bookmark": ({ query }, id) => {
+      return { bookmark: this.find(id).bookmark(query["timestamp"]) };
+    },
+    "POST /d1/database/:/time_travel/restore": ({ query: { bookmark = "" } }, id) => {
       const previous_bookmark = this.find(id).bookmark();
       this.find(id).restore(bookmark);
       return { bookmark, previous_bookmark };

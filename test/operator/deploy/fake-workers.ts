@@ -6,14 +6,6 @@ type Share = { readonly version_id: string; readonly percentage: number };
 /** In the shape of Cloudflare's API. */
 type Deployment = { readonly versions: readonly Share[]; readonly annotations: Annotations };
 
-/** What the API answers about a Worker, or when it has stored something. */
-const ANSWERS: Routes = {
-  "GET /workers/subdomain": { subdomain: "example" },
-  "GET /workers/workers/:": { subdomain: { enabled: true, previews_enabled: false } },
-  "GET /workers/scripts/:/secrets": [],
-  "PATCH /workers/scripts/:/script-settings": {},
-  "POST /workers/scripts/:/subdomain": { enabled: true, previews_enabled: false },
-};
 const METADATA = { created_on: "2026-11-01T00:00:00Z", author_email: "ada@shop.example" };
 
 /** The versions and deployments of one Worker, the newest first, as the API shows them. */
@@ -47,10 +39,15 @@ export class FakeWorkers {
   /** The bodies of the last uploads of settings and of the list of static files. */
   uploaded: Record<string, any> = {};
   isOnWorkersDev = true;
-  /** Chooses the version that answers. Tests replace this function. */
+  /** Chooses the version that answers. */
   choose = (selected: string | undefined, current: string): string => selected ?? current;
 
   readonly routes: Routes = {
+    "GET /workers/subdomain": { subdomain: "example" },
+    "GET /workers/workers/:": { subdomain: { enabled: true, previews_enabled: false } },
+    "GET /workers/scripts/:/secrets": [],
+    "PATCH /workers/scripts/:/script-settings": {},
+    "POST /workers/scripts/:/subdomain": { enabled: true, previews_enabled: false },
     "GET /workers/services/:": (_, name) =>
       this.find(name) && { default_environment: { script: { migration_tag: "v1" } } },
     "GET /workers/domains": () =>
@@ -79,7 +76,6 @@ export class FakeWorkers {
       this.uploaded["assets"] = bodyOf(call);
       return { jwt: "e30.e30.signature", buckets: [] };
     },
-    ...ANSWERS,
   };
 
   find(name = "", { mayMake = false } = {}): FakeWorker {

@@ -22,17 +22,15 @@ export async function runFakeWrangler(args: readonly string[]): Promise<Wrangler
   const script = `/workers/scripts/store-orders-${env}`;
   const annotations = { "workers/tag": tag, "workers/message": message };
   const version = () => ({ bindings: cloudflare.bindings(env), annotations });
-  const versions = [name, ...rest].map((spec) => {
-    return { version_id: spec.split("@")[0], percentage: Number(/(\d+)%$/.exec(spec)?.[1]) };
-  });
-  const database = { name, primary_location_hint: location, jurisdiction };
+  const shares = [name, ...rest].map((share) => share.split(/[@%]/));
+  const versions = shares.map(([version_id, part]) => ({ version_id, percentage: Number(part) }));
   const executed = () => cloudflare.d1.find(`store-orders-${env}-${name.toLowerCase()}`).uuid;
   const calls: Readonly<Record<string, () => [call: string, body: object]>> = {
     "deploy ": () => [`PUT ${script}`, version()],
     "versions upload": () => [`POST ${script}/versions`, version()],
     "versions deploy": () => [`POST ${script}/deployments`, { versions, annotations }],
     "triggers deploy": () => [`PUT ${script}/schedules`, [{ cron: "23 * * * *" }]],
-    "d1 create": () => ["POST /d1/database", database],
+    "d1 create": () => ["POST /d1/database", { name, location, jurisdiction }],
     "d1 execute": () => [`POST /d1/database/${executed()}/import`, readFileSync(file)],
   };
   const [call, body] = calls[`${command} ${action}`]!();
