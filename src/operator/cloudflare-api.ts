@@ -8,14 +8,12 @@ const TIMEOUT_MS = 90_000;
 /** Cloudflare's error code for a text that is no token, with status 400. */
 const BAD_TOKEN = 6003;
 
-const answerSchema = z.looseObject({
-  errors: z.array(z.object({ code: z.number().nullish(), message: z.string() })).nullish(),
+const answerSchema = z.object({
+  errors: z.array(z.object({ code: z.number(), message: z.string() })).nullish(),
+  result: z.unknown().optional(),
 });
 const accountsSchema = z.array(z.object({ id: z.string() }));
 const loginSchema = z.object({ token: z.string() });
-
-/** Thrown if there is neither a login of wrangler nor a token. */
-export class NotLoggedInError extends Error {}
 
 /** Thrown if Cloudflare's API refuses a call or sends no usable response. */
 export class CloudflareError extends Error {
@@ -42,16 +40,16 @@ export class CloudflareApi {
   /**
    * Logs in with `CLOUDFLARE_API_TOKEN`, or else with wrangler's login.
    *
-   * @throws {NotLoggedInError} if there is no login; an Error for the operator if the login has no
-   *   account or several, and `CLOUDFLARE_ACCOUNT_ID` is not set.
+   * @throws an Error for the operator if there is no login, or if the login has no account or several
+   *   and `CLOUDFLARE_ACCOUNT_ID` is not set.
    */
   static async open(): Promise<CloudflareApi> {
     const { CLOUDFLARE_API_TOKEN, CLOUDFLARE_ACCOUNT_ID: id } = process.env;
     const token = CLOUDFLARE_API_TOKEN || (await wranglerToken());
     if (id) return new CloudflareApi(`/accounts/${id}`, token);
     const accounts = await new CloudflareApi("", token).call("/accounts", accountsSchema);
-    const [only, other] = accounts;
-    if (only && !other) return new CloudflareApi(`/accounts/${only.id}`, token);
+    const [only] = accounts.length === 1 ? accounts : [];
+    if (only) return new CloudflareApi(`/accounts/${only.id}`, token);
     throw new Error(
       `the login has ${accounts.length} accounts: set CLOUDFLARE_ACCOUNT_ID to the one to use`,
     );
@@ -84,19 +82,16 @@ export class CloudflareApi {
     const answer = answerSchema.safeParse(await response.json().catch(() => undefined)).data;
     const errors = answer?.errors ?? [];
     if (status < 400 && errors.length === 0) {
-      const result = schema.safeParse(answer?.["result"]);
+      const result = schema.safeParse(answer?.result);
       if (result.success) return result.data;
       throw new CloudflareError(name, `malformed answer: ${z.prettifyError(result.error)}`);
     }
-    const reasons = errors.map(({ message, code }) =>
-      code == null ? message : `${message} [code: ${code}]`,
-    );
-    const said = reasons.join("; ") || "no reason given";
+    const reasons = errors.map(({ message, code }) => `${message} [code: ${code}]`).join("; ");
     const isLogin = [401, 403].includes(status) || errors.some(({ code }) => code === BAD_TOKEN);
     const advice = isLogin
       ? ": check the login (`npx wrangler login`) or the token's permissions (docs/operating.md, Tokens)"
       : "";
-    throw new CloudflareError(name, `${said} (HTTP ${status})${advice}`);
+    throw new CloudflareError(name, `${reasons || "no reason"} (HTTP ${status})${advice}`);
   }
 }
 
@@ -105,10 +100,9 @@ async function wranglerToken(): Promise<string> {
     const { stdout } = await runWrangler(["auth", "token", "--json"]);
     return loginSchema.parse(JSON.parse(stdout)).token;
   } catch (cause) {
-    const { message } = cause as Error;
-    const reason = /not logged in/i.test(message) ? "" : ` (${message})`;
-    throw new NotLoggedInError(
-      `not logged in to Cloudflare: run \`npx wrangler login\`, or set CLOUDFLARE_API_TOKEN to a valid token${reason}`,
+    throw new Error(
+      "not logged in to Cloudflare: run `npx wrangler login`, or set CLOUDFLARE_API_TOKEN to a valid " +
+        `token (${(cause as Error).message})`,
       { cause },
     );
   }

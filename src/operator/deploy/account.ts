@@ -4,17 +4,7 @@ import { findDatabase } from "../database/d1-api.ts";
 import { BINDINGS, DATABASE_NAMES, type DatabaseName } from "../database/database.ts";
 import type { Settings } from "../settings.ts";
 
-/** What the account has of a service. */
-export interface Account {
-  /** `undefined` if there is no Worker yet. */
-  readonly live: Awaited<ReturnType<typeof findLiveVersion>>;
-  /** The databases that do not exist yet. */
-  readonly missing: readonly DatabaseName[];
-  /** What a deployment creates or takes over, for a question to the operator. */
-  readonly creations: readonly string[];
-  /** Finds an address of the Worker. @throws an Error if the Worker has none. */
-  readonly findAddress: () => Promise<string>;
-}
+export type Account = Awaited<ReturnType<typeof lookAtAccount>>;
 
 /** Where missing databases are created: near a region, or in a jurisdiction that they never leave. */
 export type Place = { readonly [kind in "location" | "jurisdiction"]?: string };
@@ -29,27 +19,21 @@ export const PASSED_TRIAL = ", which has passed its trial";
 const NO_SUCH_WORKER = /\[code: (?:10007|10090)\]/;
 
 const annotations = z.record(z.string(), z.string()).optional();
-const deploymentsSchema = z.object({
-  deployments: z.array(
-    z.object({
-      annotations,
-      versions: z.array(z.object({ version_id: z.string(), percentage: z.number() })),
-    }),
-  ),
-});
-const versionSchema = z.object({
-  annotations,
-  resources: z.object({
-    bindings: z.array(
-      z.object({ name: z.string(), id: z.string().optional(), database_id: z.string().optional() }),
-    ),
-  }),
-});
+const sharesSchema = z.array(z.object({ version_id: z.string(), percentage: z.number() }));
+const deploymentSchema = z.object({ annotations, versions: sharesSchema });
+const deploymentsSchema = z.object({ deployments: z.array(deploymentSchema) });
+const uuid = z.string().optional();
+const bindingsSchema = z.array(z.object({ name: z.string(), id: uuid, database_id: uuid }));
+const versionSchema = z.object({ annotations, resources: z.object({ bindings: bindingsSchema }) });
 const domainsSchema = z.array(z.object({ hostname: z.string(), service: z.string() }));
+const enabledSchema = z.object({ enabled: z.boolean() });
+const subdomainSchema = z.object({ subdomain: z.string() });
 
 /**
  * Finds out what the account has of the service.
  *
+ * @returns the version that serves, the databases that do not exist, what a deployment creates or takes
+ *   over, for a question to the operator, and a function that finds the Worker's address.
  * @throws an Error if `wrangler.toml` names other databases than the Worker uses, if a database is
  *   outside the jurisdiction, if it is not said where missing databases are to be created, or if the
  *   Worker has no address.
@@ -58,17 +42,16 @@ export async function lookAtAccount(
   api: CloudflareApi,
   settings: Settings,
   { location, jurisdiction }: Place,
-): Promise<Account> {
-  const { worker, databases } = settings;
+) {
+  const { worker, databases, customDomains } = settings;
   const live = await findLiveVersion(api, settings);
   const missing: DatabaseName[] = [];
   for (const name of DATABASE_NAMES) {
     const found = await findDatabase(api, databases[name]);
-    const used = live?.databases.get(BINDINGS[name]);
-    if (live !== undefined && used !== found?.uuid) {
+    if (live !== undefined && live.databases.get(BINDINGS[name]) !== found?.uuid) {
       throw new Error(
-        `the Worker ${worker} uses the database ${used ?? "(none)"} as ${BINDINGS[name]}, but ` +
-          `${databases[name]} is ${found?.uuid ?? "missing"}. Check its database_name in wrangler.toml`,
+        `the Worker ${worker} uses another database as ${BINDINGS[name]} than ${databases[name]}: ` +
+          "check its database_name in wrangler.toml",
       );
     }
     if (found === undefined) missing.push(name);
@@ -79,30 +62,20 @@ export async function lookAtAccount(
       );
     }
   }
-  const where = location === undefined ? jurisdiction && `in ${jurisdiction}` : `near ${location}`;
-  if (missing.length > 0 && where === undefined) {
-    const names = missing.map((name) => databases[name]).join(" and ");
+  const place = location ?? jurisdiction;
+  const creations = missing.map((name) => `the database ${databases[name]} in ${place}`);
+  if (missing.length > 0 && place === undefined) {
     throw new Error(
-      `there is no ${names}: add --location REGION or --jurisdiction NAME to say where to create ` +
-        "databases, or check the names in wrangler.toml",
+      `there is no ${missing.map((name) => databases[name]).join(" and ")}: add --location REGION or ` +
+        "--jurisdiction NAME to say where to create databases, or check the names in wrangler.toml",
     );
   }
-  const existing = DATABASE_NAMES.filter((name) => !missing.includes(name));
-  const uses = existing.map((name) => ` on the existing database ${databases[name]}`).join(" and");
-  const addresses: readonly string[] = live ? await findAddresses(api, settings) : [];
-  const newDomains = settings.customDomains.filter(
-    (each) => !addresses.includes(`https://${each}`),
-  );
-  return {
-    live,
-    missing,
-    creations: [
-      ...missing.map((name) => `the database ${databases[name]} ${where}`),
-      ...(live === undefined ? [`the Worker ${worker}${uses}`] : []),
-      ...newDomains.map((hostname) => `the address ${hostname}, whatever uses it now`),
-    ],
-    findAddress: async () => addresses[0] ?? (await findAddresses(api, settings))[0],
-  };
+  if (live === undefined) creations.push(`the Worker ${worker}`);
+  else await findAddress(api, settings);
+  const domains = live === undefined ? [] : await findDomains(api, settings);
+  const others = customDomains.filter((each) => !domains.includes(each));
+  creations.push(...others.map((hostname) => `the address ${hostname}, whatever uses it now`));
+  return { live, missing, creations, findAddress: () => findAddress(api, settings) };
 }
 
 /**
@@ -138,28 +111,27 @@ export async function findLiveVersion(api: CloudflareApi, { env, worker }: Setti
 }
 
 /**
- * Lists the addresses of a Worker: first its custom domains, then its address on workers.dev.
+ * Finds an address of a Worker: a custom domain if it has one, or else its address on workers.dev.
  *
  * @throws an Error if the Worker has no address.
  */
-export async function findAddresses(
-  api: CloudflareApi,
-  { env, worker }: Settings,
-): Promise<readonly [string, ...string[]]> {
+export async function findAddress(api: CloudflareApi, settings: Settings): Promise<string> {
+  const { env, worker } = settings;
+  const [domain] = await findDomains(api, settings);
+  if (domain !== undefined) return `https://${domain}`;
   const workers = `${api.account}/workers`;
-  const domains = await api.call(`${workers}/domains?service=${worker}`, domainsSchema);
-  // Cloudflare may ignore the query.
-  const own = domains.filter(({ service }) => service === worker);
-  const hostnames = own.map(({ hostname }) => hostname);
-  const enabled = z.object({ enabled: z.boolean() });
-  if ((await api.call(`${workers}/scripts/${worker}/subdomain`, enabled)).enabled) {
-    const found = await api.call(`${workers}/subdomain`, z.object({ subdomain: z.string() }));
-    hostnames.push(`${worker}.${found.subdomain}.workers.dev`);
+  if ((await api.call(`${workers}/scripts/${worker}/subdomain`, enabledSchema)).enabled) {
+    const { subdomain } = await api.call(`${workers}/subdomain`, subdomainSchema);
+    return `https://${worker}.${subdomain}.workers.dev`;
   }
-  const [first, ...others] = hostnames.map((hostname) => `https://${hostname}`);
-  if (first !== undefined) return [first, ...others];
   throw new Error(
     `${worker} has no address, so a version cannot be tried. Set workers_dev in wrangler.toml, and ` +
       `then run: npx wrangler triggers deploy --env ${env}`,
   );
+}
+
+async function findDomains(api: CloudflareApi, { worker }: Settings): Promise<string[]> {
+  const domains = await api.call(`${api.account}/workers/domains?service=${worker}`, domainsSchema);
+  // Cloudflare may ignore the query.
+  return domains.filter(({ service }) => service === worker).map(({ hostname }) => hostname);
 }

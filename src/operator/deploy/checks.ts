@@ -26,19 +26,19 @@ export async function checkCommit(
   const staging = await findLiveVersion(api, await readSettings("staging", folder));
   const tried = staging?.hasPassedTrial ? staging.commit : undefined;
   if (commit === undefined || commit.endsWith("-dirty") || tried !== commit) {
+    const served = tried ?? "no commit that has passed its trial";
     throw new Error(
-      `staging serves ${tried ?? "no commit that has passed its trial"}, and this is ${commit ?? "no commit"}. ` +
-        "Commit everything, and deploy the commit to staging first. In an emergency: --skip-checks",
+      `staging serves ${served}, and this is ${commit ?? "no commit"}. Commit everything, and deploy ` +
+        "the commit to staging first. In an emergency: --skip-checks",
     );
   }
   const live = await findLiveVersion(api, production);
   if (live === undefined) return;
   const served = live.commit?.replace("-dirty", "") ?? "no commit";
-  await git(folder, "merge-base", "--is-ancestor", served, "HEAD").catch((cause) => {
+  await git(folder, "merge-base", "--is-ancestor", served, "HEAD").catch(() => {
     throw new Error(
       `production serves ${served}, which this commit does not contain. Fetch it, and deploy a ` +
         "commit that contains it. In an emergency: --skip-checks",
-      { cause },
     );
   });
 }

@@ -1,7 +1,7 @@
 import pRetry from "p-retry";
 import { parseConfig } from "../../rules/config.ts";
 import type { RemoteEnvironment } from "../arguments.ts";
-import { CloudflareApi, NotLoggedInError } from "../cloudflare-api.ts";
+import { CloudflareApi } from "../cloudflare-api.ts";
 import { requireConfirmation } from "../confirmation.ts";
 import { DATABASE_NAMES } from "../database/database.ts";
 import { applyMigrations } from "../database/remote.ts";
@@ -47,33 +47,33 @@ export async function deploy(
 ): Promise<void> {
   const { env, dryRun, skipChecks, yes } = options;
   const failed: string[] = [];
-  const check = async <T>(title: string, run: () => Promise<T>): Promise<T | undefined> => {
-    let result: T | undefined;
-    const keep = async () => (result = await run());
+  const nothing: Phase[0] = () => "Nothing was changed.";
+  const runStep = async <T>(title: string, run: () => Promise<T>, ifItFails = nothing) => {
+    print(`${title} ...`);
     try {
-      await runPhase([() => "Nothing was changed.", { [title]: keep }], signal);
-    } catch (error) {
-      if (!dryRun || signal.aborted) throw error;
-      print(`Failed: ${((error as Error).cause as Error).message}`);
+      signal.throwIfAborted();
+      return await run();
+    } catch (cause) {
+      const { message } = cause as Error;
+      const next = `${await ifItFails()}\nRemove the cause, and run the same command again.`;
+      if (!dryRun || signal.aborted) throw new Error(`"${title}" failed: ${message}\n${next}`);
+      print(`Failed: ${message}`);
       failed.push(title);
+      return undefined;
     }
-    return result;
   };
 
   const settings = await readSettings(env, folder);
-  await check(`Check the vars of ${env}`, async () => parseConfig(settings.vars));
-  await check("Check the build", () => runWrangler(["deploy", "--env", env, "--dry-run"]));
-  const api = await check("Log in to Cloudflare", () =>
-    CloudflareApi.open().catch((error) => {
-      if (dryRun && error instanceof NotLoggedInError) return undefined;
-      throw error;
+  await runStep(`Check the vars of ${env}`, async () => parseConfig(settings.vars));
+  await runStep("Check the build", () => runWrangler(["deploy", "--env", env, "--dry-run"]));
+  const api = await runStep("Log in to Cloudflare", () =>
+    CloudflareApi.open().catch((error: Error) => {
+      if (!dryRun) throw error;
+      return print(`No login: ${error.message}`);
     }),
   );
-  const checkAccount = async <T>(title: string, run: (login: CloudflareApi) => Promise<T>) => {
-    if (api !== undefined) return check(title, () => run(api));
-    print(`Not checked without a login: ${title}`);
-    return undefined;
-  };
+  const checkAccount = async <T>(title: string, run: (login: CloudflareApi) => Promise<T>) =>
+    api ? runStep(title, () => run(api)) : print(`Not checked without a login: ${title}`);
   const commit = await readCommit(folder);
   const account = await checkAccount("Check the Worker and its databases", (login) =>
     lookAtAccount(login, settings, options),
@@ -86,7 +86,7 @@ export async function deploy(
 
   const trial = { ...settings, patienceMs, triedCredentials: new Set<string>(), signal };
   const phases = plan(options, settings, commit, trial, account);
-  if (dryRun || account === undefined) {
+  if (dryRun || !account) {
     const titles = phases.flatMap(([, steps]) => Object.keys(steps));
     for (const title of titles) print(`Would: ${title}`);
     print("Dry run: nothing was changed.");
@@ -96,105 +96,90 @@ export async function deploy(
   if (account.creations.length > 0 && !yes) {
     await requireConfirmation(env, `This creates ${account.creations.join(", ")}.`);
   }
-  for (const phase of phases) await runPhase(phase, signal);
+  for (const [ifItFails, steps] of phases) {
+    for (const [title, run] of Object.entries(steps)) await runStep(title, run, ifItFails);
+  }
 }
 
 /** Returns the steps to the deployed service from what the account has; `undefined`: unknown. */
 function plan(
   { env, location, jurisdiction }: DeployOptions,
-  settings: Settings,
+  { databases, vars }: Settings,
   commit: string | undefined,
   trial: TrialOptions,
-  account: Account | undefined,
+  account: Account | void,
 ): Phase[] {
   const { live, missing = DATABASE_NAMES } = account ?? {};
   const isFirst = account !== undefined && live === undefined;
   const previous = live?.id ?? "";
   const rollback = `npx wrangler rollback ${previous} --env ${env}`;
-  const place = location ? `--location=${location}` : `--jurisdiction=${jurisdiction}`;
-  const label = commit ?? env;
   let version = "";
   const upload = async (...command: string[]) => {
-    // The build of the reference page reads LIST_READS, to say whether lists can be stale.
-    const { LIST_READS = "primary" } = settings.vars;
     const tag = commit === undefined ? [] : [`--tag=${commit}`];
-    const { stdout } = await runWrangler([...command, "--env", env, ...tag], {
-      LIST_READS: String(LIST_READS),
-    });
+    // The build of the reference page reads LIST_READS, to say whether lists can be stale.
+    const build = { LIST_READS: parseConfig(vars).listReads };
+    const { stdout } = await runWrangler([...command, "--env", env, ...tag], build);
     const [, id] = /^(?:Current|Worker) Version ID: (\S+)$/m.exec(stdout) ?? [];
     if (id === undefined) throw new Error("wrangler did not say which version it uploaded");
     version = id;
   };
   /** Divides the traffic in percent. A version with 0 gets only requests that select it. */
-  const divide = (shares: Readonly<Record<string, number>>, message: string) => {
+  const divide = (shares: Readonly<Record<string, number>>, ending = "") => {
     const versions = Object.entries(shares).map(([id, share]) => `${id}@${share}%`);
-    const args = ["versions", "deploy", ...versions, "--env", env, `--message=${message}`, "--yes"];
+    const message = `--message=${commit ?? env}${ending}`;
+    const args = ["versions", "deploy", ...versions, "--env", env, message, "--yes"];
     return pRetry(() => runWrangler(args), { retries: 2, minTimeout: 500 });
   };
   const tryNow = async (hasTraffic: boolean) => {
     const address = (await account?.findAddress()) ?? "";
     print(`  ${await tryVersion(trial, address, version, hasTraffic)}`);
   };
-  const stays = () => "What was created or migrated stays, and what was deployed still serves.";
+  const stays = "What was created or migrated stays, and what was deployed still serves.";
   const goBack = async () => {
     if (isFirst) return "The Worker is deployed. A new address can take minutes.";
     try {
-      await divide({ [previous]: 100 }, `back from ${label}`);
+      await divide({ [previous]: 100 }, ", whose trial failed");
       return `All traffic is back at the version before, ${previous}. Migrations stay.`;
     } catch (error) {
       return `The rollback failed too: ${(error as Error).message}\nTo roll back: ${rollback}`;
     }
   };
-  const create = missing.map((name) => [
-    `Create the database ${settings.databases[name]}${account ? "" : ", if it is missing"}`,
-    () => runWrangler(["d1", "create", settings.databases[name], place]),
+  const place = location ? `--location=${location}` : `--jurisdiction=${jurisdiction}`;
+  const prepare = Object.fromEntries([
+    ...missing.map((name) => [
+      `Create the database ${databases[name]}${account ? "" : ", if it is missing"}`,
+      () => runWrangler(["d1", "create", databases[name], place]),
+    ]),
+    ...DATABASE_NAMES.map((name) => [
+      `Apply migrations to the ${name} database`,
+      () => applyMigrations({ env, name }),
+    ]),
   ]);
-  const migrate = DATABASE_NAMES.map((name) => [
-    `Apply migrations to the ${name} database`,
-    () => applyMigrations({ env, name }),
-  ]);
+  const uploading = isFirst
+    ? { "Deploy the Worker": () => upload("deploy") }
+    : { "Upload the new version": () => upload("versions", "upload") };
   // Until the new version has passed a trial, the previous one serves with the migrated databases.
   const replace = {
     "Make the new version available without traffic": () =>
-      divide({ [previous]: 100, [version]: 0 }, `trial of ${label}`),
+      divide({ [previous]: 100, [version]: 0 }),
     "Try the new version": () => tryNow(false),
-    "Send all traffic to the new version": () => divide({ [version]: 100 }, label),
+    "Send all traffic to the new version": () => divide({ [version]: 100 }),
   };
   // Durable Objects run a version only after it gets all traffic.
   const tryAll = async () => {
     await tryNow(true);
-    await divide({ [version]: 100 }, `${label}${PASSED_TRIAL}`);
+    await divide({ [version]: 100 }, PASSED_TRIAL);
   };
   const finish = async () => {
     const { stdout } = await runWrangler(["triggers", "deploy", "--env", env]);
     print(`${stdout.trim()}\nDeployed ${env}.`);
     if (!isFirst) print(`The way back to the version before: ${rollback}`);
   };
-  const uploading = isFirst
-    ? { "Deploy the Worker": () => upload("deploy") }
-    : { "Upload the new version": () => upload("versions", "upload") };
   return [
-    [stays, { ...Object.fromEntries([...create, ...migrate]), ...uploading }],
+    [() => stays, { ...prepare, ...uploading }],
     [goBack, { ...(!isFirst && replace), "Try the version with all traffic": tryAll }],
     [() => "The new version serves.", { "Apply workers.dev, routes and cron triggers": finish }],
   ];
-}
-
-/** Prints the title of each step and runs it. @throws an Error that says what failed and stands. */
-async function runPhase([ifItFails, steps]: Phase, signal: AbortSignal): Promise<void> {
-  for (const [title, run] of Object.entries(steps)) {
-    print(`${title} ...`);
-    try {
-      signal.throwIfAborted();
-      await run();
-    } catch (cause) {
-      throw new Error(
-        `"${title}" failed: ${(cause as Error).message}\n${await ifItFails()}\n` +
-          "Remove the cause, and run the same command again.",
-        { cause },
-      );
-    }
-  }
 }
 
 function print(line: string): void {

@@ -6,7 +6,6 @@ import { withInterruption } from "../interruption.ts";
 import { PROJECT_ROOT } from "../wrangler.ts";
 import type { DeployOptions, Surroundings } from "./deployment.ts";
 
-/** The location hints that D1 offers for the primary database. */
 const LOCATIONS = ["weur", "eeur", "apac", "oc", "wnam", "enam"];
 const JURISDICTIONS = ["eu", "fedramp", "us"];
 
@@ -19,22 +18,16 @@ Examples:
   $ npm run deploy -- --env staging --dry-run         check, and print the steps
   $ npm run deploy -- --env staging
 
-The command checks everything before it changes anything, and asks before it creates databases or a
-Worker, or takes an address. If a trial of the new version fails, all traffic goes back to the version
-before. After any failure, run the same command again. Production takes only the commit that staging
-serves. Log in with \`npx wrangler login\`, or set CLOUDFLARE_API_TOKEN and CLOUDFLARE_ACCOUNT_ID.`;
+The command checks everything first, and asks before it creates something. If a trial fails, all traffic
+goes back to the version before. Production takes only the commit that staging serves. Log in with \`npx wrangler login\`, or set CLOUDFLARE_API_TOKEN and CLOUDFLARE_ACCOUNT_ID.`;
 
 /** Defines the command line of `npm run deploy`. */
 export function deployProgram(surroundings = SURROUNDINGS): Command {
   return createProgram("npm run deploy --", "Deploy the service to an environment, in steps.")
     .addOption(envOption("where to deploy to").makeOptionMandatory())
+    .addOption(new Option("--location <region>", "where to create databases").choices(LOCATIONS))
     .addOption(
-      new Option("--location <region>", "the region in which to create missing databases").choices(
-        LOCATIONS,
-      ),
-    )
-    .addOption(
-      new Option("--jurisdiction <name>", "the jurisdiction that new databases never leave")
+      new Option("--jurisdiction <name>", "what new databases never leave")
         .choices(JURISDICTIONS)
         .conflicts("location"),
     )

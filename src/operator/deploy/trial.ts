@@ -1,11 +1,9 @@
 import pRetry, { AbortError } from "p-retry";
-import { openRemoteDatabase } from "../database/remote.ts";
 import type { Settings } from "../settings.ts";
 import { countResults, OtherVersionError } from "../verify/service-promise.ts";
-import { verifyStore } from "../verify/verify.ts";
+import { requireHealth, verifyStore } from "../verify/verify.ts";
 
 const PAUSE_MS = 2_000;
-const REQUEST_TIMEOUT_MS = 10_000;
 /** The number of requests that must reach a version: Cloudflare's servers adopt it one by one. */
 const CONFIRMATIONS = 5;
 
@@ -28,53 +26,28 @@ export interface TrialOptions extends Pick<Settings, "env" | "worker"> {
  */
 export async function tryVersion(
   { env, worker, patienceMs, triedCredentials, signal }: TrialOptions,
-  address: string,
+  url: string,
   version: string,
   hasTraffic: boolean,
 ): Promise<string> {
-  const overrides = { "Cloudflare-Workers-Version-Overrides": `${worker}="${version}"` };
-  // Ordinary requests must reach a version that has traffic, so they omit the header.
-  const headers = { "X-Version": version, ...(!hasTraffic && overrides) };
-  const isProduction = env === "production";
-  const expectHealthy = async () => {
-    const init = { headers, signal: AbortSignal.timeout(REQUEST_TIMEOUT_MS) };
-    const response = await fetch(`${address}/healthz`, init).catch((cause: Error) => {
-      throw new Error(`${address} does not answer: ${cause.message}`, { cause });
-    });
-    const body = await response.text();
-    if (!response.ok) throw new Error(`${address}/healthz answers ${response.status}: ${body}`);
-    // Cloudflare may send the request to another version.
-    if (response.headers.get("X-Version") === version) return;
-    throw new Error(`${address} does not answer from version ${version}`);
-  };
+  const headers = { "Cloudflare-Workers-Version-Overrides": `${worker}="${version}"` };
+  const service = { url, version, signal, headers };
+  const isReadOnly = env === "production";
   const attempt = async () => {
-    await Promise.all(Array.from({ length: CONFIRMATIONS }, expectHealthy));
-    const verifying = verifyStore({
-      url: address,
-      headers: overrides,
-      version,
-      useDatabase: async (name, work) => work(await openRemoteDatabase({ env, name })),
-      isReadOnly: isProduction,
-      isWriting: !isProduction,
-      triedCredentials,
-      signal,
-    });
-    return verifying.catch((error: Error) => {
+    // Ordinary requests must reach a version that has traffic, so they omit the header.
+    const ordinary = { ...service, ...(hasTraffic && { headers: {} }) };
+    await Promise.all(Array.from({ length: CONFIRMATIONS }, () => requireHealth(ordinary)));
+    const how = { store: { env }, isReadOnly, isWriting: !isReadOnly, triedCredentials };
+    return verifyStore({ ...service, ...how }).catch((error: Error) => {
       // `verifyStore` throws an error whose `cause` is its first failure.
-      const isLate = [error, error.cause].some((each) => each instanceof OtherVersionError);
+      const isLate = error.cause instanceof OtherVersionError;
       throw isLate ? error : new AbortError(error);
     });
   };
-  const { isKept, promises } = await pRetry(attempt, {
-    retries: Number.POSITIVE_INFINITY,
-    minTimeout: PAUSE_MS,
-    factor: 1,
-    maxRetryTime: patienceMs,
-    signal,
-  });
-  if (isKept) return countResults(promises);
-  const broken = promises
-    .filter(({ result }) => result === "broken")
-    .map(({ promise, reason, requestId }) => `${promise}: ${reason} (request ${requestId})`);
-  throw new Error(`${address} breaks its promises:\n${broken.join("\n")}`);
+  const pauses = { minTimeout: PAUSE_MS, factor: 1, maxRetryTime: patienceMs };
+  const results = await pRetry(attempt, { ...pauses, retries: Infinity, signal });
+  const broken = results.filter(({ result }) => result === "broken");
+  if (broken.length === 0) return countResults(results);
+  const lines = broken.map(({ promise, reason }) => `\n${promise}: ${reason}`);
+  throw new Error(`${url} breaks its promises:${lines.join("")}`);
 }

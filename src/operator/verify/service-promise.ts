@@ -2,18 +2,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import type { Answer } from "./answer.ts";
 
 /** Thrown if the service does not do what its documents promise. */
-export class BrokenPromise extends Error {
-  /** The `X-Request-Id` of the response that breaks the promise. */
-  readonly requestId: string;
-
-  constructor(message: string, requestId: string) {
-    super(message);
-    this.requestId = requestId;
-  }
-}
-
-/** Thrown if the service sends no complete HTTP response. */
-export class NoAnswerError extends BrokenPromise {}
+export class BrokenPromise extends Error {}
 
 /** Thrown if a response is not known to come from the version that is verified. */
 export class OtherVersionError extends Error {}
@@ -24,10 +13,8 @@ export class Untried extends Error {}
 export interface PromiseResult {
   readonly promise: string;
   readonly result: "kept" | "broken" | "untried";
-  /** Why the promise is broken or untried. */
+  /** Why the promise is untried, or how the response to which request breaks it. */
   readonly reason?: string;
-  /** The `X-Request-Id` of the response that breaks the promise. */
-  readonly requestId?: string;
 }
 
 /** Returns a text such as `37 promises kept, 0 broken, 1 not tried`. */
@@ -42,23 +29,33 @@ export interface Clock {
   wait(milliseconds: number, signal: AbortSignal): Promise<void>;
 }
 
-export const SYSTEM_CLOCK: Clock = {
-  now: () => Date.now(),
-  wait: (milliseconds, signal) => pause(milliseconds, undefined, { signal }),
-};
-
 export type Send = (url: string, init: RequestInit) => Promise<Response>;
+
+/** What a verification uses beside the service. Tests replace it. */
+export interface Surroundings {
+  readonly clock: Clock;
+  readonly send: Send;
+}
+
+export const SURROUNDINGS: Surroundings = {
+  clock: {
+    now: () => Date.now(),
+    wait: (milliseconds, signal) => pause(milliseconds, undefined, { signal }),
+  },
+  send: (url, init) => fetch(url, init),
+};
 
 /** The orders that a verification tries to cancel. */
 export interface OwnOrders {
-  /** The order that the verification has placed, with its JSON in the list of orders. */
-  readonly pending: { readonly id: bigint; readonly json: string };
-  /** The id of a shipped order; `null` if none of the first 1,000 orders has shipped. */
-  readonly shippedId: bigint | null;
+  /** The id of the order that the verification has placed, and its JSON in the list of orders. */
+  readonly id: bigint;
+  readonly json: string;
+  /** The id of a shipped order; `undefined` if no order has shipped. */
+  readonly shippedId: bigint | undefined;
 }
 
 /** A service, and how to verify it. */
-export interface VerifyOptions {
+export interface VerifyOptions extends Partial<Surroundings> {
   /** The address without `/v1`. */
   readonly url: string;
   /** Headers of every request. */
@@ -74,17 +71,13 @@ export interface VerifyOptions {
   readonly isReadOnly?: boolean;
   /** The promises about bad credentials that were kept before. An address may send only few. */
   readonly triedCredentials?: Set<string>;
-  readonly send?: Send;
-  readonly clock?: Clock;
   readonly signal?: AbortSignal;
   /** Called with the result of each promise as soon as the promise has been tried. */
   readonly report?: (result: PromiseResult) => void;
 }
 
 /** A service that is being verified. */
-export interface Trial extends VerifyOptions {
-  readonly send: Send;
-  readonly clock: Clock;
+export interface Trial extends Omit<VerifyOptions, keyof Surroundings>, Surroundings {
   readonly signal: AbortSignal;
   /** The promise that is being tried. */
   readonly promise: string;

@@ -2,7 +2,6 @@ import { execFileSync } from "node:child_process";
 import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { sql } from "drizzle-orm";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { deployProgram } from "../../../src/operator/deploy/program.ts";
 import * as verification from "../../../src/operator/verify/verify.ts";
@@ -21,13 +20,7 @@ const verify = vi.spyOn(verification, "verifyStore");
 const WORKER = "store-orders-staging";
 const HOST = `${WORKER}.example.workers.dev`;
 const [ORDERS, KEYS] = [`${WORKER}-orders`, `${WORKER}-keys`];
-const KEPT = { isKept: true, promises: [] };
-const BROKEN = {
-  promise: "HEAD",
-  result: "broken",
-  reason: "has a body",
-  requestId: "r-1",
-} as const;
+const BROKEN = { promise: "HEAD", result: "broken", reason: "has a body" } as const;
 const STAGING = ["--env", "staging"];
 const CREATE = [...STAGING, "--location", "weur", "--yes"];
 const PASSED = ", which has passed its trial";
@@ -44,12 +37,12 @@ beforeEach(async () => {
   cloudflare = new FakeCloudflare();
   await cloudflare.start();
   runWrangler.mockImplementation(runFakeWrangler);
-  verify.mockResolvedValue(KEPT);
+  verify.mockResolvedValue([]);
 });
-afterEach(async () => {
+afterEach(() => {
   vi.resetAllMocks();
   vi.unstubAllGlobals();
-  await cloudflare.stop();
+  cloudflare.stop();
   rmSync(folder, { recursive: true });
 });
 
@@ -76,7 +69,7 @@ function commit(): string {
   return git("rev-parse", "HEAD");
 }
 
-const versions = () => cloudflare.workers.find(WORKER).versions;
+const versions = () => cloudflare.workers.find(WORKER);
 
 it("the real wrangler rolls out first where it is told, then tries each version before and after traffic", async () => {
   // `--dry-run` builds for long, and sends nothing to the account.
@@ -84,17 +77,16 @@ it("the real wrangler rolls out first where it is told, then tries each version 
     args.includes("--dry-run") ? runFakeWrangler(args) : runRealWrangler(args, env),
   );
   const tried: object[] = [];
-  verify.mockImplementation(async ({ signal, useDatabase, ...options }) => {
+  verify.mockImplementation(async ({ signal, ...options }) => {
     expect(signal?.aborted).toBe(false);
-    // Throws if the trial opens a database of production: only staging has databases here.
-    await useDatabase("keys", (database) => database.orm.run(sql`SELECT id FROM api_keys`));
     tried.push({ ...options, current: versions().current });
-    return KEPT;
+    return [];
   });
   const trialOf = (version: string) => ({
     url: `https://${HOST}`,
     headers: { "Cloudflare-Workers-Version-Overrides": `${WORKER}="${version}"` },
     version,
+    store: { env: "staging" },
     isReadOnly: false,
     isWriting: true,
     triedCredentials: new Set(),
@@ -171,7 +163,7 @@ describe.each([
   let before: string | undefined;
   /** The number of trials that began although the account already recorded a passed trial. */
   let earlyRecords: number;
-  const current = () => cloudflare.workers.scripts.get(WORKER)?.versions.current;
+  const current = () => cloudflare.workers.scripts.get(WORKER)?.current;
   const isRecorded = () =>
     versions().deployments[0]?.annotations["workers/message"]?.endsWith(PASSED) === true;
 
@@ -186,7 +178,7 @@ describe.each([
         if (!(error instanceof Lie)) throw error;
       });
       signal?.throwIfAborted();
-      return answer ? KEPT : { isKept: false, promises: [BROKEN] };
+      return answer ? [] : [BROKEN];
     });
   });
 
@@ -248,7 +240,7 @@ describe.each([
       }
       if (!isFirst && /lies.* GET .accounts:/.test(label)) {
         expect(stderr).toContain(
-          `failed: https://${HOST} breaks its promises:\nHEAD: has a body (request r-1)\nAll traffic is back`,
+          `failed: https://${HOST} breaks its promises:\nHEAD: has a body\nAll traffic is back`,
         );
       }
       // Traffic is divided in several attempts.
@@ -338,7 +330,7 @@ it("asks before it creates or takes over something, and changes nothing without 
   const domain = "the address orders.shop.example, whatever uses it now";
   const refused = "nothing was changed, because there is no terminal to ask at: confirm with --yes";
   expect(asked.stderr).toBe(
-    `This creates the database ${ORDERS} near weur, the Worker ${WORKER} on the existing database ${KEYS}, ${domain}.\nerror: ${refused}\n`,
+    `This creates the database ${ORDERS} in weur, the Worker ${WORKER}, ${domain}.\nerror: ${refused}\n`,
   );
   cloudflare.d1.databases.length = 0;
   cloudflare.deployService("staging");
@@ -361,7 +353,9 @@ describe("a trial", () => {
     cloudflare.workers.choose = (selected) => (trials > 0 && selected) || before;
     const { status, stderr } = await deploy(...STAGING);
     expect(status).toBe(1);
-    expect(stderr).toMatch(new RegExp(`"${title}" failed.* not answer from version [\\w-]{36}\n`));
+    expect(stderr).toMatch(
+      new RegExp(`"${title}" failed.* not answered by the version [\\w-]{36}\n`),
+    );
     expect(verify).toHaveBeenCalledTimes(trials);
     expect(cloudflare.changes.at(-1)).toBe(`deploy ${WORKER}: ${before} 100 %`);
   });
@@ -391,12 +385,8 @@ describe("a deployment changes nothing, and refuses", () => {
       () => [removeAll(), d1().create(ORDERS, "eu"), d1().create(KEYS)],
     ],
     [`there is no ${ORDERS} and ${KEYS}: add --location REGION`, ["--yes"], removeAll],
-    [
-      /uses the database .{36} as KEYS, but \S+-keys is missing/,
-      ["--location", "weur"],
-      () => remove(1),
-    ],
-    [/ as ORDERS, but \S+-orders is .{36}\. /, [], () => [remove(0), d1().create(ORDERS)]],
+    [/uses another database as KEYS than \S+-keys: check/, ["--location", "weur"], () => remove(1)],
+    [/ as ORDERS than \S+-orders: check/, [], () => [remove(0), d1().create(ORDERS)]],
     [`no version of ${WORKER} has all traffic`, [], () => percentages(60, 40)],
     [
       /has no address, .* run: npx wrangler triggers deploy --env staging/,
@@ -473,7 +463,7 @@ it("the same command deploys each environment first and again, and tells the bui
   expect(trials).toHaveLength(3);
   for (const [trial] of trials) expect(trial).toMatchObject({ isReadOnly: true, isWriting: false });
   for (const name of [WORKER, "store-orders-production"]) {
-    expect(cloudflare.workers.find(name).versions.list).toHaveLength(2);
+    expect(cloudflare.workers.find(name).list).toHaveLength(2);
   }
   expect(cloudflare.changes).toContain("create database store-orders-production-keys in eu");
   const reads = runWrangler.mock.calls.flatMap(([, env]) => env?.["LIST_READS"] ?? []);

@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { buffer } from "node:stream/consumers";
@@ -5,12 +6,11 @@ import { afterAll, beforeAll, vi } from "vitest";
 import type { RemoteEnvironment } from "../../../src/operator/arguments.ts";
 import { BINDINGS, DATABASE_NAMES } from "../../../src/operator/database/database.ts";
 import { FakeD1Api } from "./fake-d1.ts";
-import { FakeVersions, FakeWorkers } from "./fake-workers.ts";
+import { FakeWorkers } from "./fake-workers.ts";
 import { type ApiCall, ApiError, type Routes } from "./route.ts";
 
 const ACCOUNT_ID = "0123456789abcdef0123456789abcdef";
 const TOKEN = "fake-token";
-const WORKER_HOST = /\.(?:workers\.dev|shop\.example)$/;
 
 /** Thrown by `interfere` to close the connection without a response. */
 export class LostConnection extends Error {
@@ -22,7 +22,7 @@ export class Lie extends Error {
   override readonly message = "an empty answer";
 }
 
-/** Makes commands in a test file or `describe` use a fake account that has these environments. */
+/** Makes commands use a fake account that has these environments. */
 export function useFakeCloudflare(...environments: readonly RemoteEnvironment[]): FakeCloudflare {
   const cloudflare = new FakeCloudflare();
   beforeAll(async () => {
@@ -33,26 +33,20 @@ export function useFakeCloudflare(...environments: readonly RemoteEnvironment[])
   return cloudflare;
 }
 
-/**
- * A fake of the endpoints of Cloudflare's API that the commands and wrangler call, and of deployed
- * Workers. Answers this process's `fetch` directly, and wrangler on a loopback port.
- */
+/** A fake of Cloudflare's API and of deployed Workers, for `fetch`, and for wrangler on a port. */
 export class FakeCloudflare {
-  /** The account that the fake wrangler uses. */
   static current: FakeCloudflare;
   readonly d1 = new FakeD1Api();
   readonly workers = new FakeWorkers();
   /** The API calls that changed something in the account, such as `deploy store-orders-staging`. */
   readonly changes: string[] = [];
-  /**
-   * Called before each API call. If it throws an ApiError, this error is the response. If it
-   * returns a function, this function is called after the API call, before the response.
-   */
+  /** Called before each API call, and what it returns after the call, before the response. */
   interfere: (call: ApiCall) => void | (() => void) = () => {};
-  /** The accounts that the API token can access. */
   accounts = [{ id: ACCOUNT_ID, name: "Pets" }];
-  /** The environment variables with which commands and wrangler use this account. */
-  environment: Record<string, string> = {};
+  readonly environment: Record<string, string> = {
+    CLOUDFLARE_API_TOKEN: TOKEN,
+    CLOUDFLARE_ACCOUNT_ID: ACCOUNT_ID,
+  };
   readonly #routes: Routes = {
     "GET /accounts": () => this.accounts,
     ...this.d1.routes,
@@ -61,83 +55,75 @@ export class FakeCloudflare {
   readonly #realFetch = globalThis.fetch;
   readonly #server = createServer((message, response) => void this.#serve(message, response));
 
-  /** Starts the fake account, and makes the commands use it. */
   async start(): Promise<void> {
     FakeCloudflare.current = this;
-    await new Promise<void>((resolve) => this.#server.listen(0, "127.0.0.1", resolve));
+    await once(this.#server.listen(0, "127.0.0.1"), "listening");
     const ownOrigin = `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
-    this.environment = {
-      CLOUDFLARE_API_BASE_URL: ownOrigin,
-      CLOUDFLARE_API_TOKEN: TOKEN,
-      CLOUDFLARE_ACCOUNT_ID: ACCOUNT_ID,
-    };
+    this.environment["CLOUDFLARE_API_BASE_URL"] = ownOrigin;
     for (const [name, value] of Object.entries(this.environment)) vi.stubEnv(name, value);
     globalThis.fetch = async (input, init) => {
       const { origin, hostname } = new URL(input instanceof Request ? input.url : input);
       if (origin === ownOrigin) return this.#answer(new Request(input, init));
-      if (!WORKER_HOST.test(hostname)) return this.#realFetch(input, init);
-      return this.workers.serve(hostname, new Headers(init?.headers));
+      const isWorker = /\.(?:workers\.dev|shop\.example)$/.test(hostname);
+      if (isWorker) return this.workers.serve(hostname, new Headers(init?.headers));
+      return this.#realFetch(input, init);
     };
   }
 
-  async stop(): Promise<void> {
+  stop(): void {
     vi.unstubAllEnvs();
     globalThis.fetch = this.#realFetch;
     this.#server.closeAllConnections();
-    await new Promise((resolve) => this.#server.close(resolve));
+    this.#server.close();
   }
 
   /** The bindings of an environment's databases, as a version has them. */
   bindings(env: string): readonly object[] {
-    return DATABASE_NAMES.map((name) => {
-      const { uuid } = this.d1.find(`store-orders-${env}-${name}`);
-      return { name: BINDINGS[name], type: "d1", id: uuid };
-    });
+    const idOf = (name: string) => this.d1.find(`store-orders-${env}-${name}`).uuid;
+    return DATABASE_NAMES.map((name) => ({ name: BINDINGS[name], type: "d1", id: idOf(name) }));
   }
 
   /** Creates a Worker, and its databases if they are missing; they lack `without` migrations. */
   deployService(env: RemoteEnvironment, { without = 0, tag = "", message = "v1.2.0" } = {}) {
     const worker = `store-orders-${env}`;
-    const isMissing = !this.d1.databases.some(({ name }) => name.startsWith(worker));
-    if (isMissing) this.d1.createStore(env, without);
-    const bindings = this.bindings(env);
-    const versions = new FakeVersions();
-    const before = versions.upload(bindings, { "workers/tag": tag });
+    const hasStore = this.d1.databases.some(({ name }) => name.startsWith(worker));
+    if (!hasStore) this.d1.createStore(env, without);
+    this.workers.scripts.delete(worker);
+    const versions = this.workers.find(worker, { mayMake: true });
+    const before = versions.upload(this.bindings(env), { "workers/tag": tag });
     versions.deploy(before, message);
-    this.workers.scripts.set(worker, { bindings, versions });
     return { versions, before };
   }
 
   /** Makes an API call with the answer's `result`. @throws {ApiError} as Cloudflare refuses it. */
   async call(methodAndPath: string, body: Buffer | object = {}): Promise<unknown> {
-    const [, method = "", path = "", query] = /^(\w+) ([^?]+)\??(.*)$/.exec(methodAndPath) ?? [];
+    const [method = "", target = ""] = methodAndPath.split(" ");
+    const { pathname, searchParams } = new URL(target, "http://localhost");
     const call: ApiCall = {
       method,
-      path: decodeURIComponent(path).replace(`/accounts/${ACCOUNT_ID}`, ""),
-      query: Object.fromEntries(new URLSearchParams(query)),
+      path: decodeURIComponent(pathname).replace(`/accounts/${ACCOUNT_ID}`, ""),
+      query: Object.fromEntries(searchParams),
       body: Buffer.isBuffer(body) ? body : Buffer.from(JSON.stringify(body)),
       change: (text) => this.changes.push(text),
     };
     const after = this.interfere(call);
     for (const [route, answer] of Object.entries(this.#routes)) {
       const pattern = new RegExp(`^${route.replaceAll(":", "([^/]+)")}$`);
-      const match = pattern.exec(`${method} ${call.path}`);
-      if (match === null) continue;
-      const result = typeof answer === "function" ? answer(call, ...match.slice(1)) : answer;
+      const [matched, ...parts] = pattern.exec(`${method} ${call.path}`) ?? [];
+      if (matched === undefined) continue;
+      const result = typeof answer === "function" ? answer(call, ...parts) : answer;
       after?.();
       return result;
     }
     throw new ApiError(404, 7003, `no route for ${methodAndPath}`);
   }
 
-  /** Answers the real wrangler. */
   async #serve(message: IncomingMessage, response: ServerResponse): Promise<void> {
     const body = await buffer(message);
     const headers = message.headers as Record<string, string>;
     const init = { method: message.method!, headers, ...(body.length > 0 && { body }) };
     const answer = await this.#answer(new Request(`http://localhost${message.url}`, init));
-    response.writeHead(answer.status, Object.fromEntries(answer.headers));
-    response.end(await answer.text());
+    response.writeHead(answer.status, [...answer.headers].flat()).end(await answer.text());
   }
 
   /** @throws {LostConnection} if the connection closes without a response. */
@@ -148,12 +134,12 @@ export class FakeCloudflare {
       if (token === "nonsense") throw new ApiError(400, 6003, "Invalid request headers");
       if (token !== TOKEN) throw new ApiError(401, 10000, "Authentication error");
       const isForm = headers.get("Content-Type")?.startsWith("multipart/form-data");
-      const form = isForm ? ((await request.formData()).get("metadata") as string) : undefined;
-      const body = Buffer.from(form ?? (await request.arrayBuffer()));
-      const result = await this.call(`${method} ${url.replace(/^\w+:\/\/[^/]+/, "")}`, body);
+      const form = isForm && ((await request.formData()).get("metadata") as string);
+      const body = Buffer.from(form || (await request.arrayBuffer()));
+      const result = await this.call(`${method} ${url}`, body);
       return Response.json({ success: true, errors: [], messages: [], result });
     } catch (error) {
-      if (error instanceof Lie) return Response.json({ success: true, errors: [], result: {} });
+      if (error instanceof Lie) return Response.json({ success: true, result: {} });
       if (!(error instanceof ApiError)) throw error;
       const { code, message, status } = error;
       return Response.json({ success: false, errors: [{ code, message }] }, { status });

@@ -7,10 +7,7 @@ import { ApiError, bodyOf, type Routes } from "./route.ts";
 /** D1's limit on one value or row. */
 const MAX_ROW_BYTES = 2_000_000;
 
-interface Query {
-  readonly sql: string;
-  readonly params?: readonly string[];
-}
+type Query = { readonly sql: string; readonly params?: readonly string[] };
 
 /** A fake D1 database. As in D1, each query is one transaction and returns integers as doubles. */
 class FakeD1 {
@@ -29,7 +26,7 @@ class FakeD1 {
   execute(queries: readonly Query[]): object[] {
     this.sqlite.exec("BEGIN");
     try {
-      const results = queries.flatMap(({ sql, params }) => [...this.#runEach(sql, params)]);
+      const results = queries.map((query) => ({ results: { rows: this.#run(query) } }));
       this.sqlite.exec("COMMIT");
       return results;
     } catch (error) {
@@ -38,18 +35,16 @@ class FakeD1 {
     }
   }
 
-  *#runEach(sql: string, params: readonly string[] = []): Generator<object> {
+  #run({ sql, params = [] }: Query): unknown[][] {
     if (params.some((param) => typeof param !== "string")) throw new Error("expected strings");
     if (params.join("").length > MAX_ROW_BYTES) throw new Error("too big: SQLITE_TOOBIG");
-    while (/[^\s;]/.test(sql.replace(/--.*/g, ""))) {
-      const statement = this.sqlite.prepare(sql);
-      statement.setReadBigInts(true);
-      statement.setReturnArrays(true);
-      const rows = statement.all(...params) as unknown as unknown[][];
-      yield { results: { rows: rows.map((row) => row.map(toDouble)) } };
-      // `prepare` compiled only the first statement in `sql`; `sourceSQL` is its text.
-      sql = sql.slice(statement.sourceSQL.length);
-    }
+    const statement = this.sqlite.prepare(sql);
+    // `prepare` compiled only the first statement in `sql`; `sourceSQL` is its text.
+    if (sql.slice(statement.sourceSQL.length).trim()) return (this.sqlite.exec(sql), []);
+    statement.setReadBigInts(true);
+    statement.setReturnArrays(true);
+    const rows = statement.all(...params) as unknown as unknown[][];
+    return rows.map((row) => row.map((each) => (typeof each === "bigint" ? Number(each) : each)));
   }
 
   /** Returns the last bookmark until a time; without one, bookmarks the present state. */
@@ -61,7 +56,7 @@ class FakeD1 {
     return bookmark;
   }
 
-  restore(bookmark = ""): void {
+  restore(bookmark: string): void {
     // A new database, because statements that outlive `deserialize` can crash Node.
     this.sqlite.close();
     this.sqlite = new DatabaseSync(":memory:");
@@ -69,7 +64,6 @@ class FakeD1 {
   }
 }
 
-/** The databases of a fake account, and the endpoints for them. */
 export class FakeD1Api {
   readonly databases: FakeD1[] = [];
 
@@ -95,10 +89,10 @@ export class FakeD1Api {
       change(`import into ${this.find(id).name}`);
       this.find(id).execute([{ sql: body.toString() }]);
     },
-    "GET /d1/database/:/time_travel/bookmark": ({ query: { timestamp } }, id) => {
-      return { bookmark: this.find(id).bookmark(timestamp) };
+    "GET /d1/database/:/time_travel/bookmark": ({ query }, id) => {
+      return { bookmark: this.find(id).bookmark(query["timestamp"]) };
     },
-    "POST /d1/database/:/time_travel/restore": ({ query: { bookmark } }, id) => {
+    "POST /d1/database/:/time_travel/restore": ({ query: { bookmark = "" } }, id) => {
       const previous_bookmark = this.find(id).bookmark();
       this.find(id).restore(bookmark);
       return { bookmark, previous_bookmark };
@@ -128,5 +122,4 @@ export class FakeD1Api {
   }
 }
 
-const toDouble = (value: unknown) => (typeof value === "bigint" ? Number(value) : value);
 const describe = ({ uuid, name, jurisdiction }: FakeD1) => ({ uuid, name, jurisdiction });

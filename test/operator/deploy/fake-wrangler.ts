@@ -6,10 +6,7 @@ import { ApiError } from "./route.ts";
 
 const TEXT = { type: "string" } as const;
 
-/**
- * Makes the API call that matters of a wrangler command, and throws the same errors as wrangler, which
- * takes two seconds to start. `remote-commands.node.test.ts` and `deploy.node.test.ts` run the real one.
- */
+/** Makes the API call that matters of a command of wrangler, which takes two seconds to start. */
 export async function runFakeWrangler(args: readonly string[]): Promise<WranglerOutput> {
   const cloudflare = FakeCloudflare.current;
   const options = { env: TEXT, tag: TEXT, message: TEXT, file: TEXT };
@@ -25,18 +22,15 @@ export async function runFakeWrangler(args: readonly string[]): Promise<Wrangler
   const script = `/workers/scripts/store-orders-${env}`;
   const annotations = { "workers/tag": tag, "workers/message": message };
   const version = () => ({ bindings: cloudflare.bindings(env), annotations });
-  const versions = [name, ...rest].map((spec) => {
-    return { version_id: spec.split("@")[0], percentage: Number(/(\d+)%$/.exec(spec)?.[1]) };
-  });
-  const deployment = { versions, annotations, code_update_strategy: { mode: "immediate" } };
-  const database = { name, primary_location_hint: location, jurisdiction };
+  const shares = [name, ...rest].map((share) => share.split(/[@%]/));
+  const versions = shares.map(([version_id, part]) => ({ version_id, percentage: Number(part) }));
   const executed = () => cloudflare.d1.find(`store-orders-${env}-${name.toLowerCase()}`).uuid;
   const calls: Readonly<Record<string, () => [call: string, body: object]>> = {
     "deploy ": () => [`PUT ${script}`, version()],
     "versions upload": () => [`POST ${script}/versions`, version()],
-    "versions deploy": () => [`POST ${script}/deployments`, deployment],
+    "versions deploy": () => [`POST ${script}/deployments`, { versions, annotations }],
     "triggers deploy": () => [`PUT ${script}/schedules`, [{ cron: "23 * * * *" }]],
-    "d1 create": () => ["POST /d1/database", database],
+    "d1 create": () => ["POST /d1/database", { name, location, jurisdiction }],
     "d1 execute": () => [`POST /d1/database/${executed()}/import`, readFileSync(file)],
   };
   const [call, body] = calls[`${command} ${action}`]!();
