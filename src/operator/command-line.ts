@@ -155,8 +155,8 @@ export function printJson(value: unknown): void {
   printData(`${JSON.stringify(value)}\n`);
 }
 
-// People paste secrets instead of ids, options or files, and an error message may be logged.
-function withoutSecrets(message: string): string {
+/** Cuts secrets out of a message: people paste them in the wrong place, and messages are logged. */
+export function withoutSecrets(message: string): string {
   return message.replaceAll(SECRETS, `${SECRET_PREFIX}…`);
 }
 

@@ -150,7 +150,9 @@ function settingsOf(key: KeyDetails) {
 export function toKeyJson(key: KeyDetails, now: Date) {
   const { id, createdAt, lastFour, bannedUntil } = key;
   const state = keyStateOrBan(key, now);
-  return { id, ...settingsOf(key), createdAt, lastFour, state, bannedUntil };
+  // Revocation ends former keys too.
+  const formerKeyEndsAt = key.revokedAt === null ? key.formerKeyEndsAt : null;
+  return { id, ...settingsOf(key), formerKeyEndsAt, createdAt, lastFour, state, bannedUntil };
 }
 
 export interface NewKeySettings {

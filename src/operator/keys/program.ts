@@ -2,6 +2,8 @@ import { type Command, Option } from "commander";
 import { LOCATION_HINTS } from "../../rules/keys/location-hints.ts";
 import {
   durationParser,
+  envOption,
+  jsonOption,
   limitOption,
   parseCount,
   parseName,
@@ -23,9 +25,8 @@ import { NEAR_LIMIT, usage } from "./usage.ts";
 const MAX_DAYS = 366;
 
 const ABOUT = `
-The commands use the local store, even while the service runs, or with --env the
-database of an environment. Changes take effect within 30 seconds. Times and days
-are in UTC. See docs/operating.md, and the --help of a command.`;
+The commands use the local store, even while the service runs, or with --env that
+of an environment. Changes take effect within 30 seconds. Times are in UTC.`;
 
 const ABOUT_CREATE = `
 docs/limits.md has the limits of the plans. An Enterprise key needs --per-minute and
@@ -39,9 +40,10 @@ With \`-\`, the id is that of the present or former secret on standard input:
 
 /** Defines the command line of `npm run keys`. */
 export function keysProgram(): Command {
-  const program = createProgram("npm run keys --", "Manage the API keys of the service.")
-    .helpCommand(false)
-    .addHelpText("after", ABOUT);
+  const program = createProgram(
+    "npm run keys --",
+    "Manage the API keys of the service.",
+  ).addHelpText("after", ABOUT);
   const command = (usageLine: string, description: string, help = "") =>
     storeCommand(program, usageLine).description(description).addHelpText("after", help);
   const name = ["--name <text>", "whose key it is, up to 100 characters"] as const;
@@ -98,7 +100,11 @@ export function keysProgram(): Command {
     .addOption(new Option("--near", near).default(false).conflicts("html"))
     .action(usage);
 
-  command("restore", "take all keys back to a time, but keep revocations")
+  program
+    .command("restore")
+    .description("take the keys of an environment back, but no revocation")
+    .addOption(envOption("the deployed environment").makeOptionMandatory())
+    .addOption(jsonOption())
     .option("--at <time>", "time within the last 30 days; a date means its start in UTC", parseTime)
     .addOption(new Option("--bookmark <bookmark>", "bookmark of the state").conflicts("at"))
     .addOption(yesOption())

@@ -3,11 +3,11 @@ import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { eq, ne, type SQLWrapper } from "drizzle-orm";
 import { apiKeys, formerKeyHashes, keyChanges } from "../../schema/keys.ts";
+import type { RemoteEnvironment } from "../arguments.ts";
 import { errorMessage, printJson, UsageError } from "../command-line.ts";
 import { requireConfirmation } from "../confirmation.ts";
 import { connect, findBookmark, restoreBookmark } from "../database/d1-api.ts";
 import { databaseTime, type Orm, type StoreDatabase } from "../database/database.ts";
-import type { StoreCommandOptions } from "../database/open.ts";
 import { openRemoteDatabase } from "../database/remote.ts";
 import { withInterruption } from "../interruption.ts";
 import { replaceFile } from "../replace-file.ts";
@@ -17,7 +17,9 @@ import { currentActor } from "./change-key.ts";
 /** How long D1 Time Travel keeps a state on the paid plan. */
 const KEPT_MS = 30 * 86_400_000;
 
-interface RestoreOptions extends StoreCommandOptions {
+interface RestoreOptions {
+  readonly env: RemoteEnvironment;
+  readonly json: boolean;
   readonly at?: Date;
   readonly bookmark?: string;
   readonly yes: boolean;
@@ -37,8 +39,6 @@ interface Saved {
 /** Restores the keys database of an environment, and ends again what had ended since. */
 export async function restore(options: RestoreOptions): Promise<void> {
   const { env, at, yes, json } = options;
-  if (env === undefined)
-    throw new UsageError("only a deployed environment can be taken back: name it with --env");
   if ((at ?? options.bookmark) === undefined) {
     throw new UsageError("name the state: --at TIME or --bookmark BOOKMARK");
   }

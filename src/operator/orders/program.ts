@@ -21,7 +21,8 @@ Only id is required. id, petId and quantity are integers of 64 bits, complete
 is true or false, shipDate is RFC 3339 and no finer than milliseconds, status
 is pending (the default) or shipped. null and unknown fields are errors. An
 order replaces the stored order with the same id; of several in the file, the
-last wins. A shipped order cannot become pending again.
+last wins. A shipped order cannot become pending again; "shipped" in the result
+counts stored orders that the import has shipped.
 
 Example:
   $ npm run orders -- import orders.ndjson.gz --dry-run`;
@@ -65,6 +66,7 @@ async function importAndPrint(file: string, options: OrderOptions): Promise<void
   );
   const count = orders.count();
   if (options.dryRun) {
+    if (!hasStore(options)) process.stderr.write("There is no store yet: this import makes one.\n");
     const counts = hasStore(options)
       ? await useDatabase(options, "orders", (database) => compareFile(database, orders))
       : { new: count, replaced: 0, shipped: 0, unchanged: 0 };

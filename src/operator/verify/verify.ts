@@ -3,6 +3,7 @@ import pRetry from "p-retry";
 import { INT64_MAX, INT64_MIN } from "../../rules/int64.ts";
 import { exact } from "../../schema/int64.ts";
 import { cancelledOrders, orders } from "../../schema/orders.ts";
+import { withoutSecrets } from "../command-line.ts";
 import { databaseTime, type StoreDatabase } from "../database/database.ts";
 import { useDatabase } from "../database/open.ts";
 import { addKeys, changeKey } from "../keys/change-key.ts";
@@ -72,7 +73,11 @@ async function tryPromise(trial: Trial, test: (typeof PROMISES)[string]): Promis
   } catch (error) {
     const isBroken = error instanceof BrokenPromise;
     if (!isBroken && !(error instanceof Untried)) throw error;
-    return { promise, result: isBroken ? "broken" : "untried", reason: error.message };
+    return {
+      promise,
+      result: isBroken ? "broken" : "untried",
+      reason: withoutSecrets(error.message),
+    };
   }
 }
 

@@ -129,9 +129,10 @@ describe("in a folder without a store", () => {
   });
 
   test("an import with --dry-run only checks its file", async () => {
-    const { status, stdout } = await run("orders import - --dry-run");
+    const { status, stdout, stderr } = await run("orders import - --dry-run");
     const counted = "Would import 1 order: 1 new, 0 replaced, 0 shipped, 0 unchanged.\n";
     expect([status, stdout]).toEqual([0, counted]);
+    expect(stderr).toContain("There is no store yet");
     expect(existsSync(missing())).toBe(false);
   });
 

@@ -186,6 +186,8 @@ describe("keys audit", () => {
     const revoked = await others.json("revoke", id);
     const { revokedAt } = revoked;
     expect(await others.json("revoke", id)).toEqual(revoked);
+    // Revocation ends the former key too.
+    expect(revoked).toMatchObject({ state: "revoked", formerKeyEndsAt: null });
     await others.run("rotate", id);
     const common = { at: expect.stringMatching(TIME), actor: "Ada", keyId: id };
     const details = { revokedAt: { from: null, to: revokedAt } };
