@@ -8,8 +8,8 @@ import * as verification from "../../../src/operator/verify/verify.ts";
 import * as wrangler from "../../../src/operator/wrangler.ts";
 import { openApiDocument } from "../../../src/openapi/document.ts";
 import { failure, runInProcess } from "../in-process.ts";
-import { FakeCloudflare, Lie } from "./fake-cloudflare.ts";
-import { atEveryCall, interrupt, shortenPauses } from "./faults.ts";
+import { FakeCloudflare } from "./fake-cloudflare.ts";
+import { Lie, atEveryCall, interrupt, shortenPauses } from "./faults.ts";
 import { runFakeWrangler } from "./fake-wrangler.ts";
 
 const runRealWrangler = wrangler.runWrangler;

@@ -12,16 +12,6 @@ import { type ApiCall, ApiError, type Routes } from "./route.ts";
 const ACCOUNT_ID = "0123456789abcdef0123456789abcdef";
 const TOKEN = "fake-token";
 
-/** Thrown by `interfere` to close the connection without a response. */
-export class LostConnection extends Error {
-  override readonly message = "the connection is lost";
-}
-
-/** If `interfere` throws this, the answer reports success with an empty result. */
-export class Lie extends Error {
-  override readonly message = "an empty answer";
-}
-
 /** Makes commands use a fake account that has these environments. */
 export function useFakeCloudflare(...environments: readonly RemoteEnvironment[]): FakeCloudflare {
   const cloudflare = new FakeCloudflare();
@@ -40,7 +30,7 @@ export class FakeCloudflare {
   readonly workers = new FakeWorkers();
   /** The API calls that changed something in the account, such as `deploy store-orders-staging`. */
   readonly changes: string[] = [];
-  /** Called before each API call, and what it returns after the call, before the response. */
+  /** Called before each API call, and what it returns after it. May throw: see faults.ts. */
   interfere: (call: ApiCall) => void | (() => void) = () => {};
   accounts = [{ id: ACCOUNT_ID, name: "Pets" }];
   readonly environment: Record<string, string> = {
@@ -126,7 +116,6 @@ export class FakeCloudflare {
     response.writeHead(answer.status, [...answer.headers].flat()).end(await answer.text());
   }
 
-  /** @throws {LostConnection} if the connection closes without a response. */
   async #answer(request: Request): Promise<Response> {
     const { method, url, headers } = request;
     try {
@@ -139,10 +128,10 @@ export class FakeCloudflare {
       const result = await this.call(`${method} ${url}`, body);
       return Response.json({ success: true, errors: [], messages: [], result });
     } catch (error) {
-      if (error instanceof Lie) return Response.json({ success: true, result: {} });
       if (!(error instanceof ApiError)) throw error;
       const { code, message, status } = error;
-      return Response.json({ success: false, errors: [{ code, message }] }, { status });
+      const [success, errors] = [status < 400, [{ code, message }]];
+      return Response.json(success ? { success, result: {} } : { success, errors }, { status });
     }
   }
 }

@@ -4,9 +4,6 @@ import { DATABASE_NAMES } from "../../../src/operator/database/database.ts";
 import { readMigrations } from "../../../src/operator/database/migrations.ts";
 import { ApiError, bodyOf, type Routes } from "./route.ts";
 
-/** D1's limit on one value or row. */
-const MAX_ROW_BYTES = 2_000_000;
-
 type Query = { readonly sql: string; readonly params?: readonly string[] };
 
 /** A fake D1 database. As in D1, each query is one transaction and returns integers as doubles. */
@@ -37,7 +34,7 @@ class FakeD1 {
 
   #run({ sql, params = [] }: Query): unknown[][] {
     if (params.some((param) => typeof param !== "string")) throw new Error("expected strings");
-    if (params.join("").length > MAX_ROW_BYTES) throw new Error("too big: SQLITE_TOOBIG");
+    if (params.join("").length > 2e6) throw new Error("string or blob too big: SQLITE_TOOBIG");
     const statement = this.sqlite.prepare(sql);
     // `prepare` compiled only the first statement in `sql`; `sourceSQL` is its text.
     if (sql.slice(statement.sourceSQL.length).trim()) return (this.sqlite.exec(sql), []);

@@ -1,7 +1,19 @@
 import { expect, vi } from "vitest";
-import { type FakeCloudflare, Lie, LostConnection } from "./fake-cloudflare.ts";
-import type { ApiCall } from "./route.ts";
+import type { FakeCloudflare } from "./fake-cloudflare.ts";
+import { type ApiCall, ApiError } from "./route.ts";
 import type { Outcome } from "./run-command.ts";
+
+/** Closes the connection without a response. */
+export class LostConnection extends Error {
+  override readonly message = "the connection is lost";
+}
+
+/** An answer that reports success with an empty result. */
+export class Lie extends ApiError {
+  constructor() {
+    super(200, 0, "an empty answer");
+  }
+}
 
 const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 /** The listeners that do not belong to the command under test. */

@@ -5,9 +5,9 @@ import { hashSecret } from "../../../src/rules/keys/secret.ts";
 import { keysProgram } from "../../../src/operator/keys/program.ts";
 import * as wrangler from "../../../src/operator/wrangler.ts";
 import { failure, runInProcess } from "../in-process.ts";
-import { LostConnection, useFakeCloudflare } from "./fake-cloudflare.ts";
+import { useFakeCloudflare } from "./fake-cloudflare.ts";
 import { runFakeWrangler } from "./fake-wrangler.ts";
-import { shortenPauses } from "./faults.ts";
+import { LostConnection, shortenPauses } from "./faults.ts";
 
 const runRealWrangler = wrangler.runWrangler;
 const runWrangler = vi.spyOn(wrangler, "runWrangler").mockImplementation(runFakeWrangler);

@@ -5,9 +5,9 @@ import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { keysProgram } from "../../../src/operator/keys/program.ts";
 import * as wrangler from "../../../src/operator/wrangler.ts";
-import { LostConnection, useFakeCloudflare } from "../deploy/fake-cloudflare.ts";
+import { useFakeCloudflare } from "../deploy/fake-cloudflare.ts";
 import { runFakeWrangler } from "../deploy/fake-wrangler.ts";
-import { atEveryCall, FAULTS, interrupt, shortenPauses } from "../deploy/faults.ts";
+import { FAULTS, LostConnection, atEveryCall, interrupt, shortenPauses } from "../deploy/faults.ts";
 import { failure, runInProcess } from "../in-process.ts";
 
 vi.spyOn(wrangler, "runWrangler").mockImplementation(runFakeWrangler);

@@ -5,9 +5,9 @@ import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from "vites
 import { ordersProgram } from "../../../src/operator/orders/program.ts";
 import { IMPORT_SIZES } from "../../../src/operator/orders/placement.ts";
 import * as wrangler from "../../../src/operator/wrangler.ts";
-import { LostConnection, useFakeCloudflare } from "../deploy/fake-cloudflare.ts";
+import { useFakeCloudflare } from "../deploy/fake-cloudflare.ts";
 import { runFakeWrangler } from "../deploy/fake-wrangler.ts";
-import { atEveryCall, interrupt, shortenPauses } from "../deploy/faults.ts";
+import { LostConnection, atEveryCall, interrupt, shortenPauses } from "../deploy/faults.ts";
 import { ApiError } from "../deploy/route.ts";
 import { withoutProgress } from "../deploy/run-command.ts";
 import { failure, runInProcess } from "../in-process.ts";
