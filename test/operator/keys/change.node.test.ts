@@ -108,6 +108,11 @@ it.each<[status: number, line: string, reason: string]>([
   expect(await keys.run(...args)).toEqual(failure(reason, status));
 });
 
+it("update changes the name of an expired key", async () => {
+  const { id } = (await keys.add({ expiresAt: inHours(-24) })).record;
+  expect(await keys.json("update", id, "--name", "Late")).toMatchObject({ name: "Late" });
+});
+
 it("create and update warn of a limit of the day below that of the minute", async () => {
   const odd = ["--plan", "enterprise", "--per-minute", "5000", "--per-day", "100"];
   const { id } = (await keys.add()).record;

@@ -125,6 +125,25 @@ test("a list produces a piece only when its client asks, moves then and when the
   expect(onEnd).toHaveBeenCalledExactlyOnceWith(lost);
 });
 
+test("a list reads ahead as far as there is room, to the last order", async () => {
+  const sizes = { ...LIST_SIZES, groupSegments: 1, pieceOrders: 2, heldOrders: 10 };
+  const segments = ["a", "b", "c"].map((version) => {
+    return { firstId: "1", lastId: "1", version, count: 1 };
+  });
+  const read = vi.fn(async ([one]: readonly { version: string }[]) => {
+    return new Map([[one!.version, "1pqsn"]]);
+  });
+  const places = new ListPlaces(sizes);
+  const source = { keyId: "key", segments, remembered: () => undefined, read };
+  const list = new ListUnderWay(source, places, expander, sizes);
+  expect(places.take(list)).toBe(true);
+  const reader = list.stream(new Map(), vi.fn()).getReader();
+  for (const queries of [1, 3]) {
+    await reader.read();
+    expect(read).toHaveBeenCalledTimes(queries);
+  }
+});
+
 test("the JSON fits into the memory even if it is as long as it can be for its shorthand", () => {
   const shorthand = Array(100_000).fill("1p1q1sf").join("i");
   const json = expander.expand(shorthand, { opening: "[", closing: "]" });
