@@ -109,7 +109,7 @@ it.each<[status: number, line: string, reason: string]>([
 });
 
 it("update changes the name of an expired key", async () => {
-  const { id } = (await keys.add({ expiresAt: inHours(-24) })).record;
+  const { id } = (await keys.add({ expiresAt: new Date("2026-01-31") })).record;
   expect(await keys.json("update", id, "--name", "Late")).toMatchObject({ name: "Late" });
 });
 
