@@ -151,6 +151,8 @@ describe("keys rotate", () => {
     };
     expect(await endsAfter("2h")).toEqual([120]);
     expect(await endsAfter("90d")).toEqual([120, 90 * 24 * 60]);
+    const shown = (await keys.json("show", key.id)).formerKeyEndsAt;
+    expect(shown).toBe(inHours(90 * 24).toISOString());
     expect(await endsAfter("1h")).toEqual([60, 60, 60]);
     expect(await endsAfter("0")).toEqual([0, 0, 0, 0]);
   });

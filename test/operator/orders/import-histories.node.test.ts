@@ -153,6 +153,9 @@ it("after any imports, the orders, their segments and the list's version follow 
         expect(checkSegments(named)).toBe(model.size);
 
         const { version } = state();
+        // A list that begins now is read as of the newest change.
+        const newest = rowsOf("SELECT version FROM order_changes ORDER BY sequence DESC LIMIT 1");
+        expect(newest).toEqual([{ version }]);
         const order = ascending(model)[cancelled];
         if (order?.status !== "pending") continue;
         sqlite.exec(`DELETE FROM orders WHERE id = ${order.id}`);
