@@ -15,7 +15,7 @@ import { CLOCKED_SERVICE, ServedStore } from "./worker-server.ts";
 const ORDERS = 110_000;
 const STALL_MS = 1_500;
 /** The server has room for one list of these. */
-const SIZES = { heldOrders: 22_000, stallMs: STALL_MS, leaseMs: STALL_MS };
+const SIZES = { heldOrders: 30_000, stallMs: STALL_MS, leaseMs: STALL_MS };
 
 const store = new ServedStore();
 let keys: Record<"hostile" | "other", string>;

@@ -18,9 +18,9 @@ export const LIST_SIZES = {
   /** The bytes of shorthand of a list that is sent in one piece and needs no place. */
   shortBytes: 256 * 1_024,
   /** The bytes of shorthand in a piece of a longer list. */
-  pieceBytes: 64 * 1_024,
+  pieceBytes: 256 * 1_024,
   /** The memory of a piece: its JSON is as long as the shorthand of this many of the longest orders. */
-  pieceOrders: 1_536,
+  pieceOrders: 6_144,
   /** How many orders all lists under way may hold: 40 MB if all of them are as long as possible. */
   heldOrders: 440_000,
   /** A list whose client has taken nothing for this long gives its place to a list without one. */

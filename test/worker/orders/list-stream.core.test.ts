@@ -60,7 +60,7 @@ test("the lists of many keys hold at most 40 MB, and a fifth key still finds roo
     return lists;
   });
   expect(opened.slice(0, 5).every((lists) => lists > 0)).toBe(true);
-  expect(opened[0]).toBe(22);
+  expect(opened[0]).toBe(15);
   expect(LIST_SIZES.heldOrders * MAX_SHORTHAND_BYTES).toBeLessThan(40 * 2 ** 20);
 });
 
