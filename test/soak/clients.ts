@@ -43,10 +43,11 @@ function sending(listShare: number, waitMs: (answer: Answer) => number): Play {
 function patient(paceMs: number, isAlone: boolean): Play {
   return (world, holder) => {
     let hasWaited = false;
-    return sending(PATIENT_LIST_SHARE, ({ retryAfterSeconds: seconds }) => {
-      const isWrong = isAlone && hasWaited && seconds !== null;
+    return sending(PATIENT_LIST_SHARE, ({ status, retryAfterSeconds: seconds }) => {
+      const isWrong = isAlone && hasWaited && status === 429;
       if (isWrong) world.wrong.push(`${holder.subject.name} had waited for Retry-After`);
-      hasWaited = seconds !== null;
+      // The Retry-After of a 503 says nothing about the limits.
+      hasWaited = status === 429;
       return seconds === null ? paceMs * (0.5 + world.draw()) : seconds * 1_000;
     })(world, holder);
   };
