@@ -3,6 +3,8 @@ import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { DATABASE_NAMES } from "../../../src/operator/database/database.ts";
+import { readMigrations } from "../../../src/operator/database/migrations.ts";
 import { deployProgram } from "../../../src/operator/deploy/program.ts";
 import * as verification from "../../../src/operator/verify/verify.ts";
 import * as wrangler from "../../../src/operator/wrangler.ts";
@@ -95,10 +97,11 @@ it("the real wrangler rolls out first where it is told, then tries each version 
   const first = await deploy(...CREATE);
   expect(first).toMatchObject({ status: 0, stderr: "" });
   const before = versions().current ?? "";
-  const migrate = [ORDERS, KEYS].flatMap((name) => [
-    `write to ${name}`,
-    ...cloudflare.d1.find(name).migrations.map((each) => `migrate ${name}: ${each.name}`),
-  ]);
+  const migrate = DATABASE_NAMES.flatMap((database) => {
+    const name = `${WORKER}-${database}`;
+    const applied = readMigrations(database).map((each) => `migrate ${name}: ${each.name}`);
+    return [`write to ${name}`, ...applied];
+  });
   expect(cloudflare.changes.splice(0)).toEqual([
     `create database ${ORDERS} in weur`,
     `create database ${KEYS} in weur`,
@@ -202,9 +205,10 @@ describe.each([
     expect(current(), label).not.toBe(before);
     expect([isRecorded(), cloudflare.workers.crons.size], label).toEqual([true, 1]);
     expect(cloudflare.d1.databases, label).toHaveLength(2);
-    for (const { sqlite, migrations } of cloudflare.d1.databases) {
+    for (const database of DATABASE_NAMES) {
+      const { sqlite } = cloudflare.d1.find(`${WORKER}-${database}`);
       const applied = sqlite.prepare("SELECT name FROM d1_migrations").all();
-      expect(applied, label).toEqual(migrations.map(({ name }) => ({ name })));
+      expect(applied, label).toEqual(readMigrations(database).map(({ name }) => ({ name })));
     }
   }
 

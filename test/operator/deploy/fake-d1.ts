@@ -15,10 +15,6 @@ class FakeD1 {
   /** States by their bookmarks, which begin with a time. Real D1 has a bookmark of every state. */
   readonly #states = new Map<string, Uint8Array>();
 
-  get migrations() {
-    return readMigrations(this.name.endsWith("-keys") ? "keys" : "orders");
-  }
-
   /** Runs queries in one transaction. Only a query of a single statement can have parameters. */
   execute(queries: readonly Query[]): object[] {
     this.sqlite.exec("BEGIN");
@@ -110,9 +106,9 @@ export class FakeD1Api {
   /** Creates an environment's databases. `missing` is the number of newest migrations they lack. */
   createStore(environment: string, missing = 0): void {
     for (const each of DATABASE_NAMES) {
-      const { sqlite, migrations } = this.create(`store-orders-${environment}-${each}`);
+      const { sqlite } = this.create(`store-orders-${environment}-${each}`);
       sqlite.exec("CREATE TABLE d1_migrations (id INTEGER PRIMARY KEY, name, applied_at)");
-      for (const { name, sql } of migrations.slice(0, migrations.length - missing)) {
+      for (const { name, sql } of readMigrations(each).slice(0, -missing || undefined)) {
         sqlite.exec(`${sql};\nINSERT INTO d1_migrations (name) VALUES ('${name}')`);
       }
     }

@@ -6,8 +6,6 @@ type Share = { readonly version_id: string; readonly percentage: number };
 /** In the shape of Cloudflare's API. */
 type Deployment = { readonly versions: readonly Share[]; readonly annotations: Annotations };
 
-const METADATA = { created_on: "2026-11-01T00:00:00Z", author_email: "ada@shop.example" };
-
 /** The versions and deployments of one Worker, the newest first, as the API shows them. */
 class FakeWorker {
   readonly list: { id: string; annotations: Annotations; resources: { bindings: unknown } }[] = [];
@@ -15,7 +13,7 @@ class FakeWorker {
 
   upload(bindings: unknown, annotations: Annotations): string {
     const resources = { bindings, script: {}, script_runtime: {} };
-    const version = { id: randomUUID(), annotations, metadata: METADATA, resources };
+    const version = { id: randomUUID(), annotations, metadata: { created_on: "" }, resources };
     this.list.unshift(version);
     return version.id;
   }
@@ -90,9 +88,8 @@ export class FakeWorkers {
     const worker = this.domains.get(hostname) ?? hostname.split(".")[0] ?? "";
     const { deployments, current = "" } = this.find(worker);
     const overrides = headers.get("Cloudflare-Workers-Version-Overrides");
-    const deployed = deployments[0]?.versions.map(({ version_id }) => version_id);
-    const selected = deployed?.find((id) => overrides === `${worker}="${id}"`);
-    const version = this.choose(selected, current);
+    const isSelected = ({ version_id: id }: Share) => overrides === `${worker}="${id}"`;
+    const version = this.choose(deployments[0]?.versions.find(isSelected)?.version_id, current);
     const answered = { "X-Version": version, "X-Request-Id": headers.get("X-Request-Id") ?? "" };
     return Response.json({ orders: "ok", keys: "ok", limiter: "ok" }, { headers: answered });
   }
