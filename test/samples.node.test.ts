@@ -6,7 +6,7 @@ import { promisify } from "node:util";
 import { beforeAll, expect, test } from "vitest";
 import packageJson from "../package.json" with { type: "json" };
 import { prepareStore } from "../src/operator/start/sample-store.ts";
-import type { Server } from "./bench/server.ts";
+import type { Server } from "./support/server.ts";
 import { ServedStore, SERVICE } from "./process/worker-server.ts";
 import { textOf } from "./site/page-text.ts";
 

@@ -2,8 +2,8 @@ import { cp, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { PROJECT_ROOT } from "../../src/operator/wrangler.ts";
 import { MAX_LIMIT } from "../../src/rules/limits/plans.ts";
-import { bundleWorker, run } from "./bundle.ts";
-import { Server } from "./server.ts";
+import { bundleWorker, run } from "../support/bundle.ts";
+import { Server } from "../support/server.ts";
 
 /** A `scarce` key admits one request a day. */
 const LIMITS = { unlimited: MAX_LIMIT, other: MAX_LIMIT, scarce: 1 };

@@ -6,7 +6,7 @@ import { build } from "esbuild";
 import { beforeAll, expect, test } from "vitest";
 import { documentedClient } from "../../src/operator/build/site.ts";
 import { PROJECT_ROOT } from "../../src/operator/wrangler.ts";
-import type { Server } from "../bench/server.ts";
+import type { Server } from "../support/server.ts";
 import { AMPLE, createKeys } from "../process/create-keys.ts";
 import { ServedStore, SERVICE } from "../process/worker-server.ts";
 

@@ -4,7 +4,7 @@ import { connect, type Socket } from "node:net";
 import { join } from "node:path";
 import { setImmediate as pause } from "node:timers/promises";
 import { beforeAll, expect, it } from "vitest";
-import type { Server } from "../bench/server.ts";
+import type { Server } from "../support/server.ts";
 import { AMPLE, createKeys } from "./create-keys.ts";
 import { Load } from "./load.ts";
 import { orderLines } from "./order-lines.ts";

@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, it, vi } from "vitest";
-import type { Server } from "../bench/server.ts";
+import type { Server } from "../support/server.ts";
 import { AMPLE, createKeys } from "./create-keys.ts";
 import { Load } from "./load.ts";
 import { orderLines } from "./order-lines.ts";

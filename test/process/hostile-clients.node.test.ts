@@ -7,7 +7,7 @@ import { beforeAll, describe, expect, it } from "vitest";
 import { openLocalDatabase } from "../../src/operator/database/local.ts";
 import { INT64_MIN } from "../../src/rules/int64.ts";
 import { orderListLeases } from "../../src/schema/orders.ts";
-import type { Server } from "../bench/server.ts";
+import type { Server } from "../support/server.ts";
 import { createKeys } from "./create-keys.ts";
 import { CLOCKED_SERVICE, ServedStore } from "./worker-server.ts";
 

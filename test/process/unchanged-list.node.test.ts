@@ -1,5 +1,5 @@
 import { beforeAll, beforeEach, expect, test, vi } from "vitest";
-import type { Server } from "../bench/server.ts";
+import type { Server } from "../support/server.ts";
 import { LIST_SIZES } from "../../src/worker/orders/list-stream.ts";
 import { AMPLE, createKeys } from "./create-keys.ts";
 import { orderLines } from "./order-lines.ts";

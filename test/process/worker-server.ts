@@ -2,8 +2,8 @@ import { join } from "node:path";
 import { build } from "esbuild";
 import { afterAll } from "vitest";
 import { PROJECT_ROOT } from "../../src/operator/wrangler.ts";
-import { bundleIn } from "../bench/bundle.ts";
-import { Server } from "../bench/server.ts";
+import { bundleIn } from "../support/bundle.ts";
+import { Server } from "../support/server.ts";
 import { StoreFolder } from "../operator/store-folder.ts";
 
 export const SERVICE = "src/worker/index.ts";

@@ -5,8 +5,8 @@ import { join } from "node:path";
 import { parseCount } from "../../src/operator/arguments.ts";
 import { createProgram, runProgram } from "../../src/operator/command-line.ts";
 import { PROJECT_ROOT } from "../../src/operator/wrangler.ts";
-import { bundleWorker } from "../bench/bundle.ts";
-import { Server } from "../bench/server.ts";
+import { bundleWorker } from "../support/bundle.ts";
+import { Server } from "../support/server.ts";
 import { judgeOrders, playAll, prepareStore } from "./clients.ts";
 import { World } from "./world.ts";
 

@@ -1,7 +1,7 @@
 import { readRetryAfterSeconds, readWindows } from "../../src/client/rate-limit-headers.ts";
 import { differencesFromDocument } from "../../src/openapi/documented-answer.ts";
 import { openList } from "../bench/load.ts";
-import type { Server } from "../bench/server.ts";
+import type { Server } from "../support/server.ts";
 import { type Draw, seededRandom } from "../rules/limits/traffic.ts";
 import { type Answer, Subject } from "./referee.ts";
 

@@ -6,7 +6,7 @@ import { deployProgram } from "../../../src/operator/deploy/program.ts";
 import * as wrangler from "../../../src/operator/wrangler.ts";
 import { openApiDocument } from "../../../src/openapi/document.ts";
 import { advanceClock, CLOCKED_SERVICE, ServedStore } from "../../process/worker-server.ts";
-import type { Server } from "../../bench/server.ts";
+import type { Server } from "../../support/server.ts";
 import { runInProcess } from "../in-process.ts";
 import { useFakeCloudflare } from "./fake-cloudflare.ts";
 import { shortenPauses } from "./faults.ts";

@@ -23,7 +23,7 @@ import {
 } from "../../../src/operator/verify/verify.ts";
 import * as wrangler from "../../../src/operator/wrangler.ts";
 import { INT64_MAX, INT64_MIN } from "../../../src/rules/int64.ts";
-import type { Server } from "../../bench/server.ts";
+import type { Server } from "../../support/server.ts";
 import { advanceClock, CLOCKED_SERVICE, ServedStore } from "../../process/worker-server.ts";
 import { useFakeCloudflare } from "../deploy/fake-cloudflare.ts";
 import { runFakeWrangler } from "../deploy/fake-wrangler.ts";
