@@ -26,7 +26,8 @@ export class OrderList {
     if (!/^-?\d+$/.test(id)) return null;
     for (const [text] of this.#text.matchAll(ORDER)) {
       // Reads only orders that may have the id, because reading every order takes longer.
-      if (text.includes(id) && readOrder(text)["id"] === id) return readOrder(text);
+      const order = text.includes(id) ? readOrder(text) : null;
+      if (order?.["id"] === id) return order;
     }
     return null;
   }
