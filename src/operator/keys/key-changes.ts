@@ -87,10 +87,10 @@ export async function listApiKeys(
   now: Date,
 ): Promise<KeyDetails[]> {
   const isListed = name === undefined ? sql`${isOfVerification} IS NOT TRUE` : undefined;
-  const endsSo = someSecret(({ lastFour }) => like(lastFour, `%${ending}`));
+  const endsSo = someSecret(orm, ({ lastFour }) => like(lastFour, `%${ending}`));
   const fold = (text: string) => text.normalize("NFC").toLowerCase();
   // In JavaScript, because SQLite ignores the case of ASCII letters only.
-  return (await selectKeys(orm, isListed, ending === undefined ? undefined : endsSo)).filter(
+  return (await selectKeys(orm, and(isListed, ending === undefined ? undefined : endsSo))).filter(
     (key) =>
       (plan === undefined || key.plan === plan) &&
       (state === undefined || keyStateOrBan(key, now) === state) &&
@@ -103,31 +103,38 @@ export async function findApiKey(
   orm: Orm,
   by: string | { readonly hash: string },
 ): Promise<KeyDetails | undefined> {
-  const hasHash = (hash: string) => someSecret((table) => eq(table.hash, hash));
-  const keys = await (typeof by === "string"
-    ? selectKeys(orm, eq(apiKeys.id, by))
-    : selectKeys(orm, undefined, hasHash(by.hash)));
-  return keys[0];
+  const isFound =
+    typeof by === "string"
+      ? eq(apiKeys.id, by)
+      : someSecret(orm, (table) => eq(table.hash, by.hash));
+  return (await selectKeys(orm, isFound))[0];
 }
 
 /** Returns the SQL condition for keys of which a present or former secret matches. */
-function someSecret(matches: (table: typeof apiKeys | typeof formerKeyHashes) => SQL): SQL {
-  return sql`max(${or(matches(apiKeys), matches(formerKeyHashes))})`;
+function someSecret(
+  orm: Orm,
+  matches: (table: typeof apiKeys | typeof formerKeyHashes) => SQL,
+): SQL | undefined {
+  const { keyId } = formerKeyHashes;
+  const ofFormer = orm.select({ keyId }).from(formerKeyHashes).where(matches(formerKeyHashes));
+  return or(matches(apiKeys), inArray(apiKeys.id, ofFormer));
 }
 
-/** Returns the keys that match both conditions, the oldest first. `having` is about all secrets. */
-async function selectKeys(orm: Orm, where?: SQL, having?: SQL): Promise<KeyDetails[]> {
+/** Returns the condition for bans that are in force at a time. */
+const isInForce = (at: Date | typeof DATABASE_TIME) =>
+  and(isNull(keyBans.liftedAt), gt(keyBans.endsAt, at));
+
+/** Returns the keys that match a condition, the oldest first. */
+async function selectKeys(orm: Orm, where: SQL | undefined): Promise<KeyDetails[]> {
   const formerKeyEndsAt = max(formerKeyHashes.endsAt);
   const bannedUntil = max(keyBans.endsAt);
-  const isInForce = and(isNull(keyBans.liftedAt), gt(keyBans.endsAt, DATABASE_TIME));
   return orm
     .select({ ...getTableColumns(apiKeys), formerKeyEndsAt, bannedUntil })
     .from(apiKeys)
     .leftJoin(formerKeyHashes, eq(formerKeyHashes.keyId, apiKeys.id))
-    .leftJoin(keyBans, and(eq(keyBans.keyId, apiKeys.id), isInForce))
+    .leftJoin(keyBans, and(eq(keyBans.keyId, apiKeys.id), isInForce(DATABASE_TIME)))
     .where(where)
     .groupBy(apiKeys.id)
-    .having(having)
     .orderBy(apiKeys.createdAt, apiKeys.id);
 }
 
@@ -264,8 +271,8 @@ export function change(
     );
   }
   if (after.resets !== resets) {
-    const inForce = and(eq(keyBans.keyId, keyId), isNull(keyBans.liftedAt), gt(keyBans.endsAt, at));
-    statements.push(orm.update(keyBans).set({ liftedAt: at }).where(inForce));
+    const ofKey = and(eq(keyBans.keyId, keyId), isInForce(at));
+    statements.push(orm.update(keyBans).set({ liftedAt: at }).where(ofKey));
   }
   return statements;
 }
