@@ -1,21 +1,9 @@
 import { follow } from "./abort.ts";
 import { BatchInterruptedError, isStoreOrdersError } from "./errors.ts";
 import type { CallOptions } from "./options.ts";
+import type { Cancellation, CancelResult } from "./order.ts";
 import { isAmbiguous, withRetries } from "./retry.ts";
 import { type Call, send } from "./send.ts";
-
-/**
- * The outcome of a cancellation. `cancelled_or_gone`: an earlier attempt got no response or a 5xx,
- * and a later attempt found no order with this id. The earlier attempt or another client cancelled
- * the order, or the order never existed.
- */
-export type Cancellation = "cancelled" | "cancelled_or_gone";
-
-/** One order's outcome. `not_found` and `already_shipped`: the batch did not change the order. */
-export interface CancelResult {
-  readonly id: bigint;
-  readonly outcome: Cancellation | "not_found" | "already_shipped";
-}
 
 export interface BatchProgress {
   /** The number of orders whose outcome is known. */

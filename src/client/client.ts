@@ -1,10 +1,4 @@
-import {
-  type BatchOptions,
-  type Cancellation,
-  cancelOrder,
-  cancelOrders,
-  type CancelResult,
-} from "./cancel-orders.ts";
+import { type BatchOptions, cancelOrder, cancelOrders } from "./cancel-orders.ts";
 import {
   CALL_OPTIONS,
   type CallOptions,
@@ -16,7 +10,13 @@ import {
   requestHeaders,
 } from "./options.ts";
 import { NotModifiedError } from "./errors.ts";
-import { type Order, type OrderId, toOrderId } from "./order.ts";
+import {
+  type Cancellation,
+  type CancelResult,
+  type Order,
+  type OrderId,
+  toOrderId,
+} from "./order.ts";
 import { Gate } from "./pacer.ts";
 import type { Limits } from "./rate-limit-headers.ts";
 import { readOrders } from "./read-orders.ts";

@@ -1,4 +1,4 @@
-import type { CancelResult } from "./cancel-orders.ts";
+import type { CancelResult } from "./order.ts";
 
 /** Every `code` of an Error body (docs/api.md, Errors). */
 export const API_ERROR_CODES = [

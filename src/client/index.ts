@@ -4,7 +4,7 @@ export {
   type OrderList,
   type StoreOrdersClient,
 } from "./client.ts";
-export type { BatchOptions, BatchProgress, Cancellation, CancelResult } from "./cancel-orders.ts";
+export type { BatchOptions, BatchProgress } from "./cancel-orders.ts";
 export {
   type AnyStoreOrdersError,
   ApiError,
@@ -19,5 +19,5 @@ export {
   UnexpectedAnswerError,
 } from "./errors.ts";
 export type { CallOptions, ClientOptions, ResponseInfo, Retry } from "./options.ts";
-export type { Order, OrderId } from "./order.ts";
+export type { Cancellation, CancelResult, Order, OrderId } from "./order.ts";
 export type { Limits, WindowQuota } from "./rate-limit-headers.ts";

@@ -12,6 +12,18 @@ export interface Order {
 /** An order's id: a bigint, a safe integer, or a string in canonical decimal such as `"-42"`. */
 export type OrderId = bigint | number | string;
 
+/**
+ * The outcome of a cancellation. `cancelled_or_gone`: after an attempt without response or with a 5xx,
+ * another found no such order. An attempt or another client cancelled it, or it never existed.
+ */
+export type Cancellation = "cancelled" | "cancelled_or_gone";
+
+/** One order's outcome. `not_found` and `already_shipped`: the batch did not change the order. */
+export interface CancelResult {
+  readonly id: bigint;
+  readonly outcome: Cancellation | "not_found" | "already_shipped";
+}
+
 const FIELD_TYPES: Readonly<Record<keyof Order, string>> = {
   id: "bigint",
   petId: "bigint",

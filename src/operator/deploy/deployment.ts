@@ -29,7 +29,7 @@ export interface Surroundings {
 
 /** Steps by their titles, and a function that says what stands if one fails. It may go back first. */
 type Phase = readonly [
-  ifItFails: () => string | Promise<string>,
+  onFailure: () => string | Promise<string>,
   steps: Readonly<Record<string, () => Promise<unknown>>>,
 ];
 
@@ -48,14 +48,14 @@ export async function deploy(
   const { env, dryRun, skipChecks, yes } = options;
   const failed: string[] = [];
   const nothing: Phase[0] = () => "Nothing was changed.";
-  const runStep = async <T>(title: string, run: () => Promise<T>, ifItFails = nothing) => {
+  const runStep = async <T>(title: string, run: () => Promise<T>, onFailure = nothing) => {
     print(`${title} ...`);
     try {
       signal.throwIfAborted();
       return await run();
     } catch (cause) {
       const { message } = cause as Error;
-      const next = `${await ifItFails()}\nRemove the cause, and run the same command again.`;
+      const next = `${await onFailure()}\nRemove the cause, and run the same command again.`;
       if (!dryRun || signal.aborted) throw new Error(`"${title}" failed: ${message}\n${next}`);
       print(`Failed: ${message}`);
       failed.push(title);
@@ -96,8 +96,8 @@ export async function deploy(
   if (account.creations.length > 0 && !yes) {
     await requireConfirmation(env, `This creates ${account.creations.join(", ")}.`);
   }
-  for (const [ifItFails, steps] of phases) {
-    for (const [title, run] of Object.entries(steps)) await runStep(title, run, ifItFails);
+  for (const [onFailure, steps] of phases) {
+    for (const [title, run] of Object.entries(steps)) await runStep(title, run, onFailure);
   }
 }
 

@@ -1,11 +1,13 @@
-import { readWindows, type WindowQuota } from "../../client/rate-limit-headers.ts";
-import {
-  differencesFromDocument,
-  INTERNALS,
-  type SeenAnswer,
-} from "../../openapi/documented-answer.ts";
+import { readWindows } from "../../client/rate-limit-headers.ts";
+import { differencesFromDocument, INTERNALS } from "../../openapi/documented-answer.ts";
 import type { ErrorCode } from "../../rules/error-codes.ts";
-import { BrokenPromise, OtherVersionError, type Trial, Untried } from "./service-promise.ts";
+import {
+  type Answer,
+  BrokenPromise,
+  OtherVersionError,
+  type Trial,
+  Untried,
+} from "./service-promise.ts";
 
 export const LIST = "/v1/store/orders";
 const TIMEOUT_MS = 20_000;
@@ -30,19 +32,6 @@ export interface Call {
   readonly has?: Readonly<Record<string, string | null>>;
   /** Text that the body must contain. */
   readonly includes?: string;
-}
-
-/** A response that agrees with the OpenAPI document. */
-export interface Answer extends SeenAnswer {
-  /** The body; if it is a long list, a JSON array of the first orders. */
-  readonly body: string;
-  /** The `code` of an error response. */
-  readonly code: string | undefined;
-  readonly requestId: string;
-  /** The quotas of the minute and day windows; empty if the response has no `RateLimit` header. */
-  readonly windows: readonly WindowQuota[];
-  /** Unix time in milliseconds. */
-  readonly receivedMs: number;
 }
 
 /** @throws {BrokenPromise} with the message `fault` if a condition on a response is false. */

