@@ -1,11 +1,9 @@
-import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { expect, test, vi } from "vitest";
 import { Outage } from "../../../src/worker/outage.ts";
 import { eventLines, startListening } from "../../support/written-lines.ts";
 
-beforeEach(() => void vi.useFakeTimers({ toFake: ["Date"] }));
-afterEach(() => void vi.useRealTimers());
-
 test("an outage is logged once when it begins, and once after ten seconds without failures", () => {
+  vi.useFakeTimers({ toFake: ["Date"] });
   startListening();
   const outage = new Outage({ began: "failing", ended: "working" });
   const answeredAfter = (ms: number) => {
