@@ -15,13 +15,14 @@ const dialect = new SQLiteAsyncDialect();
 function declared(table: SQLiteTable): string[] {
   const { name, columns, primaryKeys, checks, indexes } = getTableConfig(table);
   const key = primaryKeys[0]?.columns ?? columns.filter(({ primary }) => primary);
-  const literal = (value: unknown) => (typeof value === "string" ? `'${value}'` : value);
+  const literal = (value: unknown) => (typeof value === "string" ? `'${value}'` : String(value));
   return [
     `${name} STRICT`,
     ...columns.map((column) => {
       const position = key.findIndex((part) => part.name === column.name) + 1;
-      const options = [column.notNull ? 1 : 0, literal(column.default) ?? null, position];
-      return `${name}.${column.name} ${column.getSQLType().toUpperCase()} ${options.join()}`;
+      const type = column.getSQLType().toUpperCase();
+      const value = column.default === undefined ? "" : literal(column.default);
+      return `${name}.${column.name} ${type} ${Number(column.notNull)},${value},${position}`;
     }),
     // A check in the schema qualifies and quotes its columns: "orders"."status".
     ...checks.map((one) => {
@@ -29,7 +30,7 @@ function declared(table: SQLiteTable): string[] {
       return `${name} CONSTRAINT ${one.name} CHECK (${condition})`;
     }),
     ...indexes.map(({ config }) => {
-      const indexed = config.columns.map((column) => ("name" in column ? column.name : column));
+      const indexed = config.columns.map((column) => ("name" in column ? column.name : ""));
       return `${name} INDEX ${config.name} ${Number(config.unique)} ${indexed.join()}`;
     }),
   ];
@@ -41,7 +42,7 @@ function migrated(sqlite: DatabaseSync): string[] {
     sqlite
       .prepare(sql)
       .all()
-      .map((row) => String(row["line"]));
+      .map(({ line }) => String(line));
   const tables = `pragma_table_list AS list JOIN sqlite_schema AS s ON s.name = list.name
     AND s.type = 'table' AND s.name NOT LIKE 'sqlite%'`;
   const texts = lines(`SELECT s.name || char(10) || s.sql AS line FROM ${tables}`);
