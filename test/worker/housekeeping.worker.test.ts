@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { parseConfig } from "../../src/rules/config.ts";
 import { keepHouse } from "../../src/worker/housekeeping.ts";
 import service from "../../src/worker/index.ts";
-import { brokenDatabase } from "../support/faults.ts";
+import { brokenDatabase, fail } from "../support/faults.ts";
 import { eventLines } from "../support/written-lines.ts";
 import { DAY_MS, HOUR_MS } from "../support/clock.ts";
 
@@ -48,21 +48,17 @@ const EVENT = {
   usageRows: 0,
 };
 
-test("the cron trigger removes, by its scheduled time, abandoned imports after a day, usage after a year, and cancelled orders only if a time is configured, which does not change the list's version", async () => {
-  const versions = () =>
-    read(env.ORDERS, "SELECT version FROM order_list UNION ALL SELECT version FROM order_segments");
+test("the cron trigger removes, by its scheduled time, abandoned imports after a day, usage after a year, and cancelled orders only if a time is configured", async () => {
   await run(env.KEYS, addUsage("2025-11-20"), addUsage("2025-11-21"));
   await run(
     env.ORDERS,
     addParts("left", 3),
     addParts("late", 3),
     "UPDATE order_import_parts SET created_at = ms:23 WHERE import_id = 'late' AND part = 1",
-    "INSERT INTO orders (id) VALUES (1)",
     // Order 2 was imported again. Its second cancellation, 28 days ago, stays.
     `INSERT INTO cancelled_orders (cancelled_at, id)
      VALUES (ms:${31 * 24}, 2), (ms:${29 * 24}, 3), (ms:${28 * 24}, 2)`,
   );
-  const before = await versions();
   const fire = (scheduledTime: Date) =>
     service.scheduled(createScheduledController({ scheduledTime }), env);
   await fire(new Date(NOW.getTime() - DAY_MS));
@@ -72,7 +68,6 @@ test("the cron trigger removes, by its scheduled time, abandoned imports after a
   expect(await cancelled()).toEqual([2, 3, 2]);
   await keep({ CANCELLED_ORDER_DAYS: "30" });
   expect(await cancelled()).toEqual([3, 2]);
-  expect(await versions()).toEqual(before);
   expect(eventLines()).toEqual([
     { ...EVENT, importParts: 3, usageRows: 1, isComplete: true },
     { ...EVENT, cancelledOrders: 1, isComplete: true },
@@ -111,7 +106,6 @@ test("removes a limited number of rows in each run, the oldest first, and the re
      INSERT INTO cancelled_orders (cancelled_at, id) SELECT ms:48 - id, id FROM n`,
   );
   await keep({ CANCELLED_ORDER_DAYS: "1" });
-  expect(await read(env.ORDERS, "SELECT count(*) FROM order_import_parts")).toEqual([1]);
   expect(await cancelled()).toEqual([0]);
   for (let n = 0; n < 2; n++) await keep({ CANCELLED_ORDER_DAYS: "1" });
   expect([await parts(), await cancelled()]).toEqual([[], []]);
@@ -123,8 +117,8 @@ test("removes a limited number of rows in each run, the oldest first, and the re
 
 test("does the other chores if one chore fails, logs the failure and rejects", async () => {
   await run(env.KEYS, addUsage("2020-01-01"));
-  const vars = { DATABASE_TIMEOUT_MS: "200" };
-  await expect(keep(vars, brokenDatabase("ORDERS"))).rejects.toThrow("did not answer");
+  const statementFault = brokenDatabase("ORDERS", fail("no such table: orders"));
+  await expect(keep({}, statementFault)).rejects.toThrow("no such table");
   expect(await usage()).toEqual([]);
   const failed = ["importParts", "listLeases", "orderChanges"];
   expect(eventLines()).toMatchObject([
