@@ -26,7 +26,7 @@ const OVERLOAD = fail("Durable Object is overloaded. Requests queued for too lon
 });
 const LOST_REPLY = loseTheAnswer("Network connection lost.", { retryable: true });
 
-/** The timeout of queries and calls. `stopDeadlines` finds their timers by this unusual length. */
+/** The timeout of queries and calls. `skipDeadlines` finds their timers by this unusual length. */
 const TIMEOUT_MS = 29_999;
 
 let service: Send;
@@ -37,7 +37,7 @@ let script: faults.FaultScript;
 /** Starts a service with bindings that can fail. */
 function start(line: { readonly bindings: object; readonly script: faults.FaultScript }): void {
   ({ script } = line);
-  script.onHang = faults.stopDeadlines(TIMEOUT_MS);
+  script.onHang = faults.skipDeadlines(TIMEOUT_MS);
   const vars = { DATABASE_TIMEOUT_MS: String(TIMEOUT_MS), LIMITER_TIMEOUT_MS: String(TIMEOUT_MS) };
   service = startService(vars, line.bindings);
 }
