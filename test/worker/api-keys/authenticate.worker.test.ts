@@ -1,6 +1,5 @@
 import { beforeEach, expect, test } from "vitest";
 import { generateSecret } from "../../../src/operator/keys/key-changes.ts";
-import { SECRET_PREFIX } from "../../../src/rules/keys/secret.ts";
 import { expectError, quotaOf } from "../../support/answer.ts";
 import { createApiKey, rotate, updateApiKey } from "../../support/api-key-fixture.ts";
 import { advanceClock, HOUR_MS, stopClock } from "../../support/clock.ts";
