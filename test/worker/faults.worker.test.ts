@@ -63,7 +63,6 @@ beforeEach(async () => {
 });
 
 const cancel = () => service(ORDER, { key, method: "DELETE" });
-const degraded = () => requestLines().map((line) => line.degraded);
 const storedState = async () => (await limiterStorage(`key:${id}`)).record;
 const list = () => service(LIST, { key });
 const remaining = async () => quotaOf(await list()).remaining;
@@ -74,8 +73,6 @@ async function expectUnavailable(request: () => Promise<Response>): Promise<Resp
   const response = await request();
   expect(script.calls).toBe(1);
   expect(response.headers.get("Retry-After")).toBe("5");
-  expect(response.headers.has("WWW-Authenticate")).toBe(false);
-  expect(response.headers.has("ETag")).toBe(false);
   await expectError(response, 503, "service_unavailable");
   return response;
 }
@@ -84,28 +81,24 @@ test("while the orders database fails or hangs, a list and a cancellation receiv
   await startWithDatabases("ORDERS");
   const limited = await createEnterpriseKey(1, 10);
   await service(UNKNOWN, limited);
-  script.always(LOST);
-  const first = await expectUnavailable(list);
-  const requestId = first.headers.get("X-Request-Id");
-  // A write is not repeated, because its outcome is unknown.
-  await expectUnavailable(cancel);
-  script.always(HANG);
-  await expectUnavailable(list);
-  await expectUnavailable(cancel);
+  for (const outcome of [LOST, HANG]) {
+    script.always(outcome);
+    await expectUnavailable(list);
+    // A write is not repeated, because its outcome is unknown.
+    await expectUnavailable(cancel);
+  }
   expect(await storedOrder(7n)).toMatchObject({ status: "pending", cancelledAt: null });
   for (let n = 0; n < 2; n++) {
     await expectError(await service(LIST, limited), 429, "rate_limit_exceeded");
   }
   await expectError(await service(LIST, { key: generateSecret() }), 401, "unauthorized");
-  const began = { event: "orders_database_unavailable", requestId };
-  expect(eventLines()).toMatchObject([began]);
-  const failed = Array<string>(4).fill("orders");
-  expect(degraded()).toStrictEqual([null, null, ...failed, null, null, null]);
   script.always(PASS);
   advanceClock(10_000);
   expect((await cancel()).status).toBe(204);
-  const ended = { event: "orders_database_available", failures: 4 };
-  expect(eventLines()).toMatchObject([began, ended]);
+  expect(eventLines()).toMatchObject([
+    { event: "orders_database_unavailable" },
+    { event: "orders_database_available", failures: 4 },
+  ]);
 });
 
 test("while the keys database fails or hangs, an unknown key receives 503, which counts against no address; a remembered key is served for 25 seconds, and then receives 503, never 401", async () => {
@@ -126,7 +119,6 @@ test("while the keys database fails or hangs, an unknown key receives 503, which
   expect(events()).toStrictEqual(["keys_database_unavailable"]);
   advanceClock(1);
   await expectUnavailable(() => service(UNKNOWN, { key }));
-  expect(degraded().filter((part) => part !== null)).toStrictEqual(Array(4).fill("keys"));
   script.always(PASS);
   advanceClock(10_000);
   expect((await service(UNKNOWN, { key })).status).toBe(404);
@@ -185,12 +177,8 @@ test.each<[string, faults.Outcome[], counted: number, usesFallback: boolean]>([
   script.next(...outcomes);
   const response = await cancel();
   expect(response.status).toBe(204);
-  expect(quotaOf(response)).toMatchObject({
-    limit: 3,
-    remaining: 2,
-    minute: { seconds: 60 },
-    day: { limit: 10, seconds: 86_400 },
-  });
+  const day = { limit: 10, seconds: 86_400 };
+  expect(quotaOf(response)).toMatchObject({ limit: 3, remaining: 2, minute: { seconds: 60 }, day });
   // Every call uses a new stub, because a stub that has thrown may be permanently broken.
   const calls = usesFallback ? 1 : 2;
   expect([script.calls, places.length]).toStrictEqual([calls, calls]);

@@ -16,7 +16,6 @@ const CACHED = {
   "cache-control": "private, no-cache",
   etag: expect.stringMatching(/^"[0-9a-f]{32}"$/),
 };
-const CHALLENGE = { "www-authenticate": 'Bearer realm="store-orders"' };
 
 /** The messages in the examples of the OpenAPI document. */
 const EXAMPLES = readDocument(JSON.parse(openApiDocument()))
@@ -43,7 +42,7 @@ test("every answer has exactly these headers and the body of the documented exam
   const cases: [number, string, method: string, path: string, headers: object, to?: Send][] = [
     [200, "", "GET", LIST, { ...CACHED, ...JSON_TYPE }],
     [304, "", "GET", LIST, CACHED],
-    [401, "unauthorized", "GET", LIST, CHALLENGE],
+    [401, "unauthorized", "GET", LIST, { "www-authenticate": 'Bearer realm="store-orders"' }],
     [404, "not_found", "GET", "/v1/store", {}],
     [404, "order_not_found", "DELETE", `${LIST}/42`, {}],
     [405, "method_not_allowed", "POST", LIST, { allow: "GET, HEAD" }],
