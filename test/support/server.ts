@@ -19,19 +19,12 @@ interface ServerOptions {
 export class Server implements AsyncDisposable {
   readonly url: string;
   readonly process: WorkerProcess;
-  readonly #miniflare: MiniflarePackage.Miniflare;
-  readonly #options: ServerOptions;
+  readonly #end: () => Promise<void>;
 
-  private constructor(
-    miniflare: MiniflarePackage.Miniflare,
-    options: ServerOptions,
-    url: string,
-    pid: number,
-  ) {
-    this.#miniflare = miniflare;
-    this.#options = options;
+  private constructor(url: string, pid: number, end: () => Promise<void>) {
     this.url = url;
     this.process = new WorkerProcess(pid);
+    this.#end = end;
   }
 
   /** Starts the version of Miniflare that wrangler depends on. `npm start` uses it too. */
@@ -62,13 +55,14 @@ export class Server implements AsyncDisposable {
     );
     const url = (await miniflare.ready).origin;
     const [pid] = childProcesses().filter((one) => !before.has(one));
-    return new Server(miniflare, options, url, pid!);
+    return new Server(url, pid!, async () => {
+      await miniflare.dispose();
+      if (options.isTemporary) await rm(options.store, { recursive: true });
+    });
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.#miniflare.dispose();
-    const { store, isTemporary = false } = this.#options;
-    if (isTemporary) await rm(store, { recursive: true });
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#end();
   }
 }
 

@@ -92,13 +92,19 @@ test("while the orders database fails or hangs, a list and a cancellation receiv
     await expectError(await service(LIST, limited), 429, "rate_limit_exceeded");
   }
   await expectError(await service(LIST, { key: generateSecret() }), 401, "unauthorized");
+  // An outage is over after ten seconds without a failure.
   script.always(PASS);
-  advanceClock(10_000);
+  advanceClock(9_999);
   expect((await cancel()).status).toBe(204);
-  expect(eventLines()).toMatchObject([
-    { event: "orders_database_unavailable" },
-    { event: "orders_database_available", failures: 4 },
-  ]);
+  script.next(LOST);
+  await expectUnavailable(list);
+  advanceClock(9_999);
+  await list();
+  expect(events()).toStrictEqual(["orders_database_unavailable"]);
+  advanceClock(1);
+  await list();
+  const ended = { event: "orders_database_available", failures: 5, seconds: 10 };
+  expect(eventLines().slice(1)).toMatchObject([ended]);
 });
 
 test("while the keys database fails or hangs, an unknown key receives 503, which counts against no address; a remembered key is served for 25 seconds, and then receives 503, never 401", async () => {

@@ -114,16 +114,12 @@ test("an orderId that is not an int64 in canonical decimal names no order, and p
   expect(cancelled.status).toBe(204);
 });
 
-const UNKNOWN = ["/v1", "/v1/pets/1", `${LIST}/`, `${LIST}/1/`, "/v1//store/orders"].concat([
-  "/v1/Store/Orders",
-  "/v1/store/%256Frders",
-  "/v1/%zz",
-]);
-
 test("an unknown path under /v1 is 404 with a key, and 401 without one, like every known path", async () => {
   const { key } = await createApiKey();
-  for (const path of UNKNOWN) await expectError(await send(path, { key }), 404, "not_found");
-  for (const path of [...UNKNOWN, LIST, `${LIST}/1`, `${LIST}/abc`]) {
+  const unknown = ["/v1", "/v1/pets/1", `${LIST}/`, `${LIST}/1/`, "/v1//store/orders"];
+  unknown.push("/v1/Store/Orders", "/v1/store/%256Frders", "/v1/%zz");
+  for (const path of unknown) await expectError(await send(path, { key }), 404, "not_found");
+  for (const path of [...unknown, LIST, `${LIST}/1`, `${LIST}/abc`]) {
     await expectError(await send(path, { method: "DELETE" }), 401, "unauthorized");
   }
   for (const path of ["/", "/v11/store/orders", "/store/orders", "/%zz"]) {

@@ -13,7 +13,7 @@ const { faultyDatabases, faultyLimiters, HANG, LOST, PASS } = faults;
 const HEALTH = "/healthz";
 const ALL_OK = { orders: "ok", keys: "ok", limiter: "ok" };
 
-test("GET and HEAD /healthz answer 200 without a key; other methods and paths are 404", async () => {
+test("GET and HEAD /healthz answer 200 without a key; another method is 404", async () => {
   const response = await send(HEALTH);
   expect([response.status, await response.json()]).toStrictEqual([200, ALL_OK]);
   expect(response.headers.get("Cache-Control")).toBe("no-store");
@@ -22,7 +22,6 @@ test("GET and HEAD /healthz answer 200 without a key; other methods and paths ar
   expect([head.status, head.headers.get("X-Version")]).toStrictEqual([200, id]);
   expect(await head.text()).toBe("");
   await expectError(await send(HEALTH, { method: "POST" }), 404, "not_found");
-  await expectError(await send(`${HEALTH}/`), 404, "not_found");
 });
 
 test("a health check counts neither against a key nor an address, is not recorded, and stores nothing", async () => {
@@ -43,31 +42,27 @@ test.each([
   ["orders", () => faultyDatabases("ORDERS"), LOST],
   ["keys", () => faultyDatabases("KEYS"), HANG],
   ["limiter", faultyLimiters, HANG],
-] as const)(
-  "503 names %s if it does not respond; a result is used for 5 seconds",
-  async (...row) => {
-    const [part, fault, outcome] = row;
-    const { bindings, script } = fault();
-    stopClock();
-    script.onHang = faults.skipDeadlines(3_000);
-    const service = startService({}, bindings);
-    const health = async () => {
-      const response = await service(HEALTH);
-      return [response.status, await response.json(), script.calls];
-    };
-    script.always(outcome);
-    for (const passedMs of [0, 1, 4_998]) {
-      advanceClock(passedMs);
-      expect(await health()).toStrictEqual([503, { ...ALL_OK, [part]: "unavailable" }, 1]);
-    }
-    expect(eventLines()).toMatchObject([{ event: "health_probe_failed", part }]);
-    script.always(PASS);
-    advanceClock(1);
-    expect(await health()).toStrictEqual([200, ALL_OK, 2]);
-    script.always(outcome);
-    expect(await health()).toStrictEqual([200, ALL_OK, 2]);
-    // If the clock was set back, the age of the result is unknown.
-    advanceClock(-1);
-    expect((await health())[0]).toBe(503);
-  },
-);
+] as const)("503 names %s if it fails; a result is used for 5 s", async (part, fault, outcome) => {
+  const { bindings, script } = fault();
+  stopClock();
+  script.onHang = faults.skipDeadlines(3_000);
+  const service = startService({}, bindings);
+  const health = async () => {
+    const response = await service(HEALTH);
+    return [response.status, await response.json(), script.calls];
+  };
+  script.always(outcome);
+  for (const passedMs of [0, 1, 4_998]) {
+    advanceClock(passedMs);
+    expect(await health()).toStrictEqual([503, { ...ALL_OK, [part]: "unavailable" }, 1]);
+  }
+  expect(eventLines()).toMatchObject([{ event: "health_probe_failed", part }]);
+  script.always(PASS);
+  advanceClock(1);
+  expect(await health()).toStrictEqual([200, ALL_OK, 2]);
+  script.always(outcome);
+  expect(await health()).toStrictEqual([200, ALL_OK, 2]);
+  // If the clock was set back, the age of the result is unknown.
+  advanceClock(-1);
+  expect((await health())[0]).toBe(503);
+});

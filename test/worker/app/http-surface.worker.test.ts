@@ -40,8 +40,7 @@ const anyHeaders = fc.dictionary(
   { maxKeys: 4 },
 );
 
-const anyAddress = anyOf("::ffff:192.0.2.1 999.1.1.1 localhost 1.2.3.4,5.6.7.8 ::1%eth0");
-const anyRequest = fc.tuple(anyMethod, anyPath, anyCredentials, anyHeaders, anyAddress);
+const anyRequest = fc.tuple(anyMethod, anyPath, anyCredentials, anyHeaders);
 
 // `startService` compares every response with the OpenAPI document.
 test("any request receives a documented response with the right body and headers for its status, and never 500", async () => {
@@ -53,13 +52,13 @@ test("any request receives a documented response with the right body and headers
   await placeOrder(4n, { status: "shipped" });
   const statuses = new Set<number>();
   await fc.assert(
-    fc.asyncProperty(anyRequest, async ([method, path, credentials, others, address]) => {
+    fc.asyncProperty(anyRequest, async ([method, path, credentials, others]) => {
       const Authorization = credentials.replaceAll(
         /\{(\w+)\}/g,
         (_, name: string) => keys[name] ?? name,
       );
       const headers = { ...others, Authorization };
-      const response = await service(path, { method, address, headers });
+      const response = await service(path, { method, headers });
       // `..` can lead out of `/v1`.
       const { pathname } = new URL(`https://store.example${path}`);
       if (/^\/v1(?:\/|$)/.test(pathname)) quotaOf(response);

@@ -25,11 +25,13 @@ const hexOf = (text: string, before = "") =>
 test("no message, header or log line repeats a path, a query, a method or an origin", async () => {
   const { key } = await createApiKey();
   const text = "wrongplace";
-  const paths = [`${LIST}/${text}`, `/v1/${text}`, `/${text}`, `${LIST}/${hexOf(text, "%")}`];
-  for (const path of paths) {
+  const headers = { Origin: `https://${text}.example`, "X-Version": text };
+  for (const path of [LIST, "/v1", ""].flatMap((start) => [
+    `${start}/${text}`,
+    `${start}/${hexOf(text, "%")}`,
+  ])) {
     for (const method of ["DELETE", "PROPFIND"]) {
       for (const credentials of [{ key }, {}]) {
-        const headers = { Origin: `https://${text}.example`, "X-Version": text };
         const options = { method, headers, ...credentials };
         const repeated = await everything(await send(`${path}?q=${text}`, options));
         expect(repeated).not.toMatch(/wrongplace|propfind|%77/);

@@ -90,7 +90,6 @@ test("a key that the isolate does not remember, and requests without a valid key
     [key, 1, 4, ADMISSION],
     [revoked, 1, 3, NONE],
     [generateSecret(), 1, 2, NONE],
-    ["malformed", 0, 0, NONE],
     ["", 0, 0, NONE],
   ] as const) {
     const request = startIsolate(sent === "" ? {} : { key: sent });
