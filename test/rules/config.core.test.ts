@@ -13,91 +13,61 @@ const DEFAULTS: Config = {
   cancelledOrderDays: undefined,
 };
 
-test("the configuration has defaults (docs/operating.md, Configuration), and ignores bindings", () => {
-  const bindings = { ORDERS: { prepare() {} }, CLOUDFLARE_CF_FETCH_ENABLED: "false" };
-  expect(parseConfig(bindings)).toEqual(DEFAULTS);
-});
+type Field = (config: Config) => number | undefined;
 
-const ban = (bans: Partial<Config["bans"]>) => ({ bans: { ...DEFAULT_BANS, ...bans } });
-const date = (text: string) => new Date(text);
-
-/** Whole numbers: the least, a number that differs from the default, and the greatest. */
-const NUMBERS: readonly [string, number, number, number, (value: number) => Partial<Config>][] = [
-  ["BAN_GRACE_SECONDS", 0, 3, 60, (value) => ban({ graceMs: 1_000 * value })],
-  ["BAN_STRIKE_WINDOW_SECONDS", 1, 30, 86_400, (value) => ban({ strikeWindowMs: 1_000 * value })],
-  ["BAN_MIN_STRIKES", 1, 1_000, 1_000_000, (value) => ban({ minStrikes: value })],
-  ["BAN_MAX_STRIKES", 1, 60, 1_000_000, (value) => ban({ maxStrikes: value })],
-  ["BAN_FIRST_SECONDS", 1, 86_400, 86_400, (value) => ban({ firstBanMs: 1_000 * value })],
-  ["BAN_LONGEST_SECONDS", 1, 60, 2_073_600, (value) => ban({ longestBanMs: 1_000 * value })],
-  ["BAN_FORGET_SECONDS", 1, 12, 2_592_000, (value) => ban({ forgetAfterMs: 1_000 * value })],
-  ["LIMITER_TIMEOUT_MS", 1, 14, 30_000, (value) => ({ limiterTimeoutMs: value })],
-  ["DATABASE_TIMEOUT_MS", 1, 17, 30_000, (value) => ({ databaseTimeoutMs: value })],
-  ["CANCELLED_ORDER_DAYS", 1, 18, 36_500, (value) => ({ cancelledOrderDays: value })],
+/** Whole numbers: the least, the greatest, and the field in the unit of the var. */
+const NUMBERS: readonly [name: string, min: number, max: number, field: Field][] = [
+  ["BAN_GRACE_SECONDS", 0, 60, ({ bans }) => bans.graceMs / 1_000],
+  ["BAN_STRIKE_WINDOW_SECONDS", 1, 86_400, ({ bans }) => bans.strikeWindowMs / 1_000],
+  ["BAN_MIN_STRIKES", 1, 1_000_000, ({ bans }) => bans.minStrikes],
+  ["BAN_MAX_STRIKES", 1, 1_000_000, ({ bans }) => bans.maxStrikes],
+  ["BAN_FIRST_SECONDS", 1, 86_400, ({ bans }) => bans.firstBanMs / 1_000],
+  ["BAN_LONGEST_SECONDS", 1, 2_073_600, ({ bans }) => bans.longestBanMs / 1_000],
+  ["BAN_FORGET_SECONDS", 1, 2_592_000, ({ bans }) => bans.forgetAfterMs / 1_000],
+  ["LIMITER_TIMEOUT_MS", 1, 30_000, ({ limiterTimeoutMs }) => limiterTimeoutMs],
+  ["DATABASE_TIMEOUT_MS", 1, 30_000, ({ databaseTimeoutMs }) => databaseTimeoutMs],
+  ["CANCELLED_ORDER_DAYS", 1, 36_500, ({ cancelledOrderDays }) => cancelledOrderDays],
 ];
 
-test.for(NUMBERS)("%s is a whole number from %d", ([name, min, other, max, changed]) => {
-  for (const value of [other, String(other)]) {
-    expect(parseConfig({ [name]: value })).toEqual({ ...DEFAULTS, ...changed(other) });
+test.for(NUMBERS)("%s is a whole number from %d to %d", ([name, min, max, field]) => {
+  const least = { BAN_MIN_STRIKES: 1, BAN_FIRST_SECONDS: 1 };
+  const most = { BAN_MAX_STRIKES: 1_000_000, BAN_LONGEST_SECONDS: 2_073_600 };
+  for (const value of [min, max, String(min)]) {
+    expect(field(parseConfig({ ...least, ...most, [name]: value }))).toBe(Number(value));
   }
-  // The least and the greatest number may contradict other vars, which is said of both together.
-  for (const value of [min, max]) {
-    const others = { BAN_MAX_STRIKES: 1_000_000, BAN_LONGEST_SECONDS: 2_073_600 };
-    const all = { BAN_MIN_STRIKES: 1, BAN_FIRST_SECONDS: 1, ...others, [name]: value };
-    expect(() => parseConfig(all)).not.toThrow();
-  }
-  const texts = ["", " ", "abc", "-1", "1.5", "1e3", "0x10", "9".repeat(30), String(max + 1)];
-  const values = [-1, min - 1, 1.5, 2 ** 53, Number.NaN, true, null, [], max + 1];
-  for (const value of [...texts, ...values]) {
+  for (const value of ["", "1.5", "1e3", "0x10", min - 1, String(max + 1), max + 1, null]) {
     expect(() => parseConfig({ [name]: value }), `${JSON.stringify(value)}`).toThrow(
       `Invalid vars: ${name}: must be a whole number from ${min} to ${max}`,
     );
   }
 });
 
-const [DEPRECATED, SUNSET] = ["2028-01-01T00:00:00Z", "2028-07-01T12:30:00Z"];
+const [EARLY, LATE] = ["2028-01-01T00:00:00Z", "2028-07-01T12:30:00Z"];
+const lifecycle = { deprecatedAt: new Date(EARLY), sunsetAt: new Date(LATE) };
+const corsOrigins = new Set(["https://app.example", "http://localhost:3000"]);
 
 test.for<[vars: object, changed: Partial<Config>]>([
-  [{ BAN_MODE: "log" }, ban({ mode: "log" })],
+  // Bindings are ignored.
+  [{ ORDERS: { prepare() {} } }, {}],
+  [{ BAN_MODE: "log" }, { bans: { ...DEFAULT_BANS, mode: "log" } }],
   [{ REQUEST_LOG: "errors" }, { requestLog: "errors" }],
   [{ LIST_READS: "nearest" }, { listReads: "nearest" }],
-  [
-    { CORS_ORIGINS: " https://app.example, ,http://localhost:3000 " },
-    { corsOrigins: new Set(["https://app.example", "http://localhost:3000"]) },
-  ],
-  [
-    { V1_DEPRECATED_AT: DEPRECATED, V1_SUNSET_AT: SUNSET },
-    { lifecycle: { deprecatedAt: date(DEPRECATED), sunsetAt: date(SUNSET) } },
-  ],
-  [
-    { V1_DEPRECATED_AT: SUNSET, V1_SUNSET_AT: SUNSET },
-    { lifecycle: { deprecatedAt: date(SUNSET), sunsetAt: date(SUNSET) } },
-  ],
-])("%j is assigned to its own field", ([vars, changed]) => {
+  [{ CORS_ORIGINS: " https://app.example, ,http://localhost:3000 " }, { corsOrigins }],
+  [{ V1_DEPRECATED_AT: EARLY, V1_SUNSET_AT: LATE }, { lifecycle }],
+])("%j changes only its own field of the defaults", ([vars, changed]) => {
   expect(parseConfig(vars)).toEqual({ ...DEFAULTS, ...changed });
 });
 
 test.for<[vars: object, message: string]>([
   [{ BAN_MODE: "yes" }, "BAN_MODE: must be on, log or off"],
-  [{ REQUEST_LOG: "ALL" }, "REQUEST_LOG: must be all, errors or none"],
   [{ REQUEST_LOG: "" }, "REQUEST_LOG: must be all, errors or none"],
   [{ LIST_READS: "near" }, "LIST_READS: must be primary or nearest"],
   [{ BAN_MIN_STRIKES: 1_001 }, "BAN_MIN_STRIKES must not exceed BAN_MAX_STRIKES"],
   [{ BAN_LONGEST_SECONDS: 59 }, "BAN_FIRST_SECONDS must not exceed BAN_LONGEST_SECONDS"],
-  [
-    { V1_DEPRECATED_AT: SUNSET, V1_SUNSET_AT: DEPRECATED },
-    "V1_SUNSET_AT must not be earlier than V1_DEPRECATED_AT",
-  ],
-  [{ V1_DEPRECATED_AT: "" }, "V1_DEPRECATED_AT: must be a date-time in UTC"],
+  [{ V1_DEPRECATED_AT: LATE, V1_SUNSET_AT: EARLY }, "V1_SUNSET_AT must not be earlier than V1"],
   [{ V1_DEPRECATED_AT: "2028-01-01" }, "V1_DEPRECATED_AT: must be a date-time in UTC"],
-  [{ V1_SUNSET_AT: "2028-02-30T00:00:00Z" }, "V1_SUNSET_AT: must be a date-time in UTC"],
-  [{ V1_SUNSET_AT: 1_830_297_600 }, "V1_SUNSET_AT: must be a date-time in UTC"],
-  [{ CORS_ORIGINS: 7 }, "CORS_ORIGINS: must be a list of origins"],
   [{ CORS_ORIGINS: "*" }, "CORS_ORIGINS: entry 1 is not an origin"],
-  [{ CORS_ORIGINS: "https://a.example,null" }, "CORS_ORIGINS: entry 2 is not an origin"],
-  [{ CORS_ORIGINS: "https://app.example/" }, "CORS_ORIGINS: entry 1 is not an origin"],
+  [{ CORS_ORIGINS: "https://a.example,https://b.example/" }, "CORS_ORIGINS: entry 2 is not"],
 ])("%j is refused, and the error names the var", ([vars, message]) => {
-  expect(() => parseConfig({ ...vars, CANCELLED_ORDER_DAYS: "x" })).toThrow(
-    /^Invalid vars: .*CANCELLED_ORDER_DAYS/,
-  );
   expect(() => parseConfig(vars)).toThrow(`Invalid vars: ${message}`);
 });

@@ -1,5 +1,6 @@
 import { env } from "cloudflare:workers";
 import { vi } from "vitest";
+import { wrapDatabase, wrapLimiters } from "./observed-bindings.ts";
 
 /** Runs one call to a binding, or makes the call fail or hang. */
 export type Outcome = <T>(call: () => Promise<T>) => Promise<T>;
@@ -47,29 +48,12 @@ export class FaultScript {
   }
 }
 
-type Method = (...args: unknown[]) => Promise<unknown>;
-
-const CALLS: readonly unknown[] = ["first", "all", "raw", "run", "batch"];
-const PARTS: readonly unknown[] = ["prepare", "bind", "withSession"];
-
 /** Returns real databases (default: both) with the faults of `script`. A batch is one call. */
 export function faultyDatabases(...names: readonly ("ORDERS" | "KEYS")[]) {
   const script = new FaultScript();
-  const wrap = <T extends object>(real: T): T =>
-    new Proxy(real, {
-      get(target, name) {
-        const member: unknown = Reflect.get(target, name);
-        if (typeof member !== "function") return member;
-        return (...args: unknown[]) => {
-          const call = () => Reflect.apply(member, target, args);
-          if (CALLS.includes(name)) return script.run(call);
-          return PARTS.includes(name) ? wrap(call()) : call();
-        };
-      },
-    });
   const faulty = names.length === 0 ? (["ORDERS", "KEYS"] as const) : names;
   const bindings: Partial<Pick<Cloudflare.Env, "ORDERS" | "KEYS">> = Object.fromEntries(
-    faulty.map((name) => [name, wrap(env[name])]),
+    faulty.map((name) => [name, wrapDatabase(env[name], (call) => script.run(call))]),
   );
   return { bindings, script };
 }
@@ -84,17 +68,11 @@ export function brokenDatabase(name: "ORDERS" | "KEYS", outcome: Outcome = LOST)
 export function faultyLimiters() {
   const script = new FaultScript();
   const places: unknown[] = [];
-  const RATE_LIMITER = {
-    getByName: (name: string, place?: DurableObjectNamespaceGetDurableObjectOptions) => {
-      places.push(place);
-      const stub = env.RATE_LIMITER.getByName(name, place) as unknown as Record<string, Method>;
-      const get =
-        (_: unknown, method: string) =>
-        async (...args: unknown[]) =>
-          script.run(() => stub[method]!(...args));
-      return new Proxy({}, { get });
-    },
-  } as unknown as Cloudflare.Env["RATE_LIMITER"];
+  const getByName: Cloudflare.Env["RATE_LIMITER"]["getByName"] = (name, place) => {
+    places.push(place);
+    return env.RATE_LIMITER.getByName(name, place);
+  };
+  const RATE_LIMITER = wrapLimiters({ getByName }, (call) => script.run(call));
   return { bindings: { RATE_LIMITER }, script, places };
 }
 
@@ -105,29 +83,17 @@ export function brokenLimiters() {
 }
 
 /**
- * Stops timers of exactly this length, so that a slow machine does not cause timeouts. Returns a
- * function that makes these timers expire, and also timers set later in the same event-loop turn.
+ * Returns a function, after a call of which the next timer of exactly this length expires at once:
+ * the deadline of a call that hangs.
  */
-export function stopDeadlines(timeoutMs: number): () => void {
-  const { setTimeout, clearTimeout } = globalThis;
-  const deadlines = new Map<unknown, () => void>();
-  let lastId = 0;
+export function skipDeadlines(timeoutMs: number): () => void {
+  const { setTimeout } = globalThis;
+  let skipsNext = false;
   const set = (expire: () => void, ms?: number) => {
-    if (ms !== timeoutMs) return setTimeout(expire, ms);
-    // A number that no timer has: the end of a late query may clear it after the test.
-    lastId -= 1;
-    deadlines.set(lastId, expire);
-    return lastId;
-  };
-  const clear = (id: unknown) => {
-    if (!deadlines.delete(id)) clearTimeout(id as number);
+    const isSkipped = skipsNext && ms === timeoutMs;
+    skipsNext &&= !isSkipped;
+    return setTimeout(expire, isSkipped ? 0 : ms);
   };
   vi.spyOn(globalThis, "setTimeout").mockImplementation(set as typeof setTimeout);
-  vi.spyOn(globalThis, "clearTimeout").mockImplementation(clear as typeof clearTimeout);
-  const pass = () => {
-    const passing = [...deadlines.values()];
-    deadlines.clear();
-    for (const expire of passing) expire();
-  };
-  return () => void setTimeout(pass, 0);
+  return () => void (skipsNext = true);
 }

@@ -1,4 +1,8 @@
-import type { RateLimiter } from "../../src/worker/limiter/durable-object.ts";
+type Namespace = Cloudflare.Env["RATE_LIMITER"];
+type Method = (...args: unknown[]) => Promise<unknown>;
+
+/** Makes a call to a binding. A batch of statements is one call. */
+type Run = <T>(call: () => Promise<T>) => Promise<T>;
 
 export interface Observer {
   beforeObjectCall(): Promise<void> | void;
@@ -8,58 +12,47 @@ export interface Observer {
 }
 
 export function observedBindings(env: Cloudflare.Env, observer: Observer): Cloudflare.Env {
-  const getByName = (name: string) => {
-    const stub = env.RATE_LIMITER.getByName(name) as unknown as Record<string, Method>;
-    const get = (target: typeof stub, method: string | symbol) =>
-      typeof method !== "string"
-        ? undefined
-        : async (...args: unknown[]) => {
-            await observer.beforeObjectCall();
-            return target[method]?.(...args);
-          };
-    return new Proxy(stub, { get });
-  };
-  return {
-    ...env,
-    ORDERS: observedDatabase(env, "ORDERS", observer),
-    KEYS: observedDatabase(env, "KEYS", observer),
-    RATE_LIMITER: { getByName } as unknown as DurableObjectNamespace<RateLimiter>,
-  };
+  const observed = (name: "ORDERS" | "KEYS") =>
+    wrapDatabase(env[name], async (call) => {
+      await observer.beforeQuery(name);
+      const result = await call();
+      for (const { meta } of [result].flat() as D1Result[]) observer.afterStatement(meta);
+      return result;
+    });
+  const RATE_LIMITER = wrapLimiters(env.RATE_LIMITER, async (call) => {
+    await observer.beforeObjectCall();
+    return call();
+  });
+  return { ...env, ORDERS: observed("ORDERS"), KEYS: observed("KEYS"), RATE_LIMITER };
 }
 
-type Method = (...args: unknown[]) => Promise<unknown>;
+const CALLS: readonly unknown[] = ["all", "run", "batch"];
+const PARTS: readonly unknown[] = ["prepare", "bind", "withSession"];
 
-/** Wraps a database and its sessions. Runs single statements with `all`, which returns metadata. */
-function observedDatabase(
-  env: Cloudflare.Env,
-  name: "ORDERS" | "KEYS",
-  observer: Observer,
-): D1Database {
-  const observedStatement = (statement: D1PreparedStatement): object => {
-    const all = async () => {
-      await observer.beforeQuery(name);
-      const result = await statement.all();
-      observer.afterStatement(result.meta);
-      return result;
-    };
-    return {
-      statement,
-      bind: (...values: unknown[]) => observedStatement(statement.bind(...values)),
-      all,
-      run: all,
-      first: async () => (await all()).results[0] ?? null,
-      raw: async () => (await all()).results.map((row) => Object.values(row)),
-    };
-  };
-  const database = {
-    withSession: () => database as unknown,
-    prepare: (query: string) => observedStatement(env[name].prepare(query)),
-    batch: async (statements: readonly { readonly statement: D1PreparedStatement }[]) => {
-      await observer.beforeQuery(name);
-      const results = await env[name].batch(statements.map(({ statement }) => statement));
-      for (const { meta } of results) observer.afterStatement(meta);
-      return results;
+/** Returns a database, or a part of one, whose calls `run` makes. */
+export function wrapDatabase<T extends object>(real: T, run: Run): T {
+  return new Proxy(real, {
+    get(target, name) {
+      const member: unknown = Reflect.get(target, name);
+      if (typeof member !== "function") return member;
+      return (...args: unknown[]) => {
+        const call = () => Reflect.apply(member, target, args);
+        if (CALLS.includes(name)) return run(call);
+        return PARTS.includes(name) ? wrapDatabase(call(), run) : call();
+      };
     },
+  });
+}
+
+/** Returns the limiters of `real`, whose calls `run` makes. */
+export function wrapLimiters(real: Pick<Namespace, "getByName">, run: Run): Namespace {
+  const getByName = (...args: Parameters<Namespace["getByName"]>) => {
+    const stub = real.getByName(...args) as unknown as Record<string, Method>;
+    const get =
+      (_: unknown, method: string) =>
+      async (...values: unknown[]) =>
+        run(() => stub[method]!(...values));
+    return new Proxy({}, { get });
   };
-  return database as unknown as D1Database;
+  return { getByName } as unknown as Namespace;
 }

@@ -1,11 +1,12 @@
+import { readdirSync, readFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
+import { setTimeout as wait } from "node:timers/promises";
 import type * as MiniflarePackage from "miniflare";
 import { BINDINGS } from "../../src/operator/database/database.ts";
 import { LAYOUT_VERSION } from "../../src/operator/database/local-store.ts";
 import type { Bundle } from "./bundle.ts";
-import { childProcesses, WorkerProcess } from "./worker-process.ts";
 
 interface ServerOptions {
   readonly store: string;
@@ -18,19 +19,12 @@ interface ServerOptions {
 export class Server implements AsyncDisposable {
   readonly url: string;
   readonly process: WorkerProcess;
-  readonly #miniflare: MiniflarePackage.Miniflare;
-  readonly #options: ServerOptions;
+  readonly #end: () => Promise<void>;
 
-  private constructor(
-    miniflare: MiniflarePackage.Miniflare,
-    options: ServerOptions,
-    url: string,
-    pid: number,
-  ) {
-    this.#miniflare = miniflare;
-    this.#options = options;
+  private constructor(url: string, pid: number, end: () => Promise<void>) {
     this.url = url;
     this.process = new WorkerProcess(pid);
+    this.#end = end;
   }
 
   /** Starts the version of Miniflare that wrangler depends on. `npm start` uses it too. */
@@ -61,12 +55,69 @@ export class Server implements AsyncDisposable {
     );
     const url = (await miniflare.ready).origin;
     const [pid] = childProcesses().filter((one) => !before.has(one));
-    return new Server(miniflare, options, url, pid!);
+    return new Server(url, pid!, async () => {
+      await miniflare.dispose();
+      if (options.isTemporary) await rm(options.store, { recursive: true });
+    });
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.#miniflare.dispose();
-    const { store, isTemporary = false } = this.#options;
-    if (isTemporary) await rm(store, { recursive: true });
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#end();
+  }
+}
+
+/** The unit in which Linux reports processor time. */
+const TICK_MS = 10;
+const SAMPLE_MS = 50;
+/** A process is idle if it uses no processor time during this many samples. */
+const IDLE_SAMPLES = 6;
+
+/** The workerd process of a server. Its measurements come from `/proc` (proc(5)). */
+class WorkerProcess {
+  readonly #pid: number;
+
+  constructor(pid: number) {
+    this.#pid = pid;
+  }
+
+  kill(): void {
+    process.kill(this.#pid, "SIGKILL");
+  }
+
+  peakBytes(): number {
+    const status = readFileSync(`/proc/${this.#pid}/status`, "utf8");
+    return Number(/^VmHWM:\s+(\d+) kB$/m.exec(status)?.[1]) * 1_024;
+  }
+
+  /** Returns the processor time of the process so far in milliseconds, a multiple of 10. */
+  processorMs(): number {
+    const [user, system] = statOf(this.#pid).slice(11);
+    return (Number(user) + Number(system)) * TICK_MS;
+  }
+
+  /** Waits until the process is idle, because the service may fill the cache after a response. */
+  async idle(): Promise<void> {
+    let before = this.processorMs();
+    for (let quiet = 0; quiet < IDLE_SAMPLES;) {
+      await wait(SAMPLE_MS);
+      const spent = this.processorMs();
+      quiet = spent === before ? quiet + 1 : 0;
+      before = spent;
+    }
+  }
+}
+
+function childProcesses(): number[] {
+  const pids = readdirSync("/proc").map(Number).filter(Number.isInteger);
+  return pids.filter((pid) => Number(statOf(pid)[1]) === process.pid);
+}
+
+/** Returns the fields of `/proc/PID/stat` after the command's name; none if the process has ended. */
+function statOf(pid: number): string[] {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
+    return stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+  } catch {
+    return [];
   }
 }

