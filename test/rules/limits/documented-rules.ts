@@ -2,10 +2,7 @@ import type { Ban, BanPolicy } from "../../../src/rules/limits/bans.ts";
 import type { QuotaPolicy } from "../../../src/rules/limits/limiter-state.ts";
 import { DAY_MS, MINUTE_MS } from "../../support/clock.ts";
 
-/**
- * What docs/limits.md says about the requests of one key, from the times of these requests, while
- * no clock is set back.
- */
+/** Decides as docs/limits.md says, from the times of a key's requests. No clock is set back. */
 export class DocumentedRules {
   #policy: QuotaPolicy | null = null;
   /** The times of the requests that the last window of each kind has admitted. */
@@ -30,22 +27,31 @@ export class DocumentedRules {
     const { limits } = (this.#policy = isOutdated ? this.#policy! : asked);
     if (nowMs >= this.#minuteMs[0]! + MINUTE_MS) this.#minuteMs = [];
     if (nowMs >= this.#dayMs[0]! + DAY_MS) this.#dayMs = [];
+    // A ban is forgotten later, and also ends when the mode changes.
+    const isOfMode = this.#ban !== null && bans.mode === (this.#ban.loggedOnly ? "log" : "on");
+    let ban = isOfMode && nowMs < this.#ban!.untilMs + bans.forgetAfterMs ? this.#ban : null;
+    const isBanned = () => bans.mode === "on" && ban !== null && nowMs < ban.untilMs;
     const hasRoom = this.#minuteMs.length < limits.perMinute && this.#dayMs.length < limits.perDay;
-    const isAdmitted = hasRoom && !(this.#isBan(bans, nowMs) && bans.mode === "on");
+    const isAdmitted = hasRoom && !isBanned();
     let strikes = 0;
     let newBan: Ban | null = null;
     if (isAdmitted) {
       this.#minuteMs.push(nowMs);
       this.#dayMs.push(nowMs);
       this.restart();
-    } else if (bans.mode !== "off" && !this.#isBan(bans, nowMs)) {
+    } else if (bans.mode !== "off" && nowMs >= (ban?.untilMs ?? 0)) {
       this.#waitingSinceMs ??= nowMs;
-      if (nowMs - this.#waitingSinceMs >= bans.graceMs) {
-        if (nowMs - this.#strikesMs[0]! >= bans.strikeWindowMs) this.#strikesMs = [];
-        strikes = this.#strikesMs.push(nowMs) && 1;
-      }
+      if (nowMs - this.#strikesMs[0]! >= bans.strikeWindowMs) this.#strikesMs = [];
+      strikes = nowMs - this.#waitingSinceMs >= bans.graceMs ? 1 : 0;
+      if (strikes === 1) this.#strikesMs.push(nowMs);
       const enough = Math.max(Math.min(limits.perMinute, bans.maxStrikes), bans.minStrikes);
-      if (this.#strikesMs.length >= enough) newBan = this.#ban = this.#nextBan(bans, nowMs);
+      if (this.#strikesMs.length >= enough) {
+        this.#strikesMs = [];
+        const number = 1 + (ban?.number ?? 0);
+        const untilMs = nowMs + Math.min(bans.firstBanMs * 2 ** (number - 1), bans.longestBanMs);
+        const mode = bans.mode === "log" ? { loggedOnly: true as const } : {};
+        ban = newBan = this.#ban = { beganMs: nowMs, untilMs, number, ...mode };
+      }
     }
     const quota = (limit: number, admittedMs: readonly number[], lengthMs: number) => {
       const remaining = Math.max(0, limit - admittedMs.length);
@@ -53,28 +59,9 @@ export class DocumentedRules {
     };
     const minute = quota(limits.perMinute, this.#minuteMs, MINUTE_MS);
     const day = quota(limits.perDay, this.#dayMs, DAY_MS);
-    const banned = this.#isBan(bans, nowMs) && bans.mode === "on";
     const fullUntilMs = [minute, day].map((of) => (of.remaining === 0 ? of.endsMs : 0));
-    const retryAtMs = Math.max(...fullUntilMs, banned ? this.#ban!.untilMs : 0) || null;
+    const banned = isBanned();
+    const retryAtMs = Math.max(...fullUntilMs, banned ? ban!.untilMs : 0) || null;
     return { quota: { nowMs, minute, day, retryAtMs, banned }, isAdmitted, strikes, newBan };
-  }
-
-  /** The key's last ban, until it is forgotten or another mode ends it. */
-  #lastBan({ mode, forgetAfterMs }: BanPolicy, nowMs: number): Ban | null {
-    const ban = this.#ban;
-    if (ban === null || nowMs >= ban.untilMs + forgetAfterMs) return null;
-    return mode === (ban.loggedOnly ? "log" : "on") ? ban : null;
-  }
-
-  #isBan(bans: BanPolicy, nowMs: number): boolean {
-    return nowMs < (this.#lastBan(bans, nowMs)?.untilMs ?? 0);
-  }
-
-  #nextBan(bans: BanPolicy, nowMs: number): Ban {
-    this.#strikesMs = [];
-    const number = 1 + (this.#lastBan(bans, nowMs)?.number ?? 0);
-    const untilMs = nowMs + Math.min(bans.firstBanMs * 2 ** (number - 1), bans.longestBanMs);
-    const ban = { beganMs: nowMs, untilMs, number };
-    return bans.mode === "log" ? { ...ban, loggedOnly: true } : ban;
   }
 }

@@ -9,11 +9,13 @@ const START_SECONDS = START_MS / 1_000;
 type WindowNumbers = readonly [limit: number, remaining: number, endsInMs: number];
 
 function quota(minute: WindowNumbers, day: WindowNumbers, over: Partial<Quota> = {}): Quota {
-  const [minutes, days] = [minute, day].map(([limit, remaining, endsInMs]) => {
-    return { limit, remaining, endsMs: START_MS + endsInMs };
+  const of = ([limit, remaining, ms]: WindowNumbers) => ({
+    limit,
+    remaining,
+    endsMs: START_MS + ms,
   });
   const noBan = { nowMs: START_MS, retryAtMs: null, banned: false };
-  return { ...noBan, minute: minutes!, day: days!, ...over };
+  return { ...noBan, minute: of(minute), day: of(day), ...over };
 }
 
 test("plans have the documented limits (docs/limits.md, Plans)", () => {

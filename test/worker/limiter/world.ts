@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, vi } from "vitest";
+import { vi } from "vitest";
 import { parseConfig } from "../../../src/rules/config.ts";
 import type { BanPolicy } from "../../../src/rules/limits/bans.ts";
 import type { LimiterState, QuotaPolicy } from "../../../src/rules/limits/limiter-state.ts";
@@ -6,8 +6,7 @@ import { RateLimiter } from "../../../src/worker/limiter/durable-object.ts";
 import { Limiter, type Verdict } from "../../../src/worker/limiter/limiter.ts";
 import { readState } from "../../../src/worker/limiter/stored-state.ts";
 import { START_MS } from "../../rules/limits/simulated-limiter.ts";
-import { HOUR_MS } from "../../support/clock.ts";
-import { type Answer, type Call, type Row, TIMEOUT_MS, Witness } from "./witness.ts";
+import { type Answer, type Call, TIMEOUT_MS, Witness } from "./witness.ts";
 
 const KEY_ID = "simulated";
 
@@ -24,7 +23,7 @@ export interface Wire {
   readonly isKilled?: boolean;
 }
 
-const PERFECT: Wire = { outMs: 0, backMs: 0 };
+export const PERFECT: Wire = { outMs: 0, backMs: 0 };
 
 /** The ways in which a call to the Durable Object can fail. */
 export const FAULTS: readonly Partial<Wire>[] = [
@@ -43,30 +42,10 @@ export interface Isolate {
   policy: QuotaPolicy;
   /** How far its clock is behind the object's clock, in milliseconds. */
   readonly behindMs: number;
+  hasFailed: boolean;
   /** The number of refusals that it repeated from memory, and of those that it reported. */
   repeated: number;
   reported: number;
-  hasFailed: boolean;
-  /** The state of its fallback limiter. */
-  alone: LimiterState | null;
-}
-
-/** One life of the Durable Object: from a start to an eviction or a crash. */
-interface Life {
-  readonly limiter: RateLimiter;
-  isOver: boolean;
-}
-
-/** Starts simulated time before each test. */
-export function simulateTime(): void {
-  beforeEach(() => {
-    vi.useFakeTimers({ toFake: ["Date", "setTimeout", "clearTimeout"], now: START_MS });
-    vi.spyOn(Math, "random").mockReturnValue(0.5);
-  });
-  afterEach(() => {
-    vi.restoreAllMocks();
-    vi.useRealTimers();
-  });
 }
 
 /**
@@ -80,17 +59,13 @@ export class World {
   newest: QuotaPolicy;
   /** The next calls, in order. The last entry also serves later calls. */
   wires: Wire[] = [PERFECT];
-  isDatabaseCut = false;
   isDiskBroken = false;
   diskMs = 3;
-  alarmMs: number | null = null;
   /** The time that the last refusal announced. */
   retryAtMs = 0;
   readonly #vars: object;
-  /** When the first attempt of a call began, by its nonce. */
-  readonly #beganMs = new Map<string, number>();
   #disk: unknown = undefined;
-  #life: Life;
+  #object: RateLimiter;
 
   /** @param vars the configuration of isolates and object. */
   constructor(policy: QuotaPolicy, behindMs: readonly number[], vars: object = {}) {
@@ -99,12 +74,12 @@ export class World {
     const config = parseConfig(this.#vars);
     this.bans = config.bans;
     this.isolates = behindMs.map((ms) => {
-      const seen = { repeated: 0, reported: 0, hasFailed: false, alone: null };
+      const seen = { hasFailed: false, repeated: 0, reported: 0 };
       return { limiter: new Limiter(config), policy, behindMs: ms, ...seen };
     });
     this.witness = new Witness(this.bans);
     vi.spyOn(console, "warn").mockImplementation((line: string) => this.witness.logs(line));
-    this.#life = this.#start();
+    this.#object = this.#start();
   }
 
   get stored(): LimiterState | null {
@@ -124,7 +99,7 @@ export class World {
     const isolate = this.isolates[index]!;
     const { policy, limiter } = isolate;
     const sentMs = Date.now();
-    this.witness.unanswered += 1;
+    this.witness.requests += 1;
     const admit = (...call: Call) => this.#attempt(isolate, call);
     const verdict = await limiter.admit(
       { keyId: KEY_ID, ...policy },
@@ -136,7 +111,9 @@ export class World {
     );
     const { retryAtMs = null, nowMs = 0 } = verdict.decision ?? {};
     if (retryAtMs !== null) this.retryAtMs = Date.now() + retryAtMs - nowMs;
-    this.witness.responds({ isolate, policy, sentMs }, verdict, Date.now());
+    this.witness.responds(isolate, policy, verdict, Date.now());
+    const isInTime = Date.now() - sentMs <= 2 * TIMEOUT_MS;
+    this.witness.claim(isInTime, "Each request is answered in time.");
     return verdict;
   }
 
@@ -151,56 +128,41 @@ export class World {
     await vi.advanceTimersByTimeAsync(ms);
   }
 
-  recover(): void {
-    this.wires = [PERFECT];
-    this.isDatabaseCut = this.isDiskBroken = false;
-  }
-
   /** Ends the Durable Object's life, and starts the next one from what is on disk. */
   kill(): void {
-    this.#life.isOver = true;
-    this.#life = this.#start();
+    this.#object = this.#start();
   }
 
   async #attempt(isolate: Isolate, call: Call): Promise<Answer> {
     const nonce = call[2];
-    const beganMs = this.#beganMs.get(nonce) ?? Date.now();
-    if (!this.#beganMs.has(nonce)) this.witness.calls(isolate, call);
-    this.#beganMs.set(nonce, beganMs);
-    const isInTime = Date.now() < beganMs + TIMEOUT_MS;
-    this.witness.claim(isInTime, "A call is sent again only while a request waits for it.");
+    this.witness.calls(isolate, call, Date.now());
     const wire = this.wires.length > 1 ? this.wires.shift()! : this.wires[0]!;
-    const fail = () => (isolate.hasFailed = true);
-    const deadline = setTimeout(fail, TIMEOUT_MS);
+    isolate.hasFailed ||= wire.backMs >= TIMEOUT_MS;
     try {
       await pause(wire.outMs);
       if (wire.before === "call") throw failure(wire);
-      const life = this.#life;
-      const arrivedMs = Date.now();
-      this.witness.arrives(call, arrivedMs);
-      const leaving = life.limiter.admit(...call);
+      const object = this.#object;
+      this.witness.arrives(call, Date.now());
+      const leaving = object.admit(...call);
       const leave = (answer: Answer) => {
-        const writes = (Date.now() - arrivedMs) / this.diskMs;
-        if (!life.isOver) this.witness.leaves(nonce, answer, this.stored, writes);
+        if (this.#object === object) this.witness.leaves(nonce, answer, this.stored);
       };
       leaving.then(leave, () => undefined);
       if (wire.isKilled) this.kill();
       if (wire.before === "write") throw failure(wire);
       const answer = earlier(await leaving, isolate.behindMs);
-      if (life.isOver) throw failure({ error: LOST });
+      if (this.#object !== object) throw failure({ error: LOST });
       await pause(wire.backMs);
       if (wire.error !== undefined) throw failure(wire);
       this.witness.receives(call, answer);
       return answer;
     } catch (error) {
-      fail();
+      isolate.hasFailed = true;
       throw error;
-    } finally {
-      clearTimeout(deadline);
     }
   }
 
-  #start(): Life {
+  #start(): RateLimiter {
     let row = this.#disk;
     this.witness.starts(this.stored);
     const storage = {
@@ -209,21 +171,12 @@ export class World {
         const writing = row;
         const isBroken = this.isDiskBroken;
         await pause(this.diskMs);
-        if (life.isOver) throw failure({ error: LOST });
+        if (this.#object !== object) throw failure({ error: LOST });
         if (isBroken) throw new Error("disk");
         this.#disk = writing;
       },
-      getAlarm: async () => this.alarmMs,
-      setAlarm: async (dueMs: number) => {
-        if (this.isDiskBroken) throw new Error("disk");
-        if (!life.isOver) this.#setAlarm(dueMs);
-      },
-      deleteAll: async () => {
-        if (life.isOver) return;
-        row = this.#disk = undefined;
-        this.alarmMs = null;
-        this.witness.deletes(Date.now());
-      },
+      getAlarm: async () => null,
+      setAlarm: async () => undefined,
     };
     const ctx = {
       id: { name: `key:${KEY_ID}` },
@@ -231,29 +184,9 @@ export class World {
       blockConcurrencyWhile: (run: () => Promise<void>) => run(),
       waitUntil: (promise: Promise<unknown>) => void promise.catch(() => undefined),
     };
-    const KEYS = {
-      prepare: (sql: string) => ({ bind: (...values: unknown[]) => rowOf(sql, values) }),
-      batch: async (rows: readonly Row[]) => {
-        // Requests are counted while a report is being sent.
-        await pause(5_000);
-        if (this.isDatabaseCut) throw new Error("D1_ERROR: Network connection lost.");
-        this.witness.reports(rows);
-      },
-    };
-    const limiter = new RateLimiter(ctx as never, { ...this.#vars, KEYS } as never);
-    const life = { limiter, isOver: false };
-    return life;
-  }
-
-  #setAlarm(dueMs: number): void {
-    this.alarmMs = dueMs;
-    const run = () => {
-      if (this.alarmMs !== dueMs) return;
-      this.alarmMs = null;
-      // Cloudflare runs a failed alarm again. In the simulation, this happens after an hour.
-      this.#life.limiter.alarm().catch(() => this.#setAlarm(Date.now() + HOUR_MS));
-    };
-    setTimeout(run, dueMs - Date.now());
+    const KEYS = { prepare: () => ({ bind: () => null }), batch: async () => [] };
+    const object = new RateLimiter(ctx as never, { ...this.#vars, KEYS } as never);
+    return object;
   }
 }
 
@@ -270,10 +203,4 @@ function earlier(answer: Answer, behindMs: number): Answer {
   const isTime = (value: unknown) => typeof value === "number" && value > START_MS / 2;
   const shift = (_: string, value: unknown) => (isTime(value) ? Number(value) - behindMs : value);
   return JSON.parse(JSON.stringify(answer), shift) as Answer;
-}
-
-/** Returns the values of an INSERT by the names of its columns. */
-function rowOf(sql: string, values: readonly unknown[]): Row {
-  const columns = /\(([^)]+)\) values/.exec(sql)![1]!.match(/\w+/g)!;
-  return Object.fromEntries(columns.map((name, n) => [name, values[n]]));
 }
