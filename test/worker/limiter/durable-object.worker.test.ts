@@ -67,6 +67,7 @@ test("refusals and strikes write nothing; a ban writes one row, and is logged an
   expect((await storage()).rowsWritten).toBe(rowsWritten + 1);
   expect(eventLines()).toMatchObject([{ event: "banned", keyId, number: 1, until }]);
   await expect.poll(bans).toStrictEqual([{ key_id: keyId, number: 1, ...times }]);
+  expect(await usage()).toMatchObject([{ admitted: 3, strikes: 60, bans: 1 }]);
 });
 
 test.each([

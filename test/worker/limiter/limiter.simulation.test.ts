@@ -56,7 +56,10 @@ const goToTheRetryTime = step(
 );
 
 const changes = fc.oneof<fc.Arbitrary<Step<World>>[]>(
-  step("change the plan", anyLimits, (world, limits) => world.change({ limits })),
+  step("change the plan", fc.tuple(anyLimits, fc.subarray(ALL)), (world, [limits, isolates]) => {
+    world.change({ limits });
+    world.learn(...isolates);
+  }),
   event("reset", (world) => world.change({ resets: world.newest.resets + 1 })),
   step("learn", fc.subarray(ALL), (world, isolates) => world.learn(...isolates)),
   event("kill", (world) => world.kill()),
@@ -71,7 +74,7 @@ const anyHistory = fc.array(
     [10, overlappingRequests],
     [3, step("pass time", someTime, (world, ms) => world.advance(ms))],
     [3, goToTheRetryTime],
-    [4, changes],
+    [5, changes],
   ),
   { maxLength: 25, size: "max" },
 );
