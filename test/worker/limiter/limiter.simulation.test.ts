@@ -43,6 +43,8 @@ const overlappingRequests = step(
     world.wires = [...wires];
     for (let n = 0; n < times; n++) {
       if (n > 0 && gapMs > 0) await world.advance(gapMs);
+      // Requests before and after this one may share a call.
+      if (n === 15) world.learn(isolate);
       void world.send(isolate);
     }
     await world.advance(0);
@@ -56,10 +58,7 @@ const goToTheRetryTime = step(
 );
 
 const changes = fc.oneof<fc.Arbitrary<Step<World>>[]>(
-  step("change the plan", fc.tuple(anyLimits, fc.subarray(ALL)), (world, [limits, isolates]) => {
-    world.change({ limits });
-    world.learn(...isolates);
-  }),
+  step("change the plan", anyLimits, (world, limits) => world.change({ limits })),
   event("reset", (world) => world.change({ resets: world.newest.resets + 1 })),
   step("learn", fc.subarray(ALL), (world, isolates) => world.learn(...isolates)),
   event("kill", (world) => world.kill()),
