@@ -6,7 +6,7 @@ import type { QuotaPolicy } from "../../../src/rules/limits/limiter-state.ts";
 import { createApiKey } from "../../support/api-key-fixture.ts";
 import { d1Store } from "../../support/d1-store.ts";
 import { advanceClock, DAY_MS, HOUR_MS, stopClock } from "../../support/clock.ts";
-import { faultyDatabases, LOST } from "../../support/faults.ts";
+import { faultyDatabases, LOST, PASS } from "../../support/faults.ts";
 import * as support from "../../support/limiter.ts";
 import { eventLines, events } from "../../support/written-lines.ts";
 
@@ -154,13 +154,16 @@ test("what is counted while a report runs over midnight is in the next report; t
   expect(await usage()).toMatchObject([{ admitted: 2 }, { admitted: 1 }]);
 });
 
-test("the alarm deletes the storage when all windows and the day have ended, also after an eviction", async () => {
+test("the alarm repeats a failed report, and deletes the storage when all windows and the day have ended, also after an eviction", async () => {
+  const { bindings, script } = faultyDatabases("KEYS");
+  await support.withEnvironment(name, bindings);
   await requests(1);
-  await comeToAlarm();
-  // The first report of a day comes within a minute, the next after an hour.
-  expect(Date.now()).toBe(noonMs + 60_000);
-  await comeToAlarm();
-  expect(Date.now()).toBe(noonMs + 60_000 + HOUR_MS);
+  // The first report of a day comes within a minute, the next a minute later if it fails, or an hour.
+  for (const dueMs of [60_000, 120_000, 120_000 + HOUR_MS]) {
+    script.always(dueMs === 60_000 ? LOST : PASS);
+    await comeToAlarm();
+    expect(Date.now()).toBe(noonMs + dueMs);
+  }
   expect(await storage()).toMatchObject({ keys: ["record"], alarmMs: noonMs + DAY_MS });
   await evict();
   await comeToAlarm();
