@@ -1,0 +1,132 @@
+import { isDeepStrictEqual } from "node:util";
+import type { BanPolicy } from "../../../src/rules/limits/bans.ts";
+import { decide, type Decision } from "../../../src/rules/limits/decision.ts";
+import type { LimiterState, QuotaPolicy } from "../../../src/rules/limits/limiter-state.ts";
+import type { RateLimiter } from "../../../src/worker/limiter/durable-object.ts";
+import type { Verdict } from "../../../src/worker/limiter/limiter.ts";
+import type { Isolate } from "./world.ts";
+
+export const TIMEOUT_MS = 5_000;
+
+export type Call = Parameters<RateLimiter["admit"]>;
+export type Answer = readonly Decision[];
+
+/** The part of the state that an answer promises to be on disk. */
+function durable(state: LimiterState | null): string {
+  const { minute = null, day = null, ban = null, revision = -1, resets = 0 } = state ?? {};
+  return JSON.stringify({ minute, day, ban, revision, resets });
+}
+
+/**
+ * Sees what goes into a key's limiter and what comes out of it, and notes which promises it breaks.
+ * Lets the real rules decide on the same calls, in the order in which they arrive at the object.
+ */
+export class Witness {
+  readonly broken: unknown[] = [];
+  requests = 0;
+  readonly decidedBy = { memory: 0, object: 0, fallback: 0, nobody: 0 };
+  readonly #bans: BanPolicy;
+  /** When the first attempt of a call began, by its nonce. */
+  readonly #beganMs = new Map<string, number>();
+  #state: LimiterState | null = null;
+  /** The durable part of the state after each call since the object started. */
+  #versions: string[] = [];
+  /** By nonce: the decisions of the rules, and the index of the version that includes them. */
+  readonly #decided = new Map<string, { readonly answer: Answer; readonly version: number }>();
+  /** The revision of the key with which each decision was made that an isolate received. */
+  readonly #received = new Map<Decision, number>();
+  readonly #expectedEvents: string[] = [];
+  readonly #events: string[] = [];
+
+  constructor(bans: BanPolicy) {
+    this.#bans = bans;
+  }
+
+  claim(isTrue: boolean, promise: string, ...details: readonly unknown[]): void {
+    if (!isTrue) this.broken.push([promise, ...details]);
+  }
+
+  logs(line: string): void {
+    const { event } = JSON.parse(line) as { event: string };
+    if (["limiter_reset", "would_ban", "banned"].includes(event)) this.#events.push(event);
+  }
+
+  /** An isolate calls the object, or sends a call again. */
+  calls(isolate: Isolate, [, refusals, nonce, { wait }]: Call, nowMs: number): void {
+    const beganMs = this.#beganMs.get(nonce);
+    this.claim(nowMs < (beganMs ?? nowMs) + TIMEOUT_MS, "A call is sent again only in time.");
+    this.claim((wait?.strikes ?? 0) <= refusals, "A strike is a refusal.");
+    if (beganMs === undefined) isolate.reported += refusals;
+    this.#beganMs.set(nonce, beganMs ?? nowMs);
+  }
+
+  /** A call arrives at the object. One that was sent again is not counted again. */
+  arrives([policy, , nonce, { requests, wait }]: Call, nowMs: number): void {
+    if (this.#decided.has(nonce)) return;
+    const answer = Array.from({ length: requests }, (_, n) => {
+      const before = this.#state;
+      const decided = decide(before, policy, this.#bans, nowMs, n === 0 ? wait : null);
+      const { state, decision, newBan } = decided;
+      this.#state = state;
+      const events = this.#expectedEvents;
+      if (before !== null && state.resets > before.resets) events.push("limiter_reset");
+      if (newBan !== null) events.push(newBan.loggedOnly ? "would_ban" : "banned");
+      return decision;
+    });
+    const version = this.#versions.push(durable(this.#state)) - 1;
+    this.#decided.set(nonce, { answer, version });
+  }
+
+  /** An answer leaves the object while this state is on disk. */
+  leaves(nonce: string, answer: Answer, disk: LimiterState | null): void {
+    const decided = this.#decided.get(nonce)!;
+    this.claim(isDeepStrictEqual(answer, decided.answer), "The rules decide.", answer, decided);
+    const isOnDisk = this.#versions.indexOf(durable(disk), decided.version) !== -1;
+    this.claim(isOnDisk, "An answer leaves when its decisions are on disk.", answer, disk);
+  }
+
+  /** The object starts with what is on disk. */
+  starts(disk: LimiterState | null): void {
+    this.#state = disk;
+    this.#versions = [durable(disk)];
+    this.#decided.clear();
+  }
+
+  receives([policy]: Call, answer: Answer): void {
+    for (const decision of answer) this.#received.set(decision, policy.revision);
+  }
+
+  /** An isolate answers a request that it received with this version of the key. */
+  responds(isolate: Isolate, policy: QuotaPolicy, verdict: Verdict, nowMs: number): void {
+    const { decision, decidedBy } = verdict;
+    this.decidedBy[decidedBy] += 1;
+    if (decidedBy === "memory") {
+      isolate.repeated += 1;
+      const announcedMs = nowMs + decision!.retryAtMs! - decision!.nowMs;
+      const isRight = announcedMs <= this.#refusesUntilMs(policy, nowMs) + 1_000;
+      this.claim(isRight, "A refusal ends when the object would admit.", decision);
+    } else if (decidedBy === "object") {
+      const isNewest = this.#received.get(decision!)! >= policy.revision;
+      this.claim(isNewest, "No outdated version of the key decides.", decision);
+      this.claim(this.#received.delete(decision!), "No two requests share a decision.", decision);
+    } else this.claim(isolate.hasFailed, "The object decides if it can be reached.");
+  }
+
+  /** Every isolate has called the object again, long after its last refusal. */
+  ends(isolates: readonly Isolate[]): void {
+    const answered = Object.values(this.decidedBy).reduce((sum, count) => sum + count);
+    this.claim(answered === this.requests, "Each request is answered.", answered);
+    const [events, expected] = [this.#events, this.#expectedEvents];
+    this.claim(isDeepStrictEqual(events, expected), "Bans and resets are logged.", events);
+    for (const { hasFailed, reported, repeated } of isolates) {
+      const isOnce = hasFailed ? reported <= repeated : reported === repeated;
+      this.claim(isOnce, "Each refusal is reported once.", reported, repeated);
+    }
+  }
+
+  /** Until when the object would refuse; unlimited if it knows a later version of the key. */
+  #refusesUntilMs(policy: QuotaPolicy, nowMs: number): number {
+    if (this.#state !== null && this.#state.revision > policy.revision) return Infinity;
+    return decide(this.#state, policy, this.#bans, nowMs).decision.retryAtMs ?? -Infinity;
+  }
+}
