@@ -198,6 +198,9 @@ test.each<[string, faults.Outcome[], counted: number, usesFallback: boolean]>([
   expect(script.calls).toBe(calls + (usesFallback ? 1 : 2));
   advanceClock(1_000);
   expect(await remaining()).toBe(usesFallback ? 2 - counted : 0);
+  advanceClock(10_000);
+  await list();
+  if (usesFallback) expect(events()).toStrictEqual(["fallback_limiter_on", "fallback_limiter_off"]);
 });
 
 test("a Durable Object that is overloaded, at once or at a retry, admits nothing, counts nothing and is not called again", async () => {
@@ -216,6 +219,9 @@ test("a Durable Object that is overloaded, at once or at a retry, admits nothing
   }
   expect(events()).toStrictEqual(["limiter_overloaded"]);
   expect(await remaining()).toBe(2);
+  advanceClock(10_000);
+  await list();
+  expect(events().at(-1)).toBe("limiter_not_overloaded");
 });
 
 test("a key's Durable Object is requested in the key's region, also with a former secret", async () => {
