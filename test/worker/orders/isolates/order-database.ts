@@ -14,8 +14,6 @@ const REPLACEMENTS = [
 
 export const MAX_SEGMENT_ORDERS = 4;
 
-let ticks = 0n;
-
 /** Returns a statement that reads the simulated clock. */
 const onSimulatedClock = (sql: string) =>
   sql
@@ -25,8 +23,7 @@ const onSimulatedClock = (sql: string) =>
 /** Opens an in-memory database with the tables and triggers of the service, but small segments. */
 export function openOrderDatabase(): DatabaseSync {
   const database = new DatabaseSync(":memory:");
-  // Never returns the same time twice, so that sequence numbers after a restore exceed earlier ones.
-  database.function("now_microseconds", () => BigInt(Date.now()) * 1_000n + (ticks += 1n));
+  database.function("now_microseconds", () => BigInt(Date.now()) * 1_000n);
   for (const migration of readMigrations("orders")) {
     const sql = REPLACEMENTS.reduce(
       (text, [found, replacement]) => text.replaceAll(found, replacement),
@@ -36,6 +33,24 @@ export function openOrderDatabase(): DatabaseSync {
   }
   return database;
 }
+
+/** Changes of the order with the id `?1`. Some change nothing. */
+const STATEMENTS = {
+  place: `INSERT INTO orders (id, pet_id, ship_date, complete)
+    SELECT ?1, -?1, strftime('%Y-%m-%dT%H:%M:%fZ', ?1 * 1e8, 'unixepoch'), ?1 % 2
+    WHERE ?1 NOT IN (SELECT id FROM orders)`,
+  insert: "INSERT INTO orders (id, status) VALUES (?1, 'shipped') ON CONFLICT DO NOTHING",
+  cancel: "DELETE FROM orders WHERE id = ?1 AND status = 'pending'",
+  touch: "UPDATE orders SET quantity = ifnull(quantity, 0) + 1 WHERE id = ?1",
+  replace: `INSERT OR REPLACE INTO orders (id, quantity)
+    SELECT ?1, 5 WHERE ?1 NOT IN (SELECT id FROM orders WHERE status = 'shipped')`,
+};
+type OrderChange = keyof typeof STATEMENTS;
+export const ORDER_CHANGES = Object.keys(STATEMENTS) as OrderChange[];
+
+/** Returns whether the order changed. */
+export const changeOrder = (database: DatabaseSync, change: OrderChange, id: number) =>
+  Number(prepare(database, STATEMENTS[change]).run(id).changes) > 0;
 
 const prepared = new WeakMap<DatabaseSync, Map<string, StatementSync>>();
 
@@ -98,22 +113,18 @@ export function versionOf(database: DatabaseSync): string {
   return String(prepare(database, "SELECT version FROM order_list").get()?.["version"]);
 }
 
-const NEW_SEGMENTS = [
-  "DELETE FROM order_segments",
-  `INSERT INTO order_segments (first_id, version, count)
-   SELECT iif(segment = 0, -9223372036854775808, min(id)), lower(hex(randomblob(16))), count(*)
-   FROM (SELECT id, (row_number() OVER (ORDER BY id) - 1) / 3 AS segment FROM orders) GROUP BY segment`,
-  `INSERT OR IGNORE INTO order_segments (first_id, version, count)
-   VALUES (-9223372036854775808, lower(hex(randomblob(16))), 0)`,
-  "UPDATE order_list SET version = lower(hex(randomblob(16)))",
-  "DELETE FROM order_bulk_change",
-];
-
 /** Runs `change` like a large import: with triggers turned off, and new segments at the end. */
 export function bulkChange(database: DatabaseSync, change: () => void): void {
-  prepare(database, "INSERT INTO order_bulk_change (id) VALUES (1)").run();
+  database.exec("INSERT INTO order_bulk_change (id) VALUES (1)");
   change();
-  for (const sql of NEW_SEGMENTS) prepare(database, sql).run();
+  database.exec(`
+    DELETE FROM order_segments;
+    INSERT INTO order_segments (first_id, version, count)
+    SELECT iif(segment = 0, -9223372036854775808, min(id)), lower(hex(randomblob(16))), count(*)
+    FROM (SELECT id, (row_number() OVER (ORDER BY id) - 1) / 3 AS segment FROM orders) GROUP BY segment;
+    INSERT OR IGNORE INTO order_segments (first_id, version, count)
+    VALUES (-9223372036854775808, lower(hex(randomblob(16))), 0);
+    DELETE FROM order_bulk_change`);
 }
 
 /**
