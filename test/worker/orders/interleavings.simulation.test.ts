@@ -2,8 +2,7 @@ import fc from "fast-check";
 import { afterAll, afterEach, beforeEach, expect, test, vi } from "vitest";
 import { DAY_MS } from "../../support/clock.ts";
 import { listenTo } from "../../support/written-lines.ts";
-import { plan } from "./isolates/histories.ts";
-import { faultsIn } from "./isolates/invariants.ts";
+import { faultsIn, plan } from "./isolates/history.ts";
 import { openOrderDatabase, prepare } from "./isolates/order-database.ts";
 import { play } from "./isolates/world.ts";
 

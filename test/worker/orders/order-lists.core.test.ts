@@ -48,7 +48,7 @@ const segmentCount = () =>
 test("each request that shares a query receives what it lacks", async () => {
   place(8);
   const lists = listsOf({ sizes: { concurrency: 1 } });
-  const known = versionOf(database);
+  const { version: known } = versionOf(database);
   const requests = ["*", known, known, "invented"].map((tag) => listRequest(d1Of(on()), tag));
   const texts = await Promise.all(requests.map((request) => textOf(lists, request)));
   expect(texts).toStrictEqual(["", "", "", listOf(database)]);

@@ -6,6 +6,7 @@ import {
   MAX_SEGMENT_ORDERS,
   openOrderDatabase,
   prepare,
+  versionOf,
 } from "./isolates/order-database.ts";
 
 const database = openOrderDatabase();
@@ -24,7 +25,6 @@ const SEGMENTS = `
 
 /** Returns the list's version, and its orders by segment. Expects that they are consistent. */
 function readList() {
-  const list = prepare(database, "SELECT version, sequence FROM order_list").get()!;
   const segments = prepare(database, SEGMENTS)
     .all()
     .map((row) => {
@@ -34,7 +34,7 @@ function readList() {
       return { count: Number(row["count"]), orders: JSON.parse(content) as string[] };
     });
   const orders = segments.flatMap((segment) => segment.orders);
-  return { version: list["version"], sequence: Number(list["sequence"]), segments, orders };
+  return { ...versionOf(database), segments, orders };
 }
 
 /** Changes of the orders whose ids are the JSON array `?1`. The database refuses some of them. */

@@ -45,12 +45,11 @@ const STATEMENTS = {
   replace: `INSERT OR REPLACE INTO orders (id, quantity)
     SELECT ?1, 5 WHERE ?1 NOT IN (SELECT id FROM orders WHERE status = 'shipped')`,
 };
-type OrderChange = keyof typeof STATEMENTS;
-export const ORDER_CHANGES = Object.keys(STATEMENTS) as OrderChange[];
+export const ORDER_CHANGES = Object.keys(STATEMENTS) as (keyof typeof STATEMENTS)[];
 
 /** Returns whether the order changed. */
-export const changeOrder = (database: DatabaseSync, change: OrderChange, id: number) =>
-  Number(prepare(database, STATEMENTS[change]).run(id).changes) > 0;
+export const changeOrder = (database: DatabaseSync, change: keyof typeof STATEMENTS, id: number) =>
+  prepare(database, STATEMENTS[change]).run(id).changes > 0;
 
 const prepared = new WeakMap<DatabaseSync, Map<string, StatementSync>>();
 
@@ -65,16 +64,16 @@ export function prepare(database: DatabaseSync, sql: string): StatementSync {
 
 const TABLES = ["orders", "order_list", "order_segments", "order_changes"] as const;
 
-/** The rows of a database at one moment, by table. */
-export type Contents = readonly (readonly Record<string, SQLInputValue>[])[];
+/** The rows of each table at one moment. */
+export type Contents = readonly (readonly SQLInputValue[][])[];
 
-export function contentsOf(database: DatabaseSync): Contents {
-  return TABLES.map((table) => {
+export const contentsOf = (database: DatabaseSync): Contents =>
+  TABLES.map((table) => {
     const statement = prepare(database, `SELECT * FROM ${table}`);
     statement.setReadBigInts(true);
-    return statement.all();
+    statement.setReturnArrays(true);
+    return statement.all() as unknown as SQLInputValue[][];
   });
-}
 
 const replica = openOrderDatabase();
 const triggers = replica.prepare("SELECT name FROM sqlite_schema WHERE type = 'trigger'").all();
@@ -83,14 +82,10 @@ for (const { name } of triggers) replica.exec(`DROP TRIGGER ${String(name)}`);
 /** Returns a database with these rows, until the next call. */
 export function replicaOf(contents: Contents): DatabaseSync {
   for (const [index, rows] of contents.entries()) {
-    const table = TABLES[index];
-    prepare(replica, `DELETE FROM ${table}`).run();
+    replica.exec(`DELETE FROM ${TABLES[index]}`);
     for (const row of rows) {
-      const [columns, values] = [Object.keys(row), Object.values(row)];
-      const places = columns.map(() => "?").join();
-      prepare(replica, `INSERT INTO ${table} (${columns.join()}) VALUES (${places})`).run(
-        ...values,
-      );
+      const places = row.map(() => "?").join();
+      prepare(replica, `INSERT INTO ${TABLES[index]} VALUES (${places})`).run(...row);
     }
   }
   return replica;
@@ -109,8 +104,9 @@ export function listOf(database: DatabaseSync): string {
   return String(row?.["list"]);
 }
 
-export function versionOf(database: DatabaseSync): string {
-  return String(prepare(database, "SELECT version FROM order_list").get()?.["version"]);
+export function versionOf(database: DatabaseSync) {
+  const row = prepare(database, "SELECT version, sequence FROM order_list").get()!;
+  return { version: String(row["version"]), sequence: Number(row["sequence"]) };
 }
 
 /** Runs `change` like a large import: with triggers turned off, and new segments at the end. */
@@ -127,27 +123,21 @@ export function bulkChange(database: DatabaseSync, change: () => void): void {
     DELETE FROM order_bulk_change`);
 }
 
-/**
- * Returns a D1 database. `query` runs each of its statements, and `sessionQuery` those of sessions.
- */
+type Query = (sql: string, values: SQLInputValue[]) => Promise<Record<string, unknown>[]>;
+
+/** Returns a D1 database. `query` runs its statements, and `sessionQuery` those of sessions. */
 export function d1Of(query: Query, sessionQuery = query): D1Database {
   const preparing = (source: Query) => (sql: string) => ({
-    bind: (...values: SQLInputValue[]) => ({
-      all: async () => ({ results: await source(sql, values), meta: {} }),
-      run: async () => {
-        await source(sql, values);
-        const [row] = await query("SELECT changes() AS changes", []);
-        return { meta: { changes: Number(row?.["changes"] ?? 0) } };
-      },
-    }),
+    bind: (...values: SQLInputValue[]) => {
+      const all = async () => ({ results: await source(sql, values), meta: { changes: 0 } });
+      return { all, run: all };
+    },
   });
   const session = { prepare: preparing(sessionQuery) };
   const batch = (statements: D1PreparedStatement[]) =>
     Promise.all(statements.map((one) => one.all()));
   return { prepare: preparing(query), batch, withSession: () => session } as unknown as D1Database;
 }
-
-type Query = (sql: string, values: SQLInputValue[]) => Promise<Record<string, unknown>[]>;
 
 /** Deletes old rows like the service every hour. */
 export async function keepHouseOf(database: DatabaseSync): Promise<void> {
