@@ -24,9 +24,9 @@ const listsOf = (options: ConstructorParameters<typeof OrderLists>[2]) =>
   new OrderLists(queries, expander, options);
 const textOf = async (lists: OrderLists, request: ListRequest) =>
   new Response((await lists.answer(request))?.body).text();
-const snapshotOf = (lists: ListDatabase, d1 = d1Of(on())) => {
+const snapshotOf = (isNearest: boolean, d1: D1Database) => {
   const needs = { needsManifest: true, knownVersions: [], segmentVersions: [], atLeast: 0 };
-  return lists.snapshot(d1, { ...needs, maxMissing: 1_000 });
+  return new ListDatabase(queries, isNearest).snapshot(d1, { ...needs, maxMissing: 1_000 });
 };
 
 /** Runs queries on a SQLite database, each after `before`. */
@@ -64,27 +64,12 @@ test("a list is refused if it has too many segments", async () => {
   await expect(answer).rejects.toMatchObject({ code: "service_unavailable", headers });
 });
 
-test("segments are read only from a database that knows the manifest's change, not one that was restored", async () => {
-  place(6);
-  database.exec("SAVEPOINT earlier");
-  // The second segment becomes empty, so the range of the first segment grows.
-  database.exec("DELETE FROM orders WHERE id > 2");
-  const lists = new ListDatabase(queries, false);
-  const { manifest } = await snapshotOf(lists);
-  const read = () => lists.segmentsOf(d1Of(on()), manifest!)(manifest!.segments);
-  expect([...(await read()).values()]).toStrictEqual(["1pqsni2pqsn"]);
-  // The restored database assigns the number of that change again, to another version.
-  database.exec(`ROLLBACK TO earlier; INSERT INTO order_changes (sequence, version, was_listed)
-    VALUES (${manifest!.sequence}, 'v', 0)`);
-  expect(await read()).toStrictEqual(new Map());
-});
-
 test("the longest order in shorthand is as long as the memory for an order", async () => {
   database.exec(
     `INSERT INTO orders (id, pet_id, quantity, ship_date, complete)
      VALUES (${INT64_MIN}, ${INT64_MIN}, ${INT64_MIN}, '9999-12-31T23:59:59.999Z', 0)`,
   );
-  const { texts } = await snapshotOf(new ListDatabase(queries, false));
+  const { texts } = await snapshotOf(false, d1Of(on()));
   expect([...texts.values()].map(({ length }) => length + 1)).toStrictEqual([MAX_SHORTHAND_BYTES]);
 });
 
@@ -117,30 +102,16 @@ test("a list needs at most 1,000 queries, and a replica that is too old costs it
 });
 
 test.each([
-  [
-    "a replica serves that is slower than a second, but faster than the primary",
-    1_500,
-    3_000,
-    1_500,
-  ],
-  ["the primary database serves if the replica is slow", 9_000, 500, 1_500],
-  ["a read fails if neither answers in time", 60_000, 60_000, 1_000 + TIMEOUT_MS],
-])("%s", async (_, replicaMs, primaryMs, takesMs) => {
+  ["a replica serves although it is slow, if the primary is slower", 1_500, 3_000, false],
+  ["the primary serves if a replica is slow", 9_000, 500, true],
+])("%s: both within a second and a half", async (_, replicaMs, primaryMs, isPrimary) => {
   vi.useFakeTimers();
   listenTo("warn");
   const answerAfter = (ms: number) =>
     on(() => new Promise<void>((resolve) => void setTimeout(resolve, ms)));
-  const d1 = d1Of(answerAfter(primaryMs), answerAfter(replicaMs));
-  const lists = new ListDatabase(queries, true);
-  const startMs = Date.now();
-  let endMs = 0;
-  const reading = snapshotOf(lists, d1).finally(() => (endMs = Date.now()));
-  const servedBy = reading.then(
-    (found) => found.servedBy.isPrimary,
-    () => null,
-  );
+  const reading = snapshotOf(true, d1Of(answerAfter(primaryMs), answerAfter(replicaMs)));
+  const timeout = new Promise<null>((resolve) => void setTimeout(() => resolve(null), 1_501));
+  const first = Promise.race([reading, timeout]);
   await vi.advanceTimersByTimeAsync(20_000);
-  expect(await servedBy).toBe(replicaMs === 60_000 ? null : primaryMs < replicaMs);
-  expect(endMs - startMs).toBe(takesMs);
-  expect(takesMs).toBeLessThanOrEqual(lists.timeoutMs);
+  expect(await first).toMatchObject({ servedBy: { isPrimary } });
 });

@@ -52,11 +52,11 @@ export const plan = fc.record({
 });
 export type Plan = ValueOf<typeof plan>;
 
-/** What one client and the log saw of one request. */
+/** What one client and the log saw of one request. Moments are indexes of `History.moments`. */
 export interface Read {
   readonly reader: Reader;
   readonly tag: string | undefined;
-  /** The indexes of the oldest moment that may be answered, and of the first and last moment. */
+  /** The oldest moment that may be answered, and the moments of the beginning and the end. */
   readonly oldest: number;
   readonly begun: number;
   ended: number;
@@ -70,17 +70,19 @@ export interface Read {
   received: string;
 }
 
+/** The list after a change. After a barrier, lists that have begun may be cut off. */
+interface Moment {
+  readonly list: string;
+  readonly version: string;
+  readonly sequence: number;
+  readonly atMs: number;
+  readonly barrier: "bulk" | "restore" | null;
+  readonly contents: Contents | null;
+}
+
 export interface History {
   readonly plan: Plan;
-  /** The list after each change. After a barrier, lists that have begun may be cut off. */
-  readonly moments: {
-    readonly list: string;
-    readonly version: string;
-    readonly sequence: number;
-    readonly atMs: number;
-    readonly barrier: "bulk" | "restore" | null;
-    readonly contents: Contents | null;
-  }[];
+  readonly moments: Moment[];
   readonly reads: Read[];
   /** When no query was answered. */
   readonly away: { readonly fromMs: number; readonly untilMs: number; isSilent: boolean }[];

@@ -37,7 +37,7 @@ export function openOrderDatabase(): DatabaseSync {
 /** Changes of the order with the id `?1`. Some change nothing. */
 const STATEMENTS = {
   place: `INSERT INTO orders (id, pet_id, ship_date, complete)
-    SELECT ?1, -?1, strftime('%Y-%m-%dT%H:%M:%fZ', ?1 * 1e8, 'unixepoch'), ?1 % 2
+    SELECT ?1, -(?1 & 1023), strftime('%Y-%m-%dT%H:%M:%fZ', ?1 % 99 * 1e8, 'unixepoch'), ?1 & 1
     WHERE ?1 NOT IN (SELECT id FROM orders)`,
   insert: "INSERT INTO orders (id, status) VALUES (?1, 'shipped') ON CONFLICT DO NOTHING",
   cancel: "DELETE FROM orders WHERE id = ?1 AND status = 'pending'",
@@ -48,8 +48,11 @@ const STATEMENTS = {
 export const ORDER_CHANGES = Object.keys(STATEMENTS) as (keyof typeof STATEMENTS)[];
 
 /** Returns whether the order changed. */
-export const changeOrder = (database: DatabaseSync, change: keyof typeof STATEMENTS, id: number) =>
-  prepare(database, STATEMENTS[change]).run(id).changes > 0;
+export const changeOrder = (
+  database: DatabaseSync,
+  change: keyof typeof STATEMENTS,
+  id: bigint | number,
+) => prepare(database, STATEMENTS[change]).run(id).changes > 0;
 
 const prepared = new WeakMap<DatabaseSync, Map<string, StatementSync>>();
 
