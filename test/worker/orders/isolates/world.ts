@@ -128,7 +128,7 @@ export async function play(
     const begun = moments.length - 1;
     const nowMs = Date.now();
     const times = { begun, ended: begun, begunMs: nowMs, takenMs: nowMs, endedMs: nowMs };
-    const known = typeof tag === "number" ? tags[tag % tags.length] : (tag ?? undefined);
+    const known = typeof tag === "number" ? tags.at(tag) : (tag ?? undefined);
     const oldest = isNearest ? seen : begun;
     const answer = { end: null, version: null, received: "" };
     const one: Read = { reader, tag: known, oldest, ...times, events: [], ...answer };
@@ -146,14 +146,7 @@ export async function play(
       admission: step("the limiter admits").then(() => {
         return moments[cancellations.get(key) ?? -1]?.sequence ?? 0;
       }),
-      log: (event) => {
-        one.events.push(event);
-        const own = history.reads.filter(
-          (other) => other.reader.key === key && other.reader.isolate === reader.isolate,
-        );
-        if (event === "order_lists_too_many" && own.every((other) => other === one || other.end))
-          faults.push("a key takes the lists from another");
-      },
+      log: (event) => void one.events.push(event),
     });
     try {
       const { version, body, isKnown } = (await isolate.lists.answer(request))!;
@@ -164,6 +157,11 @@ export async function play(
       end("whole");
     } catch (error) {
       const isRefused = error instanceof ApiError;
+      const own = history.reads.filter(
+        (other) => other.reader.key === key && other.reader.isolate === reader.isolate,
+      );
+      if (isRefused && own.filter((other) => other.end === null).length === 1)
+        faults.push("a key takes the lists from another");
       end(isRefused ? "refused" : "failed");
       if (!isRefused && !(error instanceof DatabaseUnavailableError))
         faults.push(`failed: ${String(error)}`);
