@@ -1,4 +1,3 @@
-import { env } from "cloudflare:workers";
 import { beforeEach, expect, test } from "vitest";
 import { INT64_MAX, INT64_MIN } from "../../../src/rules/int64.ts";
 import { expectError, quotaOf } from "../../support/answer.ts";

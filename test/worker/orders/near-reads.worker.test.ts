@@ -11,21 +11,19 @@ import { events, requestLines } from "../../support/written-lines.ts";
 let replica: Promise<D1Result> | null;
 let replicaFault: string | null;
 
-const bind = (sql: string, values: unknown[]) => ({
-  all: async () => {
-    if (replicaFault !== null) throw new Error(replicaFault);
-    replica ??= env.ORDERS.prepare(sql)
-      .bind(...values)
-      .all();
-    const meta = { served_by_region: "WEUR", served_by_primary: false };
-    return { results: (await replica).results, meta };
-  },
-});
+const read = async (statement: D1PreparedStatement) => {
+  if (replicaFault !== null) throw new Error(replicaFault);
+  const { results } = await (replica ??= statement.all());
+  return { results, meta: { served_by_region: "WEUR", served_by_primary: false } };
+};
+const prepare = (sql: string) => env.ORDERS.prepare(sql);
 const ORDERS = {
-  prepare: (sql: string) => env.ORDERS.prepare(sql),
+  prepare,
   batch: (statements: D1PreparedStatement[]) => env.ORDERS.batch(statements),
   withSession: () => ({
-    prepare: (sql: string) => ({ bind: (...values: unknown[]) => bind(sql, values) }),
+    prepare: (sql: string) => ({
+      bind: (...values: unknown[]) => ({ all: () => read(prepare(sql).bind(...values)) }),
+    }),
   }),
 } as unknown as D1Database;
 const start = (bindings = {}) => startService({ LIST_READS: "nearest" }, { ORDERS, ...bindings });

@@ -94,29 +94,25 @@ export async function play(
 
   async function apply({ delayMs, do: kind, ids, awayMs }: Change): Promise<void> {
     await after(delayMs, kind);
-    switch (kind) {
-      case "silence":
-      case "outage": {
-        // A query that is not answered fails at its timeout.
-        const isSilent = kind === "silence";
-        const untilMs = Date.now() + (isSilent ? Math.max(awayMs, TIMEOUT_MS) : awayMs);
-        return void history.away.push({ fromMs: Date.now(), untilMs, isSilent });
-      }
-      case "bulk":
-        store.bulkChange(database, () => {
-          for (const id of ids) store.changeOrder(database, "touch", id);
-          for (const id of ids) store.changeOrder(database, "place", id);
-        });
-        return remember(kind);
-      case "restore":
-        database.exec("ROLLBACK TO saved");
-        return remember(kind);
-      default: {
-        const isChanged = store.changeOrder(database, kind, ids[0]!);
-        remember();
-        if (kind === "cancel" && isChanged)
-          cancellations.set(String(ids[0]! % 2), moments.length - 1);
-      }
+    if (kind === "silence" || kind === "outage") {
+      // A query that is not answered fails at its timeout.
+      const isSilent = kind === "silence";
+      const untilMs = Date.now() + (isSilent ? Math.max(awayMs, TIMEOUT_MS) : awayMs);
+      history.away.push({ fromMs: Date.now(), untilMs, isSilent });
+    } else if (kind === "bulk") {
+      store.bulkChange(database, () => {
+        for (const id of ids) store.changeOrder(database, "touch", id);
+        for (const id of ids) store.changeOrder(database, "place", id);
+      });
+      remember(kind);
+    } else if (kind === "restore") {
+      database.exec("ROLLBACK TO saved");
+      remember(kind);
+    } else {
+      const [id] = ids as [number];
+      const isChanged = store.changeOrder(database, kind, id);
+      remember();
+      if (kind === "cancel" && isChanged) cancellations.set(String(id % 2), moments.length - 1);
     }
   }
 
