@@ -14,8 +14,6 @@ const REPLACEMENTS = [
 
 export const MAX_SEGMENT_ORDERS = 4;
 
-let ticks = 0n;
-
 /** Returns a statement that reads the simulated clock. */
 const onSimulatedClock = (sql: string) =>
   sql
@@ -25,8 +23,7 @@ const onSimulatedClock = (sql: string) =>
 /** Opens an in-memory database with the tables and triggers of the service, but small segments. */
 export function openOrderDatabase(): DatabaseSync {
   const database = new DatabaseSync(":memory:");
-  // Never returns the same time twice, so that sequence numbers after a restore exceed earlier ones.
-  database.function("now_microseconds", () => BigInt(Date.now()) * 1_000n + (ticks += 1n));
+  database.function("now_microseconds", () => BigInt(Date.now()) * 1_000n);
   for (const migration of readMigrations("orders")) {
     const sql = REPLACEMENTS.reduce(
       (text, [found, replacement]) => text.replaceAll(found, replacement),
@@ -36,6 +33,26 @@ export function openOrderDatabase(): DatabaseSync {
   }
   return database;
 }
+
+/** Changes of the order with the id `?1`. Some change nothing. */
+const STATEMENTS = {
+  place: `INSERT INTO orders (id, pet_id, ship_date, complete)
+    SELECT ?1, -(?1 & 1023), strftime('%Y-%m-%dT%H:%M:%fZ', ?1 % 99 * 1e8, 'unixepoch'), ?1 & 1
+    WHERE ?1 NOT IN (SELECT id FROM orders)`,
+  insert: "INSERT INTO orders (id, status) VALUES (?1, 'shipped') ON CONFLICT DO NOTHING",
+  cancel: "DELETE FROM orders WHERE id = ?1 AND status = 'pending'",
+  touch: "UPDATE orders SET quantity = ifnull(quantity, 0) + 1 WHERE id = ?1",
+  replace: `INSERT OR REPLACE INTO orders (id, quantity)
+    SELECT ?1, 5 WHERE ?1 NOT IN (SELECT id FROM orders WHERE status = 'shipped')`,
+};
+export const ORDER_CHANGES = Object.keys(STATEMENTS) as (keyof typeof STATEMENTS)[];
+
+/** Returns whether the order changed. */
+export const changeOrder = (
+  database: DatabaseSync,
+  change: keyof typeof STATEMENTS,
+  id: bigint | number,
+) => prepare(database, STATEMENTS[change]).run(id).changes > 0;
 
 const prepared = new WeakMap<DatabaseSync, Map<string, StatementSync>>();
 
@@ -50,16 +67,16 @@ export function prepare(database: DatabaseSync, sql: string): StatementSync {
 
 const TABLES = ["orders", "order_list", "order_segments", "order_changes"] as const;
 
-/** The rows of a database at one moment, by table. */
-export type Contents = readonly (readonly Record<string, SQLInputValue>[])[];
+/** The rows of each table at one moment. */
+export type Contents = readonly (readonly SQLInputValue[][])[];
 
-export function contentsOf(database: DatabaseSync): Contents {
-  return TABLES.map((table) => {
+export const contentsOf = (database: DatabaseSync): Contents =>
+  TABLES.map((table) => {
     const statement = prepare(database, `SELECT * FROM ${table}`);
     statement.setReadBigInts(true);
-    return statement.all();
+    statement.setReturnArrays(true);
+    return statement.all() as unknown as SQLInputValue[][];
   });
-}
 
 const replica = openOrderDatabase();
 const triggers = replica.prepare("SELECT name FROM sqlite_schema WHERE type = 'trigger'").all();
@@ -68,14 +85,10 @@ for (const { name } of triggers) replica.exec(`DROP TRIGGER ${String(name)}`);
 /** Returns a database with these rows, until the next call. */
 export function replicaOf(contents: Contents): DatabaseSync {
   for (const [index, rows] of contents.entries()) {
-    const table = TABLES[index];
-    prepare(replica, `DELETE FROM ${table}`).run();
+    replica.exec(`DELETE FROM ${TABLES[index]}`);
     for (const row of rows) {
-      const [columns, values] = [Object.keys(row), Object.values(row)];
-      const places = columns.map(() => "?").join();
-      prepare(replica, `INSERT INTO ${table} (${columns.join()}) VALUES (${places})`).run(
-        ...values,
-      );
+      const places = row.map(() => "?").join();
+      prepare(replica, `INSERT INTO ${TABLES[index]} VALUES (${places})`).run(...row);
     }
   }
   return replica;
@@ -94,49 +107,40 @@ export function listOf(database: DatabaseSync): string {
   return String(row?.["list"]);
 }
 
-export function versionOf(database: DatabaseSync): string {
-  return String(prepare(database, "SELECT version FROM order_list").get()?.["version"]);
+export function versionOf(database: DatabaseSync) {
+  const row = prepare(database, "SELECT version, sequence FROM order_list").get()!;
+  return { version: String(row["version"]), sequence: Number(row["sequence"]) };
 }
-
-const NEW_SEGMENTS = [
-  "DELETE FROM order_segments",
-  `INSERT INTO order_segments (first_id, version, count)
-   SELECT iif(segment = 0, -9223372036854775808, min(id)), lower(hex(randomblob(16))), count(*)
-   FROM (SELECT id, (row_number() OVER (ORDER BY id) - 1) / 3 AS segment FROM orders) GROUP BY segment`,
-  `INSERT OR IGNORE INTO order_segments (first_id, version, count)
-   VALUES (-9223372036854775808, lower(hex(randomblob(16))), 0)`,
-  "UPDATE order_list SET version = lower(hex(randomblob(16)))",
-  "DELETE FROM order_bulk_change",
-];
 
 /** Runs `change` like a large import: with triggers turned off, and new segments at the end. */
 export function bulkChange(database: DatabaseSync, change: () => void): void {
-  prepare(database, "INSERT INTO order_bulk_change (id) VALUES (1)").run();
+  database.exec("INSERT INTO order_bulk_change (id) VALUES (1)");
   change();
-  for (const sql of NEW_SEGMENTS) prepare(database, sql).run();
+  database.exec(`
+    DELETE FROM order_segments;
+    INSERT INTO order_segments (first_id, version, count)
+    SELECT iif(segment = 0, -9223372036854775808, min(id)), lower(hex(randomblob(16))), count(*)
+    FROM (SELECT id, (row_number() OVER (ORDER BY id) - 1) / 3 AS segment FROM orders) GROUP BY segment;
+    INSERT OR IGNORE INTO order_segments (first_id, version, count)
+    VALUES (-9223372036854775808, lower(hex(randomblob(16))), 0);
+    DELETE FROM order_bulk_change`);
 }
 
-/**
- * Returns a D1 database. `query` runs each of its statements, and `sessionQuery` those of sessions.
- */
+type Query = (sql: string, values: SQLInputValue[]) => Promise<Record<string, unknown>[]>;
+
+/** Returns a D1 database. `query` runs its statements, and `sessionQuery` those of sessions. */
 export function d1Of(query: Query, sessionQuery = query): D1Database {
   const preparing = (source: Query) => (sql: string) => ({
-    bind: (...values: SQLInputValue[]) => ({
-      all: async () => ({ results: await source(sql, values), meta: {} }),
-      run: async () => {
-        await source(sql, values);
-        const [row] = await query("SELECT changes() AS changes", []);
-        return { meta: { changes: Number(row?.["changes"] ?? 0) } };
-      },
-    }),
+    bind: (...values: SQLInputValue[]) => {
+      const all = async () => ({ results: await source(sql, values), meta: { changes: 0 } });
+      return { all, run: all };
+    },
   });
   const session = { prepare: preparing(sessionQuery) };
   const batch = (statements: D1PreparedStatement[]) =>
     Promise.all(statements.map((one) => one.all()));
   return { prepare: preparing(query), batch, withSession: () => session } as unknown as D1Database;
 }
-
-type Query = (sql: string, values: SQLInputValue[]) => Promise<Record<string, unknown>[]>;
 
 /** Deletes old rows like the service every hour. */
 export async function keepHouseOf(database: DatabaseSync): Promise<void> {

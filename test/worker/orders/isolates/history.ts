@@ -1,0 +1,152 @@
+import fc from "fast-check";
+import { MAX_ATTEMPTS } from "../../../../src/worker/db/availability.ts";
+import { LIST_SIZES } from "../../../../src/worker/orders/list-stream.ts";
+import type { ListEvent } from "../../../../src/worker/orders/order-lists.ts";
+import { DAY_MS, HOUR_MS } from "../../../support/clock.ts";
+import { type Contents, ORDER_CHANGES } from "./order-database.ts";
+
+type ValueOf<A> = A extends fc.Arbitrary<infer Value> ? Value : never;
+
+const id = fc.integer({ min: 1, max: 24 });
+const delayMs = fc.constantFrom(0, 0, 0, 0, 400, 90_000, 30 * HOUR_MS);
+
+/** What happens to the store. In a silence or an outage no query is answered. */
+const change = fc.record({
+  delayMs,
+  do: fc.oneof(
+    { weight: 10, arbitrary: fc.constantFrom(...ORDER_CHANGES) },
+    { weight: 3, arbitrary: fc.constantFrom("bulk", "restore", "silence", "outage") },
+  ),
+  ids: fc.array(id, { minLength: 1, maxLength: 8 }),
+  awayMs: fc.constantFrom(100, 2_000, 100_000),
+});
+export type Change = ValueOf<typeof change>;
+
+/** A request, and the behaviour of its client. */
+const reader = fc.record({
+  delayMs,
+  isolate: fc.constantFrom(0, 1),
+  key: fc.constantFrom("0", "1"),
+  isHead: fc.constantFrom(true, false, false, false),
+  /** The index of the entity tag in `If-None-Match`, among the tags so far. */
+  tag: fc.constantFrom(null, null, null, -1, -2, "*"),
+  /** How long the client waits before each piece. */
+  pauseMs: fc.constantFrom(0, 0, 0, 59_000, 90_000, 30 * HOUR_MS),
+  /** The pieces after which the client takes nothing more, and how long it then stays. */
+  stopsAfter: fc.option(fc.nat(4), { freq: 2 }),
+  staysMs: fc.constantFrom(0, 3 * DAY_MS),
+});
+export type Reader = ValueOf<typeof reader>;
+
+export const plan = fc.record({
+  /** By how many changes near reads lag, again and again; `null` for the primary database. */
+  nearest: fc.oneof(fc.constant([]), fc.array(fc.option(fc.nat(4)), { minLength: 1 })),
+  first: fc.uniqueArray(id, { maxLength: 24 }),
+  readers: fc.array(reader, { minLength: 1, maxLength: 14, size: "max" }),
+  changes: fc.array(change, { maxLength: 12, size: "max" }),
+  /** The numbers of queries that fail: too few for all attempts of one query. */
+  failing: fc.array(fc.nat(30), { maxLength: MAX_ATTEMPTS - 1 }),
+  memoryBytes: fc.constantFrom(600, 2_000, 20_000),
+  /** Two lists of a key fill its part, or several longer ones with more segments in a query. */
+  places: fc.constantFrom({ maxQueries: 24, heldOrders: 26 }, { maxQueries: 6, heldOrders: 80 }),
+});
+export type Plan = ValueOf<typeof plan>;
+
+/** What one client and the log saw of one request. Moments are indexes of `History.moments`. */
+export interface Read {
+  readonly reader: Reader;
+  readonly tag: string | undefined;
+  /** The oldest moment that may be answered, and the moments of the beginning and the end. */
+  readonly oldest: number;
+  readonly begun: number;
+  ended: number;
+  readonly begunMs: number;
+  /** When the client last took a piece. */
+  takenMs: number;
+  endedMs: number;
+  readonly events: ListEvent[];
+  end: "whole" | "known" | "head" | "left" | "cut off" | "refused" | "failed" | null;
+  version: string | null;
+  received: string;
+}
+
+/** The list after a change. After a barrier, lists that have begun may be cut off. */
+interface Moment {
+  readonly list: string;
+  readonly version: string;
+  readonly sequence: number;
+  readonly atMs: number;
+  readonly barrier: "bulk" | "restore" | null;
+  readonly contents: Contents | null;
+}
+
+export interface History {
+  readonly plan: Plan;
+  readonly moments: Moment[];
+  readonly reads: Read[];
+  /** When no query was answered. */
+  readonly away: { readonly fromMs: number; readonly untilMs: number; isSilent: boolean }[];
+  /** What requests do not show: those that wait forever, and what is never freed. */
+  readonly faults: string[];
+}
+
+type Invariant = (read: Read, history: History) => boolean;
+
+/** A list that has begun survives if the database does not answer for less than this. */
+const AWAY_MS = 3_000;
+
+const wasAway = ({ begunMs, endedMs }: Read, { away }: History, ms: number) =>
+  away.some(
+    ({ fromMs, untilMs }) => untilMs >= begunMs && Math.min(untilMs, endedMs) - fromMs >= ms,
+  );
+
+/** The moments that a list may show. A replica may show one from before a restore. */
+const momentsOf = ({ oldest, ended }: Read, { moments, plan: { nearest } }: History) =>
+  nearest.length > 0 && moments.some(({ barrier }) => barrier === "restore")
+    ? moments
+    : moments.slice(oldest, ended + 1);
+
+/** What may cut a list off, by the event that is logged. */
+const CAUSES: Record<string, Invariant> = {
+  // A replica may show a moment that the primary database has passed.
+  order_list_moved: (read, history) =>
+    history.moments
+      .slice(history.plan.nearest.length > 0 ? 0 : read.begun + 1, read.ended + 1)
+      .some(({ barrier }) => barrier !== null),
+  order_list_stalled: ({ reader: { isolate }, endedMs, takenMs }, { reads }) =>
+    endedMs - takenMs >= LIST_SIZES.stallMs &&
+    reads.some((other) => other.reader.isolate === isolate && other.begunMs > takenMs),
+  order_list_broken: (read, history) => wasAway(read, history, AWAY_MS),
+};
+
+const INVARIANTS: Record<string, Invariant> = {
+  "a list is whole, and the store at one moment while it was sent": (read, history) =>
+    read.version === null ||
+    ["left", "cut off"].includes(read.end!) ||
+    momentsOf(read, history).some(
+      ({ version, list }) =>
+        version === read.version && (read.end !== "whole" || list === read.received),
+    ),
+  "304 is for the tag that the client has": ({ end, tag, version }) =>
+    version === null || (end === "known") === (tag === "*" || tag === version),
+  "a list is cut off only for one of the causes": (read, history) =>
+    read.end !== "cut off" || CAUSES[read.events[0]!]?.(read, history) === true,
+  "only a list that is cut off or refused is logged, and once": ({ end, events }) =>
+    events.length === (end === "cut off" || end === "refused" ? 1 : 0),
+  "a list that was cut off lacks its bracket": ({ end, received }) =>
+    end !== "cut off" || !received.endsWith("]"),
+  "a request fails only while the database is away": (read, history) =>
+    read.end !== "failed" || history.plan.failing.length > 0 || wasAway(read, history, 0),
+  "one tag never names two bodies": ({ version }, { moments }) =>
+    new Set(moments.filter((one) => one.version === version).map(({ list }) => list)).size <= 1,
+};
+
+/** Returns what is wrong in a history. */
+export function faultsIn(history: History): string[] {
+  const broken = Object.entries(INVARIANTS).flatMap(([name, holds]) =>
+    history.reads
+      .filter((read) => !holds(read, history))
+      .map((read) => `${name}: ${JSON.stringify(read)}`),
+  );
+  return [...history.faults, ...broken];
+}
