@@ -8,25 +8,10 @@ export class LostConnection extends Error {
   override readonly message = "the connection is lost";
 }
 
-/** An answer that reports success with an empty result. */
-export class Lie extends ApiError {
-  constructor() {
-    super(200, 0, "an empty answer");
-  }
-}
-
-const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
-/** The listeners that do not belong to the command under test. */
-const others = new Set<unknown>();
-
-function keepOtherListeners(): void {
-  for (const signal of SIGNALS) for (const each of process.listeners(signal)) others.add(each);
-}
-keepOtherListeners();
-
 export function interrupt(index = 0): void {
-  const signal = SIGNALS[index % SIGNALS.length] ?? "SIGINT";
-  const own = process.listeners(signal).filter((listener) => !others.has(listener));
+  const signal = (["SIGINT", "SIGTERM", "SIGHUP"] as const)[index % 3] ?? "SIGINT";
+  // Only the listeners of `withInterruption`: others would end this process.
+  const own = process.listeners(signal).filter(({ name }) => name === "interrupt");
   // npm sends Ctrl+C twice.
   for (const listener of [...own, ...own]) listener(signal);
 }
@@ -40,8 +25,9 @@ export const FAULTS: Readonly<Record<string, (position: number) => void | (() =>
   "a signal before it": interrupt,
   "a connection that is lost before it": lose,
   "a connection that is lost after it": () => lose,
+  // Reports success with an empty result.
   "an answer that lies": () => {
-    throw new Lie();
+    throw new ApiError(200, 0, "an empty answer");
   },
   "a connection that is lost for good": lose,
 };
@@ -71,7 +57,6 @@ export async function atEveryCall(
     cloudflare.interfere = () => {};
     return { outcome, calls };
   };
-  keepOtherListeners();
   const { outcome: undisturbed, calls } = await runWith("none", 0);
   expect(undisturbed.status).toBe(0);
   expect(calls.length).toBeGreaterThan(5);

@@ -80,11 +80,8 @@ it.each([["revoke"], ["reset"], ["rotate", "--grace", "59m"]])(
     const line = [command, id, ...args, ...STAGING];
     const refused = await runInProcess(keysProgram(), line);
     expect(refused).toEqual(failure(`The key ${id} in staging: Pet shop, plan pro.\n`));
-    expect(refused.stderr).toMatch(/^error: nothing was changed, because there is no terminal /m);
     const type = (typed: string) => runInProcess(keysProgram(), line, typed, { isTerminal: true });
-    for (const typed of ["production\n", "stag\n"]) {
-      expect(await type(typed)).toEqual(failure("error: not confirmed: nothing was changed"));
-    }
+    expect(await type("stag\n")).toEqual(failure("error: not confirmed: nothing was changed"));
     expect(keys()).toEqual(before);
     expect(await type("staging\n")).toMatchObject({ status: 0 });
     expect(keys()).not.toEqual(before);
