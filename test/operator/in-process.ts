@@ -7,21 +7,15 @@ import type { Outcome } from "./deploy/run-command.ts";
 
 interface Streams {
   readonly stdin: Readable;
-  readonly stdout: TextStream;
-  readonly stderr: TextStream;
+  readonly stdout: Writable;
+  readonly stderr: Writable;
 }
 
-class TextStream extends Writable {
-  readonly #parts: Buffer[] = [];
-
-  override _write(part: Buffer, _encoding: string, done: () => void): void {
-    this.#parts.push(part);
-    done();
-  }
-
-  get text(): string {
-    return Buffer.concat(this.#parts).toString();
-  }
+/** Returns a stream, and a function that returns what was written to it. */
+function textStream() {
+  const parts: Buffer[] = [];
+  const write = (part: Buffer, _: string, done: () => void) => (parts.push(part), done());
+  return [new Writable({ write }), () => Buffer.concat(parts).toString()] as const;
 }
 
 /** The streams of the current command. Several commands may run at the same time. */
@@ -41,14 +35,14 @@ export async function runInProcess(
   input: string | Readable = "",
   { isTerminal = false } = {},
 ): Promise<Outcome> {
-  const stdout = new TextStream();
-  const stderr = new TextStream();
+  const [stdout, readStdout] = textStream();
+  const [stderr, readStderr] = textStream();
   const stdin =
     typeof input === "string" ? Readable.from(input === "" ? [] : [Buffer.from(input)]) : input;
   for (const stream of [stdin, stderr]) Object.assign(stream, { isTTY: isTerminal });
   const own = { stdin, stdout, stderr };
   const status = await streams.run(own, () => exitStatus(program, args));
-  return { status, stdout: stdout.text, stderr: stderr.text };
+  return { status, stdout: readStdout(), stderr: readStderr() };
 }
 
 /** The outcome of a command that prints this error message, and no data. */

@@ -36,7 +36,6 @@ export class FakeWorkers {
   readonly domains = new Map<string, string>();
   /** The bodies of the last uploads of settings and of the list of static files. */
   uploaded: Record<string, any> = {};
-  isOnWorkersDev = true;
   /** Chooses the version that answers. */
   choose = (selected: string | undefined, current: string): string => selected ?? current;
 
@@ -67,7 +66,7 @@ export class FakeWorkers {
       this.find(name).deployments.unshift(body);
       return body;
     },
-    "GET /workers/scripts/:/subdomain": () => ({ enabled: this.isOnWorkersDev }),
+    "GET /workers/scripts/:/subdomain": { enabled: true },
     "PUT /workers/scripts/:/schedules": (call, name) => void this.crons.set(name, bodyOf(call)),
     // Requests no uploads (`buckets`), as if Cloudflare had all files already.
     "POST /workers/scripts/:/assets-upload-session": (call) => {
