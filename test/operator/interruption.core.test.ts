@@ -2,43 +2,29 @@ import { expect, it } from "vitest";
 import { withInterruption } from "../../src/operator/interruption.ts";
 
 const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
-type Name = (typeof SIGNALS)[number];
-
 /** The listeners of other code, which the tests must not call. */
 const others = new Set<unknown>(SIGNALS.flatMap((name) => process.rawListeners(name)));
-
-const own = (name: Name) => process.rawListeners(name).filter((each) => !others.has(each));
-
-function send(name: Name): void {
-  const listeners = own(name);
-  // Without a listener, the signal would end the process.
-  expect(listeners).toHaveLength(1);
-  for (const listener of listeners) listener(name);
-}
-
-const abortError = () => Object.assign(new Error("stream closed"), { name: "AbortError" });
+const own = (name: NodeJS.Signals) =>
+  process.rawListeners(name).filter((each) => !others.has(each));
 
 it.each(SIGNALS)("%s lets work clean up, also if it comes again, and is named", async (name) => {
-  for (const [error, message] of [
-    [abortError(), `ended by ${name} before all was done`],
-    [new Error("the rollback failed"), "the rollback failed"],
+  const interrupted = new Error(`ended by ${name} before all was done`);
+  const streamClosed = Object.assign(new Error("closed"), { name: "AbortError" });
+  const failed = new Error("the rollback failed");
+  for (const [thrown, error] of [
+    [streamClosed, interrupted],
+    [failed, failed],
   ] as const) {
     const work = withInterruption("all was done", async (signal) => {
-      send(name);
-      send(name === "SIGINT" ? "SIGTERM" : "SIGINT");
-      send(name);
-      expect(signal.reason).toEqual(new Error(`ended by ${name} before all was done`));
-      throw error;
+      for (let times = 0; times < 2; times += 1) {
+        // Without a listener, the signal would end the process.
+        expect(own(name)).toHaveLength(1);
+        for (const listener of own(name)) listener(name);
+      }
+      expect(signal.reason).toEqual(interrupted);
+      throw thrown;
     });
-    await expect(work).rejects.toThrow(message);
+    await expect(work).rejects.toEqual(error);
     expect(SIGNALS.flatMap(own)).toEqual([]);
   }
-});
-
-it("returns the result or the error of work without a signal, and stops listening", async () => {
-  const failure = abortError();
-  expect(await withInterruption("all was done", async () => "done")).toBe("done");
-  const failing = withInterruption("all was done", () => Promise.reject(failure));
-  await expect(failing).rejects.toBe(failure);
-  expect(SIGNALS.flatMap(own)).toEqual([]);
 });

@@ -18,28 +18,26 @@ const ROWS: readonly [RequestRecord, sampleInterval: number][] = [
 
 const FREE = [REQUEST.keyId, "free"];
 const ROUTE = ["/v1/store/orders", "GET"];
-/** The answers to the questions: the names of the columns, and the rows. */
+/** The rows that answer each question. */
 const EXPECTED = {
-  health: ["requests,errors,degraded", [9, 4, 4]],
-  authenticated: ["requests,refused,p95_ms", [5, 3, 10]],
+  health: [[9, 4, 4]],
+  authenticated: [[5, 3, 10]],
   traffic: [
-    "hour,plan,status,requests",
     [HOUR, "", 503, 4],
     [HOUR, "free", 200, 2],
     [HOUR, "free", 429, 3],
   ],
-  slowest: ["route,method,requests,median_ms,p99_ms", [...ROUTE, 9, 10, 10]],
-  refused: ["key_id,plan,requests,refused", [...FREE, 5, 3]],
-  "near a limit": [
-    "key_id,plan,quota_window,least_left,quota,requests",
-    [...FREE, "minute", 0, 60, 3],
+  slowest: [[...ROUTE, 9, 10, 10]],
+  refused: [[...FREE, 5, 3]],
+  "near a limit": [[...FREE, "minute", 0, 60, 3]],
+  banned: [[...FREE, NOW_SECONDS, NOW_SECONDS, 3]],
+  degraded: [[MINUTE, "orders", "AMS", 4]],
+  errors: [
+    ["AMS", 4, 4, 100],
+    ["FRA", 5, 0, 0],
   ],
-  banned: ["key_id,plan,first_seen,last_seen,requests", [...FREE, NOW_SECONDS, NOW_SECONDS, 3]],
-  degraded: ["minute,missing,region,requests", [MINUTE, "orders", "AMS", 4]],
-  errors: ["region,requests,errors,percent", ["AMS", 4, 4, 100], ["FRA", 5, 0, 0]],
-  "served by": ["served_by,requests,p95_ms", ["replica WEUR", 2, 10]],
+  "served by": [["replica WEUR", 2, 10]],
   key: [
-    "hour,route,method,status,code,requests,least_left",
     [HOUR, ...ROUTE, 200, "", 2, 50],
     [HOUR, ...ROUTE, 429, "api_key_banned", 3, 0],
   ],
@@ -66,11 +64,10 @@ function openDataSet(): DatabaseSync {
     const { indexes, blobs, doubles } = toDataPoint(record);
     const kinds = Object.entries({ index: indexes, blob: blobs, double: doubles });
     const names = kinds.flatMap(([kind, all]) => all.map((_, index) => `${kind}${index + 1}`));
-    const columns = ["timestamp", "_sample_interval", ...names].join();
-    sqlite.exec(`CREATE TABLE IF NOT EXISTS store_orders_production (${columns})`);
-    const values = [NOW_SECONDS, interval, ...indexes, ...blobs, ...doubles];
-    const places = values.map(() => "?").join();
-    sqlite.prepare(`INSERT INTO store_orders_production VALUES (${places})`).run(...values);
+    const columns = ["timestamp", "_sample_interval", ...names];
+    sqlite.exec(`CREATE TABLE IF NOT EXISTS store_orders_production (${columns.join()})`);
+    const insert = `INSERT INTO store_orders_production VALUES (${columns.map(() => "?").join()})`;
+    sqlite.prepare(insert).run(NOW_SECONDS, interval, ...indexes, ...blobs, ...doubles);
   }
   return sqlite;
 }
@@ -82,7 +79,7 @@ it("docs/metrics.sql answers each question from data points", () => {
   const dataSet = openDataSet();
   const answers = questions.map(([, name = "", query = ""]) => {
     const rows = dataSet.prepare(toSqlite(query)).all();
-    return [name, [Object.keys(rows[0] ?? {}).join(), ...rows.map((row) => Object.values(row))]];
+    return [name, rows.map((row) => Object.values(row))];
   });
   expect(Object.fromEntries(answers)).toEqual(EXPECTED);
 });
