@@ -1,9 +1,8 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { closeSync, existsSync, openSync } from "node:fs";
-import { join } from "node:path";
 import { text } from "node:stream/consumers";
-import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
+import { afterAll, afterEach, beforeAll, expect, it, vi } from "vitest";
 import { generateSecret } from "../../src/operator/keys/key-changes.ts";
 import { PROGRAMS } from "../../src/operator/programs.ts";
 import { runCommand } from "./deploy/run-command.ts";
@@ -26,7 +25,6 @@ const ENTERPRISE = "keys create --plan enterprise --name N";
 it.each([
   // The name is valid, although it begins like a secret. Only the plan is wrong.
   ["keys create --plan gold --name sord_shop", "free, pro, business, enterprise"],
-  ["keys create --plan pro", "error: required option '--name <text>' not specified"],
   ["keys create --plan pro --name a\u2028b", "control characters"],
   [`keys create --plan pro --name ${"x".repeat(101)}`, "1 to 100 characters"],
   [`${CREATE} --per-minute 5`, "fixed limits: --per-minute and --per-day are"],
@@ -35,7 +33,6 @@ it.each([
   [`${CREATE} --expires 2027-01-31T12:00:00.0001Z`, "2027-01-31"],
   [`${CREATE} --env staging --persist-to x`, "cannot be used with"],
   [`${ENTERPRISE} --per-minute 5`, "--per-day"],
-  [`${ENTERPRISE} --per-minute 0 --per-day 5`, "from 1 to 1000000000"],
   [`${ENTERPRISE} --per-minute 5 --per-day 1000000001`, "from 1 to 1000000000"],
   ["keys list --ending abcd1", "one to four letters or digits"],
   ["keys rotate key_x --grace 1.5h", "such as 90m"],
@@ -65,75 +62,48 @@ it("an error names the file, and does not repeat a secret that stands in an argu
   }
 });
 
-describe("a command whose output is lost", () => {
-  async function runInto(output: string, args: readonly string[]) {
-    const full = output === "/dev/full" ? openSync(output, "w") : undefined;
-    const child = spawn(process.execPath, args, { stdio: ["ignore", full ?? "pipe", "pipe"] });
-    child.stdout?.destroy();
+it.each([
+  ["a closed pipe", ["orders export", "keys list --json"], { status: 141, stderr: "" }],
+  [
+    "/dev/full",
+    ["orders export"],
+    { status: 1, stderr: "error: the output: no space left on device\n" },
+  ],
+])("a command fails in %s, and names a key whose secret is lost", async (output, lines, failed) => {
+  if (output.startsWith("/") && !existsSync(output)) return;
+  const runTyped = async (line: string) => {
+    const stdout = output.startsWith("/") ? openSync(output, "w") : "pipe";
+    const args = ["src/operator/main.ts", ...line.split(" "), `--persist-to=${store.path}`];
+    const child = spawn(process.execPath, args, { stdio: ["ignore", stdout, "pipe"] });
+    if (stdout === "pipe") child.stdout?.destroy();
+    else closeSync(stdout);
     const [[status], stderr] = await Promise.all([once(child, "close"), text(child.stderr!)]);
-    if (full !== undefined) closeSync(full);
     return { status, stderr };
-  }
-  const runTyped = (line: string, output: string) =>
-    runInto(output, ["src/operator/main.ts", ...line.split(" "), `--persist-to=${store.path}`]);
-
-  it("finishes its work, and reports only a failure of what it writes", async () => {
-    const done = join(store.path, "done");
-    const script = `import { createProgram, runProgram } from "./src/operator/command-line.ts";
-      import { writeFileSync } from "node:fs";
-      import { pipeline } from "node:stream/promises";
-      import { setTimeout } from "node:timers/promises";
-      await runProgram(createProgram("work", "").action(async () => {
-        process.stdout.write("begun\\n");
-        await setTimeout(50);
-        writeFileSync(${JSON.stringify(done)}, "");
-        await pipeline(async function* () { throw new Error("no orders"); }, process.stdout);
-      }), []);`;
-    const outcome = await runInto("a closed pipe", ["--input-type=module", "--eval", script]);
-    expect(outcome).toEqual({ status: 1, stderr: "error: no orders\n" });
-    expect(existsSync(done)).toBe(true);
-  });
-
-  it.each([
-    ["a closed pipe", ["orders export", "keys list --json"], { status: 141, stderr: "" }],
-    [
-      "/dev/full",
-      ["orders export"],
-      { status: 1, stderr: "error: the output: no space left on device\n" },
-    ],
-  ])("fails in %s, and names a key whose secret is lost", async (output, lines, failed) => {
-    if (output.startsWith("/") && !existsSync(output)) return;
-    const typed = ["keys create --plan=free --name=N", ...lines];
-    const [created, ...printed] = await Promise.all(typed.map((line) => runTyped(line, output)));
-    expect(printed).toEqual(lines.map(() => failed));
-    const { status, stderr } = created!;
-    expect(status).toBe(1);
-    const lost = /error: the key (\S+) is stored, but its secret could not be printed/.exec(stderr);
-    const { id } = await store.keysJson("show", lost?.[1] ?? "");
-    expect(stderr).toContain(`npm run keys -- revoke ${id} --persist-to=${store.path}\n`);
-  });
+  };
+  const typed = ["keys create --plan=free --name=N", ...lines];
+  const [created, ...printed] = await Promise.all(typed.map(runTyped));
+  expect(printed).toEqual(lines.map(() => failed));
+  const { status, stderr } = created!;
+  expect(status).toBe(1);
+  const lost = /error: the key (\S+) is stored, but its secret could not be printed/.exec(stderr);
+  const { id } = await store.keysJson("show", lost?.[1] ?? "");
+  expect(stderr).toContain(`npm run keys -- revoke ${id} --persist-to=${store.path}\n`);
 });
 
-async function everyCommand() {
-  const programs = await Promise.all(Object.values(PROGRAMS).map((load) => load()));
-  return programs.flatMap((program) =>
-    program.commands.length === 0
-      ? [{ program, path: [], command: program }]
-      : program.commands.map((command) => ({ program, path: [command.name()], command })),
-  );
-}
-
 it("every command has --help, and refuses its options if npm kept them", async () => {
-  for (const { program, path, command } of await everyCommand()) {
-    const help = await runInProcess(program, [...path, "--help"]);
-    expect(help).toMatchObject({ status: 0, stdout: expect.stringContaining("Usage: npm ") });
-    for (const { long, short } of command.options) {
-      if (long === undefined || short === "-V") continue;
-      vi.stubEnv(`npm_config_${long.slice(2).replaceAll("-", "_")}`, "true");
-      expect(await runInProcess(program, path)).toEqual(
-        failure(`npm kept ${long} for itself, so nothing was done.`, 2),
-      );
-      vi.unstubAllEnvs();
+  for (const load of Object.values(PROGRAMS)) {
+    const program = await load();
+    for (const command of program.commands.length > 0 ? program.commands : [program]) {
+      const path = command === program ? [] : [command.name()];
+      const help = await runInProcess(program, [...path, "--help"]);
+      expect(help).toMatchObject({ status: 0, stdout: expect.stringContaining("Usage: npm ") });
+      for (const { long, short } of command.options) {
+        if (long === undefined || short === "-V") continue;
+        vi.stubEnv(`npm_config_${long.slice(2).replaceAll("-", "_")}`, "true");
+        const refused = failure(`npm kept ${long} for itself, so nothing was done.`, 2);
+        expect(await runInProcess(program, path)).toEqual(refused);
+        vi.unstubAllEnvs();
+      }
     }
   }
 });
@@ -141,13 +111,9 @@ it("every command has --help, and refuses its options if npm kept them", async (
 it("npm keeps the options before --, and a command that finds its own there does nothing", async () => {
   const options = ["--plan", "free", "--name", "Pet shop", "--env=production"];
   const npm = ["run", "-s", "keys", "create", ...options, "--", "--persist-to", store.path];
-  expect(await runCommand("npm", npm, { env: {} })).toEqual({
-    status: 2,
-    stdout: "",
-    stderr:
-      "error: npm kept --env and --plan and --name for itself, so nothing was done. Type all options after --, as in:\n" +
-      "  npm run keys -- create --env <environment> --plan <plan> --name <text>\n",
-  });
+  const refused = await runCommand("npm", npm, { env: {} });
+  expect(refused).toEqual(failure("npm kept --env and --plan and --name for itself", 2));
+  expect(refused.stderr).toMatch(/^ {2}npm run keys -- create --env .* --plan .* --name <text>$/m);
   expect(await store.keysJson("list", "--name=Pet shop")).toEqual([]);
   // npm takes `--days` for several options of its own.
   for (const name of ["all", "yes"]) vi.stubEnv(`npm_config_${name}`, "true");

@@ -52,7 +52,7 @@ it("a lock is waited for during half a minute, and no other failure is retried",
   await failed;
   vi.useRealTimers();
   expect(locked.mock.calls.length).toBeGreaterThan(early);
-  const missing = vi.fn(() => Promise.reject(new Error("D1_ERROR: no such table")));
+  const missing = vi.fn(() => Promise.reject(new Error("no such table")));
   await expect(retryWhileBusy(missing)).rejects.toThrow("no such table");
   expect(missing).toHaveBeenCalledTimes(1);
 });

@@ -1,6 +1,7 @@
 import { DatabaseSync } from "node:sqlite";
 import { afterAll, beforeAll, vi } from "vitest";
 import * as databases from "../../../src/operator/database/database.ts";
+import { openLocalDatabase } from "../../../src/operator/database/local.ts";
 import { databaseFile } from "../../../src/operator/database/local-store.ts";
 import { addKeys } from "../../../src/operator/keys/change-key.ts";
 import {
@@ -8,15 +9,15 @@ import {
   type CreatedKey,
   type KeyDetails,
 } from "../../../src/operator/keys/key-changes.ts";
-import { OpenStore } from "../store-folder.ts";
+import { StoreFolder } from "../store-folder.ts";
 
 export const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 
 /** Runs `npm run keys` in this process, on a new store, whose clock is that of this process. */
 export class KeysCommand {
-  readonly #store = new OpenStore();
+  readonly #store = new StoreFolder();
+  #database: Promise<databases.StoreDatabase> | undefined;
   readonly path = this.#store.path;
-  readonly database = () => this.#store.database("keys");
   readonly run = (...args: string[]) => this.#store.keys(...args);
   /** Runs a `keys` command with `--json`, expects it to succeed, and returns the parsed JSON. */
   readonly json = (...args: string[]) => this.#store.keysJson(...args);
@@ -25,7 +26,15 @@ export class KeysCommand {
     beforeAll(() => {
       vi.spyOn(databases, "databaseTime").mockImplementation(async () => new Date());
     });
-    afterAll(() => this.#store.close());
+    afterAll(async () => {
+      await (await this.#database)?.close();
+      this.#store.remove();
+    });
+  }
+
+  database(): Promise<databases.StoreDatabase> {
+    this.#database ??= openLocalDatabase(this.path, "keys");
+    return this.#database;
   }
 
   /** Runs one statement on the keys database, and returns its rows. */

@@ -44,33 +44,26 @@ it("list shows the keys that match all filters, the oldest first", async () => {
     ["--plan pro --state active --name T", ["later"]],
   ] as const) {
     const args = ["list", ...filters.split(" ").filter(Boolean)];
-    const lines = (await listed.run(...args)).stdout.trimEnd().split("\n").slice(1);
-    expect(lines, filters).toEqual(names.map((name) => expect.stringMatching(` ${name}$`)));
     expect(await listed.json(...args), filters).toMatchObject(names.map((name) => ({ name })));
   }
 });
 
-it("list and usage hide the keys of npm run verify, which deletes no other key", async () => {
+it("npm run verify deletes no key but its own and those that it left behind", async () => {
   const database = await listed.database();
   // A customer's key with the same name, but with another lifetime.
-  const customer = (await listed.add({ name: "Verification", expiresAt: inDays(-1) })).record.id;
-  const others = (await listed.json("list")).map(({ id }: any) => id);
-  const [own, running] = [2, 3].map((days) => createVerificationKey(inDays(days)).record);
-  await addKeys(database, [own!, running!]);
-  for (const command of ["list", "usage"]) {
-    const ids = (await listed.json(command)).map(({ id }: any) => id);
-    expect(ids).toEqual(others);
-  }
+  const customer = (await listed.add({ name: "Verification", expiresAt: inDays(-1) })).record;
+  const [own, running, left] = [2, 3, -1].map((days) => createVerificationKey(inDays(days)).record);
+  await addKeys(database, [own!, running!, left!]);
+  expect(JSON.stringify(await listed.json("list"))).not.toContain(running!.id);
   await deleteVerificationKeys(database, own!.id);
-  const left = await listed.json("list", "--name", "verification");
-  expect(left).toMatchObject([{ id: customer }, { id: running!.id }]);
+  const found = await listed.json("list", "--name", "verification");
+  expect(found).toMatchObject([{ id: customer.id }, { id: running!.id }]);
 });
 
 describe("keys show -", () => {
-  function showInput(input: Iterable<string>, ...args: string[]) {
-    const stdin = Readable.from(Iterator.from(input));
-    return runInProcess(keysProgram(), ["show", "-", "--persist-to", keys.path, ...args], stdin);
-  }
+  const line = ["show", "-", "--persist-to", keys.path];
+  const showInput = (input: Iterable<string>) =>
+    runInProcess(keysProgram(), line, Readable.from(Iterator.from(input)));
 
   function* endless(): Generator<string, never> {
     for (;;) yield "x".repeat(1_000_000);
@@ -86,9 +79,6 @@ describe("keys show -", () => {
       const ending = secret.trim().slice(-4).toUpperCase();
       expect(await keys.json("list", "--ending", ending)).toMatchObject([{ id: record.id }]);
     }
-    const { id } = (await keys.add({ lastFour: "abcd" })).record;
-    const middle = await keys.json("list", "--ending", "abc");
-    expect(middle).not.toContainEqual(expect.objectContaining({ id }));
   });
 
   it("refuses anything but one known key, and does not repeat it", async () => {
@@ -115,15 +105,13 @@ it("show has the bans, the newest first, and reset lifts the ban in force", asyn
     { keyId: id, number: 2, beganAt: after(-60), endsAt: after(600) },
   ]);
   const banned = { state: "banned", bannedUntil: text(600) };
-  const bans = [
-    { number: 2, beganAt: text(-60), until: text(600), liftedAt: null },
-    { number: 1, beganAt: text(-300), until: text(-240), liftedAt: null },
-  ];
+  const past = { number: 1, beganAt: text(-300), until: text(-240), liftedAt: null };
+  const bans = [{ number: 2, beganAt: text(-60), until: text(600), liftedAt: null }, past];
   expect(await keys.json("show", id)).toMatchObject({ ...banned, bans });
   expect(await keys.json("list", "--state", "banned")).toMatchObject([{ id, ...banned }]);
-  expect(await keys.json("reset", id)).toMatchObject({ state: "active" });
-  const lifted = [{ liftedAt: expect.stringMatching(TIME) }, { liftedAt: null }];
   const free = { state: "active", bannedUntil: null };
+  expect(await keys.json("reset", id)).toMatchObject(free);
+  const lifted = [{ number: 2, liftedAt: expect.stringMatching(TIME) }, past];
   expect(await keys.json("show", id)).toMatchObject({ ...free, bans: lifted });
 });
 
@@ -141,55 +129,36 @@ describe("keys audit", () => {
     expect(await keys.json("revoke", id)).toEqual(revoked);
     // Revocation ends the former key too.
     expect(revoked).toMatchObject({ state: "revoked", formerKeyEndsAt: null });
-    await keys.run("rotate", id);
+    expect(await keys.run("rotate", id)).toEqual(failure("the key is revoked"));
     const expiry = "2099-01-31T00:00:00.000Z";
-    const expected = [
-      ["revoke", `revokedAt: ${revoked.revokedAt}`],
-      ["reset", ""],
-      ["rotate", `formerKeyEndsAt: ${formerKeyEndsAt}`],
-      [
-        "update",
-        `name: Zoo → Chain, plan: pro → enterprise, perMinute: 300 → 5, expiresAt: ${expiry} → none`,
-      ],
-      ["create", `name: Zoo, plan: pro, perMinute: 300, perDay: 10000, expiresAt: ${expiry}`],
-    ];
+    const others = `perDay: 10000, expiresAt: ${expiry}`;
+    const limits = `perMinute: 300 → 5, expiresAt: ${expiry} → none`;
     const lines = (await keys.run("audit", id)).stdout.trimEnd().split("\n").slice(1);
-    const rows = lines.map((line) => line.split(/ {2,}/));
-    expect(
-      rows.map(([, actor, action, key, details = ""]) => [actor, action, key, details]),
-    ).toEqual(expected.map(([action, details]) => ["Ada", action, id, details]));
-    const at = expect.stringMatching(TIME);
+    expect(lines.map((line) => line.split(/ {2,}/).slice(1))).toEqual([
+      ["Ada", "revoke", id, `revokedAt: ${revoked.revokedAt}`],
+      ["Ada", "reset", id],
+      ["Ada", "rotate", id, `formerKeyEndsAt: ${formerKeyEndsAt}`],
+      ["Ada", "update", id, `name: Zoo → Chain, plan: pro → enterprise, ${limits}`],
+      ["Ada", "create", id, `name: Zoo, plan: pro, perMinute: 300, ${others}`],
+    ]);
     const details = { revokedAt: { from: null, to: revoked.revokedAt } };
-    const newest = { at, actor: "Ada", action: "revoke", keyId: id, details };
-    expect(await keys.json("audit", id, "--limit", "1")).toEqual([newest]);
+    const newest = { at: expect.stringMatching(TIME), actor: "Ada", action: "revoke", keyId: id };
+    expect(await keys.json("audit", id, "--limit", "1")).toEqual([{ ...newest, details }]);
     const stored = JSON.stringify(await keys.rows("SELECT * FROM key_changes"));
     expect(stored).not.toMatch(/[0-9a-f]{64}/);
     for (const shown of [secret, newerSecret]) expect(stored).not.toContain(shown.slice(5));
   });
 
-  it("names the account and the machine by default, and refuses an actor that is no name", async () => {
+  it("has no entry for a change that failed, and no entry changes or disappears", async () => {
     vi.stubEnv("STORE_ORDERS_ACTOR", "");
     vi.stubEnv("USER", "ada");
-    const { id } = (await keys.add()).record;
-    await keys.add();
-    expect(await keys.json("audit", id)).toMatchObject([{ actor: `ada@${hostname()}` }]);
-    vi.stubEnv("STORE_ORDERS_ACTOR", "a\nb");
-    expect(await keys.run("revoke", id)).toEqual(failure("STORE_ORDERS_ACTOR", 2));
-    expect(await keys.json("show", id)).toMatchObject({ state: "active" });
-  });
-
-  it("has no entry for a change that failed, and no entry changes or disappears", async () => {
     const { id } = (await keys.add()).record;
     const database = await keys.database();
     const failing = changeKey(database, id, "update", (key) => ({ ...key, perDay: 5 }));
     await expect(failing).rejects.toThrow("enterprise_has_its_own_limits");
-    expect(await keys.json("audit", id)).toHaveLength(1);
-    for (const statement of [
-      "UPDATE key_changes SET actor = 'nobody'",
-      "DELETE FROM key_changes",
-      "INSERT OR REPLACE INTO key_changes SELECT * FROM key_changes",
-    ]) {
-      const changing = database.transaction([sql.raw(statement)]);
+    expect(await keys.json("audit", id)).toMatchObject([{ actor: `ada@${hostname()}` }]);
+    for (const statement of ["DELETE FROM", "INSERT OR REPLACE INTO key_changes SELECT * FROM"]) {
+      const changing = database.transaction([sql.raw(`${statement} key_changes`)]);
       await expect(changing).rejects.toThrow(/never (?:rewritten|deleted)/);
     }
   });
