@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Command } from "commander";
 import { openLocalStore } from "../../src/operator/database/local.ts";
+import { isStore } from "../../src/operator/database/local-store.ts";
 import { keysProgram } from "../../src/operator/keys/program.ts";
 import { ordersProgram } from "../../src/operator/orders/program.ts";
 import { type Outcome, withoutProgress } from "./deploy/run-command.ts";
@@ -11,7 +12,6 @@ import { runInProcess } from "./in-process.ts";
 /** A temporary folder with a local store, on which commands run in this process. */
 export class StoreFolder {
   readonly path = mkdtempSync(join(tmpdir(), "store-orders-test-"));
-  #made: Promise<void> | undefined;
 
   keys(...args: string[]): Promise<Outcome> {
     return this.run(keysProgram(), args);
@@ -31,9 +31,8 @@ export class StoreFolder {
   }
 
   /** Creates an empty store, unless the folder already has one. */
-  make(): Promise<void> {
-    this.#made ??= openLocalStore(this.path).then((opened) => opened[Symbol.asyncDispose]());
-    return this.#made;
+  async make(): Promise<void> {
+    if (!isStore(this.path)) await (await openLocalStore(this.path))[Symbol.asyncDispose]();
   }
 
   remove(): void {

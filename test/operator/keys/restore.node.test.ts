@@ -1,6 +1,6 @@
 import { existsSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { afterAll, beforeAll, beforeEach, expect, it, vi } from "vitest";
 import { keysProgram } from "../../../src/operator/keys/program.ts";
 import * as wrangler from "../../../src/operator/wrangler.ts";
 import { useFakeCloudflare } from "../deploy/fake-cloudflare.ts";
@@ -69,61 +69,59 @@ function expectRestored(label = "") {
   expect(existsSync(saved), label).toBe(false);
 }
 
-describe("keys restore", () => {
-  it("takes the settings back, keeps revocations, rotations and resets, and can be undone", async () => {
-    // Gives up before it changes anything. Undoing must not go back to the time of this attempt.
-    cloudflare.interfere = ({ path }) => {
-      if (path.endsWith("/restore")) throw new LostConnection();
-    };
-    expect(await restore(bookmark)).toEqual(failure("run the same command again"));
-    cloudflare.interfere = () => {};
-    const last = await create("Last");
-    const report = await json("restore", "--bookmark", bookmark, "--yes");
-    const kept = [ids.revoked, ids.rotated];
-    expect(report).toEqual({ bookmark, before: expect.any(String), kept });
-    expectRestored();
-    expect(keyOf(last)).toBeUndefined();
-    expect(await run("restore", "--bookmark", report.before, "--yes")).toMatchObject({ status: 0 });
-    expect(keyOf(ids.changed)).toMatchObject({ plan: "free" });
-    for (const id of [ids.later, last]) expect(keyOf(id)).toBeDefined();
-  });
+it("restore takes the settings back, keeps revocations, rotations and resets, and can be undone", async () => {
+  // Gives up before it changes anything. Undoing must not go back to the time of this attempt.
+  cloudflare.interfere = ({ path }) => {
+    if (path.endsWith("/restore")) throw new LostConnection();
+  };
+  expect(await restore(bookmark)).toEqual(failure("run the same command again"));
+  cloudflare.interfere = () => {};
+  const last = await create("Last");
+  const report = await json("restore", "--bookmark", bookmark, "--yes");
+  const kept = [ids.revoked, ids.rotated];
+  expect(report).toEqual({ bookmark, before: expect.any(String), kept });
+  expectRestored();
+  expect(keyOf(last)).toBeUndefined();
+  expect(await run("restore", "--bookmark", report.before, "--yes")).toMatchObject({ status: 0 });
+  expect(keyOf(ids.changed)).toMatchObject({ plan: "free" });
+  for (const id of [ids.later, last]) expect(keyOf(id)).toBeDefined();
+});
 
-  it("finds the state of a time within the last 30 days, and changes nothing without a yes", async () => {
-    vi.useFakeTimers({ toFake: ["Date"], now: Date.now() + 2_000 });
-    const at = new Date(Date.now() - 1_000).toISOString();
-    const question = "All changes since are undone, except revocations and rotations";
-    expect(await run("restore", "--at", at)).toEqual(failure(question));
-    vi.useRealTimers();
-    for (const time of ["2020-01-01", "2999-01-01"]) {
-      const refused = failure("within the last 30 days", 2);
-      expect(await run("restore", "--yes", "--at", time)).toEqual(refused);
-    }
-    expect(rows("SELECT * FROM api_keys")).toEqual([...keysBefore.values()]);
-  });
+it("restore finds the state of a time within the last 30 days, and changes nothing without a yes", async () => {
+  vi.useFakeTimers({ toFake: ["Date"], now: Date.now() + 2_000 });
+  const at = new Date(Date.now() - 1_000).toISOString();
+  const question = "All changes since are undone, except revocations and rotations";
+  expect(await run("restore", "--at", at)).toEqual(failure(question));
+  vi.useRealTimers();
+  for (const time of ["2020-01-01", "2999-01-01"]) {
+    const refused = failure("within the last 30 days", 2);
+    expect(await run("restore", "--yes", "--at", time)).toEqual(refused);
+  }
+  expect(rows("SELECT * FROM api_keys")).toEqual([...keysBefore.values()]);
+});
 
-  it("whatever happens at any call, the same command again ends it, and loses no revocation", async () => {
-    const attempt = () => {
-      rmSync(saved, { force: true });
-      database().restore(changed);
-      return restore(bookmark);
-    };
-    const check: Parameters<typeof atEveryCall>[2] = async ({ status, stderr }, label) => {
-      if (status === 0) return expectRestored(label);
-      const isUndone = keyOf(ids.revoked).revoked_at === null;
-      if (isUndone) expect(stderr, label).toContain("run the same command again");
-      // Another operator revokes a key meanwhile.
-      const { revokedAt } = await json("revoke", ids.changed, "--yes");
-      const again = await restore(bookmark);
-      expect(again.status, `${label}\n${again.stderr}`).toBe(0);
-      expectRestored(label);
-      expect(keyOf(ids.changed).revoked_at, label).toBe(Date.parse(revokedAt));
-      // Undoing takes the keys back to the state before the first attempt.
-      await json("restore", "--bookmark", JSON.parse(again.stdout).before, "--yes");
-      expect(keyOf(ids.later), label).toBeDefined();
-    };
-    const during = { "a signal during it": (position: number) => () => interrupt(position) };
-    await atEveryCall(cloudflare, attempt, check, { ...FAULTS, ...during });
-  });
+it("whatever happens at any call of a restore, the same command again ends it, and loses no revocation", async () => {
+  const attempt = () => {
+    rmSync(saved, { force: true });
+    database().restore(changed);
+    return restore(bookmark);
+  };
+  const check: Parameters<typeof atEveryCall>[2] = async ({ status, stderr }, label) => {
+    if (status === 0) return expectRestored(label);
+    const isUndone = keyOf(ids.revoked).revoked_at === null;
+    if (isUndone) expect(stderr, label).toContain("run the same command again");
+    // Another operator revokes a key meanwhile.
+    const { revokedAt } = await json("revoke", ids.changed, "--yes");
+    const again = await restore(bookmark);
+    expect(again.status, `${label}\n${again.stderr}`).toBe(0);
+    expectRestored(label);
+    expect(keyOf(ids.changed).revoked_at, label).toBe(Date.parse(revokedAt));
+    // Undoing takes the keys back to the state before the first attempt.
+    await json("restore", "--bookmark", JSON.parse(again.stdout).before, "--yes");
+    expect(keyOf(ids.later), label).toBeDefined();
+  };
+  const during = { "a signal during it": (position: number) => () => interrupt(position) };
+  await atEveryCall(cloudflare, attempt, check, { ...FAULTS, ...during });
 });
 
 it.each([

@@ -45,7 +45,11 @@ it("list shows the keys that match all filters, the oldest first", async () => {
   ] as const) {
     const args = ["list", ...filters.split(" ").filter(Boolean)];
     expect(await listed.json(...args), filters).toMatchObject(names.map((name) => ({ name })));
+    const { stdout } = await listed.run(...args);
+    expect(stdout.trim().split("\n")).toHaveLength(names.length + 1);
   }
+  const none = { status: 0, stdout: "", stderr: "No matching keys.\n" };
+  expect(await listed.run("list", "--plan", "business")).toEqual(none);
 });
 
 it("npm run verify deletes no key but its own and those that it left behind", async () => {

@@ -70,11 +70,7 @@ it("usage has the figures of each key, the busiest first, by day, and null if no
 });
 
 it("usage counts the last days including today, 14 by default, and shows one key day by day", async () => {
-  for (const [days, admitted] of [
-    ["1", 40],
-    ["20", 1_540],
-    ["21", 1_547],
-  ] as const) {
+  for (const [days, admitted] of Object.entries({ 1: 40, 20: 1_540, 21: 1_547 })) {
     expect(await usageJson("--days", days)).toMatchObject([{ admitted }, {}, {}]);
   }
   const [, ...rows] = (await usage("key_busy")).stdout.trimEnd().split("\n");
