@@ -108,7 +108,7 @@ it("every command has --help, and refuses its options if npm kept them", async (
   }
 });
 
-it("npm keeps the options before --, and a command that finds its own there does nothing", async () => {
+it("a command does nothing if npm kept options that stood before --", async () => {
   const options = ["--plan", "free", "--name", "Pet shop", "--env=production"];
   const npm = ["run", "-s", "keys", "create", ...options, "--", "--persist-to", store.path];
   const refused = await runCommand("npm", npm, { env: {} });

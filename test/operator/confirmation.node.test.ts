@@ -23,8 +23,9 @@ it.skipIf(!PYTHON).each([
   ["Ctrl+C", "\u0003", "2\n"],
 ])("a question in a terminal is answered by %s", (_, typed, status) => {
   const script = `const { requireConfirmation } = await import(${JSON.stringify(CONFIRMATION)});
+    const ended = "ended by SIGINT before the answer: nothing was changed";
     await requireConfirmation("production", "This ships orders.").catch(({ message }) => {
-      if (message === "ended by SIGINT before the answer: nothing was changed") process.exitCode = 2;
+      process.exitCode = message === ended ? 2 : 1;
     });`;
   const args = ["-c", TYPE, process.execPath, "--eval", script, typed];
   expect(execFileSync("python3", args, { encoding: "utf8", timeout: 20_000 })).toBe(status);

@@ -13,7 +13,7 @@ afterAll(() => store.remove());
 
 const LOCK = "BEGIN IMMEDIATE; UPDATE d1_migrations SET applied_at = datetime('now')";
 
-it("commands succeed although another process keeps the databases locked half of the time", async () => {
+it("commands succeed although another process locks the databases again and again", async () => {
   const files = [databaseFile(store.path, "orders"), databaseFile(store.path, "keys")];
   const databases = files.map((file) => new DatabaseSync(file));
   const lockOrCommit = () => {

@@ -27,7 +27,7 @@ test("after a transaction that failed, the next one succeeds", async () => {
   expect(await database.orders.orm.all(sql.raw("SELECT id FROM orders"))).toEqual([[2]]);
 });
 
-test("a migration that fails leaves the database unchanged, and the error names the store", async () => {
+test("a migration that fails leaves the database unchanged, and names the store", async () => {
   await store.make();
   using sqlite = new DatabaseSync(databaseFile(store.path, "orders"));
   sqlite.exec("DROP TABLE d1_migrations");
@@ -47,10 +47,10 @@ async function run(line: string) {
   return runInProcess(program, [...args, "--persist-to", missing()], '{"id":1}');
 }
 
-test("without a store, commands other than import and create are refused and make nothing", async () => {
+test("without a store, commands but import and create are refused and make nothing", async () => {
   const lines =
-    "keys list,keys show A,keys update A --name B,keys rotate A,keys revoke A,keys reset A,keys audit," +
-    "keys usage,orders export,orders export /dev/null --one-moment,verify --read-only";
+    "keys list,keys show A,keys update A --name B,keys rotate A,keys revoke A,keys reset A," +
+    "keys audit,keys usage,orders export,orders export /dev/null --one-moment,verify --read-only";
   for (const line of lines.split(",")) {
     const refused = failure(`error: there is no store in ${missing()}, so nothing was done`);
     expect(await run(line), line).toEqual(refused);

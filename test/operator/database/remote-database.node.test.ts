@@ -118,7 +118,7 @@ describe("a transient failure", () => {
   });
 });
 
-it("an error says what to do if the database or a migration is missing, or the token is wrong", async () => {
+it("says what to do if a database or a migration is missing, or a token is wrong", async () => {
   const reason = async (env: "staging" | "production") => {
     const database = await openRemoteDatabase({ env, name: "keys" });
     return database.orm.select().from(apiKeys).then(String, String);

@@ -72,7 +72,7 @@ it("update changes only what the options name, and reset nothing else either", a
   expect(await keys.json("update", expired.id, "--name=Late")).toMatchObject({ name: "Late" });
 });
 
-it("refuses an expiry in the past, limits that the plan does not take, and an unknown id", async () => {
+it("refuses a past expiry, limits that do not fit the plan, and an unknown id", async () => {
   const { id } = (await keys.add()).record;
   const nobody = 'no key has the id "key_nobody"; `npm run keys -- list --persist-to ';
   for (const [status, line, reason] of [
@@ -90,7 +90,7 @@ it("refuses an expiry in the past, limits that the plan does not take, and an un
 });
 
 describe("keys rotate", () => {
-  it("changes only the secret, and keeps the former one for the grace, 24 hours by default", async () => {
+  it("changes only the secret, and keeps the former one for 24 hours by default", async () => {
     const { key: former, record: key } = await keys.add();
     stopClock();
     const before = await keys.json("show", key.id);
@@ -101,7 +101,7 @@ describe("keys rotate", () => {
     expect(await hashes(key.id)).toEqual([hashSecret(secret), [hashSecret(former), inHours(24)]]);
   });
 
-  it("ends still earlier secrets no later than the former one, with --grace 0 all at once", async () => {
+  it("ends earlier secrets no later than the former one, with --grace 0 all at once", async () => {
     const { id } = (await keys.add()).record;
     stopClock();
     for (const [grace, ends] of [

@@ -69,7 +69,7 @@ function expectRestored(label = "") {
   expect(existsSync(saved), label).toBe(false);
 }
 
-it("restore takes the settings back, keeps revocations, rotations and resets, and can be undone", async () => {
+it("restore undoes no revocation, rotation or reset, and can be undone", async () => {
   // Gives up before it changes anything. Undoing must not go back to the time of this attempt.
   cloudflare.interfere = ({ path }) => {
     if (path.endsWith("/restore")) throw new LostConnection();
@@ -87,7 +87,7 @@ it("restore takes the settings back, keeps revocations, rotations and resets, an
   for (const id of [ids.later, last]) expect(keyOf(id)).toBeDefined();
 });
 
-it("restore finds the state of a time within the last 30 days, and changes nothing without a yes", async () => {
+it("restore takes times of the last 30 days, and changes nothing without a yes", async () => {
   vi.useFakeTimers({ toFake: ["Date"], now: Date.now() + 2_000 });
   const at = new Date(Date.now() - 1_000).toISOString();
   const question = "All changes since are undone, except revocations and rotations";
@@ -100,7 +100,7 @@ it("restore finds the state of a time within the last 30 days, and changes nothi
   expect(rows("SELECT * FROM api_keys")).toEqual([...keysBefore.values()]);
 });
 
-it("whatever happens at any call of a restore, the same command again ends it, and loses no revocation", async () => {
+it("restore, however it fails, is ended by the same command and loses no revocation", async () => {
   const attempt = () => {
     rmSync(saved, { force: true });
     database().restore(changed);

@@ -73,7 +73,7 @@ describe("keys show -", () => {
     for (;;) yield "x".repeat(1_000_000);
   }
 
-  it("finds a key by its present and former secrets, as list --ending, and prints no secret", async () => {
+  it("finds a key by any of its secrets, as list --ending, and prints no secret", async () => {
     const { key: former, record } = await keys.add();
     const { key: current } = await keys.json("rotate", record.id, "--grace", "0");
     for (const secret of [former, ` ${current}\r\n`]) {
@@ -120,7 +120,7 @@ it("show has the bans, the newest first, and reset lifts the ban in force", asyn
 });
 
 describe("keys audit", () => {
-  it("records the old and the new value of every change, and nothing if nothing changed", async () => {
+  it("records old and new values of every change, and nothing if nothing changed", async () => {
     const create = ["create", "--plan", "pro", "--name", "Zoo", "--expires", "2099-01-31"];
     const { id, key: secret } = await keys.json(...create);
     const own = ["--plan", "enterprise", "--per-minute", "5", "--per-day", "10000"];
