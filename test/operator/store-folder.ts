@@ -1,23 +1,17 @@
-import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Command } from "commander";
-import type { DatabaseName, StoreDatabase } from "../../src/operator/database/database.ts";
-import { openLocalDatabase, openLocalStore } from "../../src/operator/database/local.ts";
-import { LAYOUT_VERSION } from "../../src/operator/database/local-store.ts";
+import { openLocalStore } from "../../src/operator/database/local.ts";
+import { isStore } from "../../src/operator/database/local-store.ts";
 import { keysProgram } from "../../src/operator/keys/program.ts";
 import { ordersProgram } from "../../src/operator/orders/program.ts";
 import { type Outcome, withoutProgress } from "./deploy/run-command.ts";
 import { runInProcess } from "./in-process.ts";
 
-export async function makeEmptyStore(folder: string): Promise<void> {
-  await (await openLocalStore(folder))[Symbol.asyncDispose]();
-}
-
 /** A temporary folder with a local store, on which commands run in this process. */
 export class StoreFolder {
   readonly path = mkdtempSync(join(tmpdir(), "store-orders-test-"));
-  #made: Promise<void> | undefined;
 
   keys(...args: string[]): Promise<Outcome> {
     return this.run(keysProgram(), args);
@@ -37,11 +31,8 @@ export class StoreFolder {
   }
 
   /** Creates an empty store, unless the folder already has one. */
-  make(): Promise<void> {
-    this.#made ??= existsSync(join(this.path, LAYOUT_VERSION))
-      ? Promise.resolve()
-      : makeEmptyStore(this.path);
-    return this.#made;
+  async make(): Promise<void> {
+    if (!isStore(this.path)) await (await openLocalStore(this.path))[Symbol.asyncDispose]();
   }
 
   remove(): void {
@@ -51,24 +42,6 @@ export class StoreFolder {
   private async run(program: Command, args: readonly string[], input?: string): Promise<Outcome> {
     await this.make();
     return runInProcess(program, [...args, "--persist-to", this.path], input);
-  }
-}
-
-/** A store whose databases the test can also use. They stay open until `close` removes the store. */
-export class OpenStore extends StoreFolder {
-  readonly #databases = new Map<DatabaseName, Promise<StoreDatabase>>();
-
-  async database(name: DatabaseName): Promise<StoreDatabase> {
-    await this.make();
-    const known = this.#databases.get(name) ?? openLocalDatabase(this.path, name);
-    this.#databases.set(name, known);
-    return known;
-  }
-
-  async close(): Promise<void> {
-    const databases = await Promise.all(this.#databases.values());
-    await Promise.all(databases.map((database) => database.close()));
-    this.remove();
   }
 }
 

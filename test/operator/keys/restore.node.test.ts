@@ -1,8 +1,6 @@
-import { existsSync, rmSync, writeFileSync } from "node:fs";
-import fs from "node:fs/promises";
-import { syncBuiltinESMExports } from "node:module";
+import { existsSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { afterAll, beforeAll, beforeEach, expect, it, vi } from "vitest";
 import { keysProgram } from "../../../src/operator/keys/program.ts";
 import * as wrangler from "../../../src/operator/wrangler.ts";
 import { useFakeCloudflare } from "../deploy/fake-cloudflare.ts";
@@ -12,12 +10,6 @@ import { failure, runInProcess } from "../in-process.ts";
 
 vi.spyOn(wrangler, "runWrangler").mockImplementation(runFakeWrangler);
 
-/** Every signal before and after every call. */
-const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"].flatMap((signal, index) => [
-  [signal, () => interrupt(index)] as const,
-  [`${signal} during it`, () => () => interrupt(index)] as const,
-]);
-
 const saved = join(wrangler.PROJECT_ROOT, ".wrangler", "restore-staging-keys.json");
 const cloudflare = useFakeCloudflare("staging");
 const database = () => cloudflare.d1.find("store-orders-staging-keys");
@@ -26,9 +18,6 @@ const keyOf = (id: string) => rows(`SELECT * FROM api_keys WHERE id = '${id}'`)[
 const formerOf = (id: string) =>
   rows(`SELECT hash, ends_at FROM former_key_hashes WHERE key_id = '${id}' ORDER BY hash`);
 
-const lose = () => {
-  throw new LostConnection();
-};
 const run = (...args: string[]) => runInProcess(keysProgram(), [...args, "--env", "staging"]);
 const json = async (...args: string[]): Promise<any> =>
   JSON.parse((await run(...args, "--json")).stdout);
@@ -80,120 +69,73 @@ function expectRestored(label = "") {
   expect(existsSync(saved), label).toBe(false);
 }
 
-describe("keys restore", () => {
-  it("takes the settings back, keeps revocations, rotations and resets, and can be undone", async () => {
-    const report = await json("restore", "--bookmark", bookmark, "--yes");
-    const kept = [ids.revoked, ids.rotated];
-    expect(report).toEqual({ bookmark, before: expect.any(String), kept });
-    expectRestored();
-    const { stdout } = await run("restore", "--bookmark", report.before, "--yes");
-    expect(stdout).toContain("The keys of staging are back at");
-    expect(keyOf(ids.changed)).toMatchObject({ plan: "free" });
-    expect(keyOf(ids.later)).toBeDefined();
-  });
-
-  it("finds the state of a time, and asks first", async () => {
-    vi.useFakeTimers({ toFake: ["Date"], now: Date.now() + 2_000 });
-    const outcome = await run("restore", "--at", new Date(Date.now() - 1_000).toISOString());
-    vi.useRealTimers();
-    const question = "All changes since are undone, except revocations and rotations";
-    expect(outcome).toEqual(failure(question));
-    expect(keyOf(ids.changed)).toMatchObject({ plan: "free" });
-  });
-
-  it.each([
-    [["--yes"], "name the state"],
-    [["--at", "2020-01-01"], "within the last 30 days"],
-    [["--at", "2999-01-01"], "within the last 30 days"],
-  ])("refuses %j", async (args, message) => {
-    expect(await run("restore", ...args)).toEqual(failure(message, 2));
-    const local = await runInProcess(keysProgram(), ["restore", ...args]);
-    expect(local).toEqual(failure("--env", 2));
-  });
-
-  it("after a disk that was full while it saved the keys, the same command again ends it", async () => {
-    const write = vi.spyOn(fs, "writeFile").mockImplementationOnce(async (file) => {
-      writeFileSync(file as string, '{"before":"00');
-      throw Object.assign(new Error("ENOSPC"), { code: "ENOSPC", syscall: "write" });
-    });
-    syncBuiltinESMExports();
-    expect(await restore(bookmark)).toEqual(failure("ENOSPC"));
-    write.mockRestore();
-    syncBuiltinESMExports();
-    expect(await restore(bookmark)).toMatchObject({ status: 0 });
-    expectRestored();
-  });
-
-  it("whatever happens at any call, the same command again ends it, and loses no revocation", async () => {
-    const attempt = () => {
-      rmSync(saved, { force: true });
-      database().restore(changed);
-      return restore(bookmark);
-    };
-    const check: Parameters<typeof atEveryCall>[2] = async ({ status, stderr }, label) => {
-      if (status === 0) return expectRestored(label);
-      const isUndone = keyOf(ids.revoked).revoked_at === null;
-      if (isUndone) expect(stderr, label).toContain("run the same command again");
-      // Another operator revokes a key meanwhile.
-      const { revokedAt } = await json("revoke", ids.changed, "--yes");
-      const again = await restore(bookmark);
-      expect(again.status, `${label}\n${again.stderr}`).toBe(0);
-      expectRestored(label);
-      expect(keyOf(ids.changed).revoked_at, label).toBe(Date.parse(revokedAt));
-      // Undoing takes the keys back to the state before the first attempt.
-      await json("restore", "--bookmark", JSON.parse(again.stdout).before, "--yes");
-      expect(keyOf(ids.later), label).toBeDefined();
-    };
-    await atEveryCall(cloudflare, attempt, check, { ...FAULTS, ...Object.fromEntries(SIGNALS) });
-  });
-
-  it.each(["given up before it changed anything", "interrupted at its end"])(
-    "can be undone after an earlier one was %s",
-    async (state) => {
-      const isGivenUp = state.startsWith("given up");
-      const start = database().bookmark();
-      const first = await create("First");
-      cloudflare.interfere = ({ path, body }) => {
-        if (isGivenUp && path.endsWith("/restore")) throw new LostConnection();
-        if (!isGivenUp && body.includes("insert into")) return lose;
-      };
-      expect(await restore(start)).toEqual(failure("run the same command again"));
-      cloudflare.interfere = () => {};
-      const last = isGivenUp ? await create("Second") : first;
-      const report = await json("restore", "--bookmark", start, "--yes");
-      expect(keyOf(last)).toBeUndefined();
-      await json("restore", "--bookmark", report.before, "--yes");
-      expect(keyOf(last)).toBeDefined();
-    },
-  );
+it("restore undoes no revocation, rotation or reset, and can be undone", async () => {
+  // Gives up before it changes anything. Undoing must not go back to the time of this attempt.
+  cloudflare.interfere = ({ path }) => {
+    if (path.endsWith("/restore")) throw new LostConnection();
+  };
+  expect(await restore(bookmark)).toEqual(failure("run the same command again"));
+  cloudflare.interfere = () => {};
+  const last = await create("Last");
+  const report = await json("restore", "--bookmark", bookmark, "--yes");
+  const kept = [ids.revoked, ids.rotated];
+  expect(report).toEqual({ bookmark, before: expect.any(String), kept });
+  expectRestored();
+  expect(keyOf(last)).toBeUndefined();
+  expect(await run("restore", "--bookmark", report.before, "--yes")).toMatchObject({ status: 0 });
+  expect(keyOf(ids.changed)).toMatchObject({ plan: "free" });
+  for (const id of [ids.later, last]) expect(keyOf(id)).toBeDefined();
 });
 
-const CHANGES = {
-  create: ["--plan", "pro", "--name", "New"],
-  update: ["--plan", "business"],
-  rotate: ["--grace", "24h"],
-  revoke: ["--yes"],
-  reset: ["--yes"],
-};
+it("restore takes times of the last 30 days, and changes nothing without a yes", async () => {
+  vi.useFakeTimers({ toFake: ["Date"], now: Date.now() + 2_000 });
+  const at = new Date(Date.now() - 1_000).toISOString();
+  const question = "All changes since are undone, except revocations and rotations";
+  expect(await run("restore", "--at", at)).toEqual(failure(question));
+  vi.useRealTimers();
+  for (const time of ["2020-01-01", "2999-01-01"]) {
+    const refused = failure("within the last 30 days", 2);
+    expect(await run("restore", "--yes", "--at", time)).toEqual(refused);
+  }
+  expect(rows("SELECT * FROM api_keys")).toEqual([...keysBefore.values()]);
+});
 
-describe.each(Object.entries(CHANGES))("keys %s whose answer is lost", (command, options) => {
-  it.each(["a signal", "a lost connection"])("by %s names the key to look at", async (end) => {
-    const key = command === "create" ? [] : [ids.changed];
-    const trail = () => rows("SELECT * FROM key_changes WHERE action <> 'restore'").length;
-    const before = trail();
-    let isStored = false;
-    cloudflare.interfere = ({ body }) => {
-      if (isStored) throw new LostConnection();
-      if (!body.includes("insert into")) return;
-      isStored = end !== "a signal";
-      return isStored ? lose : interrupt;
-    };
-    const outcome = await run(command, ...key, ...options);
-    cloudflare.interfere = () => {};
-    expect(outcome).toEqual(failure("before you run the same command again"));
-    const id = /`npm run keys -- audit (\S+) --env staging`/.exec(outcome.stderr)?.[1] ?? "";
-    expect(outcome.stderr).toContain(`npm run keys -- rotate ${id} --env staging`);
-    expect((await json("audit", id))[0]).toMatchObject({ action: command });
-    expect(trail()).toBe(before + 1);
-  });
+it("restore, however it fails, is ended by the same command and loses no revocation", async () => {
+  const attempt = () => {
+    rmSync(saved, { force: true });
+    database().restore(changed);
+    return restore(bookmark);
+  };
+  const check: Parameters<typeof atEveryCall>[2] = async ({ status, stderr }, label) => {
+    if (status === 0) return expectRestored(label);
+    const isUndone = keyOf(ids.revoked).revoked_at === null;
+    if (isUndone) expect(stderr, label).toContain("run the same command again");
+    // Another operator revokes a key meanwhile.
+    const { revokedAt } = await json("revoke", ids.changed, "--yes");
+    const again = await restore(bookmark);
+    expect(again.status, `${label}\n${again.stderr}`).toBe(0);
+    expectRestored(label);
+    expect(keyOf(ids.changed).revoked_at, label).toBe(Date.parse(revokedAt));
+    // Undoing takes the keys back to the state before the first attempt.
+    await json("restore", "--bookmark", JSON.parse(again.stdout).before, "--yes");
+    expect(keyOf(ids.later), label).toBeDefined();
+  };
+  const during = { "a signal during it": (position: number) => () => interrupt(position) };
+  await atEveryCall(cloudflare, attempt, check, { ...FAULTS, ...during });
+});
+
+it.each([
+  ["create", "--plan", "pro", "--name", "New"],
+  ["update", "ID", "--plan", "business"],
+  ["rotate", "ID"],
+  ["revoke", "ID", "--yes"],
+  ["reset", "ID", "--yes"],
+])("keys %s that a signal ends before its answer names the key to look at", async (...line) => {
+  cloudflare.interfere = ({ body }) => (body.includes("insert into") ? interrupt : undefined);
+  const outcome = await run(...line.map((word) => (word === "ID" ? ids.changed : word)));
+  cloudflare.interfere = () => {};
+  expect(outcome).toEqual(failure("before you run the same command again"));
+  const id = /`npm run keys -- audit (\S+) --env staging`/.exec(outcome.stderr)?.[1] ?? "";
+  expect(outcome.stderr).toContain(`npm run keys -- rotate ${id} --env staging`);
+  expect((await json("audit", id))[0]).toMatchObject({ action: line[0] });
 });
