@@ -50,16 +50,11 @@ async function run({ only, rounds, orders, baseline }: Options): Promise<void> {
       rows.push(row(measurement, await takeTurns(measurement, checkouts, rounds)));
     }
   }
-  const head = [
-    "What",
-    "Today",
-    "Baseline",
-    "Baseline to today (min–max)",
-    "By processor time",
-    "Target",
-  ];
-  for (const cells of [head, head.map(() => "---"), ...rows])
-    console.log(`| ${cells.join(" | ")} |`);
+  console.log(
+    "| What | Today | Baseline | Baseline to today (min–max) | By processor time | Target |",
+  );
+  console.log("| --- | --- | --- | --- | --- | --- |");
+  for (const cells of rows) console.log(`| ${cells.join(" | ")} |`);
 }
 
 /**

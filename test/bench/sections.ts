@@ -88,40 +88,6 @@ function warmList(what: string, orders: number, isChanged: boolean): Measurement
   return { what: `${what} list of ${orders} orders`, ...NO_SLOWER, start };
 }
 
-/** The time of a complete list for eight readers while ten orders a second are cancelled. */
-function busyList(orders: number): Measurement {
-  const start: Measurement["start"] = async (checkout, stack) => {
-    const server = stack.use(await checkout.serve({ orders }));
-    const list = listRequest(server, server.keys.unlimited);
-    let cancelled = 0;
-    return async () => {
-      const endMs = performance.now() + 8_000;
-      const isOver = () => performance.now() > endMs;
-      let lists = 0;
-      const read = async () => {
-        for (; !isOver(); lists += 1) await readList(server, server.keys.other);
-      };
-      const cancel = async () => {
-        while (!isOver()) {
-          const id = (cancelled++ * STRIDE) % orders;
-          const request = { ...list, url: `${list.url}/${id}`, method: "DELETE" as const };
-          await Promise.all([wait(100), send(request)]);
-        }
-      };
-      const { figure, processorMs } = await time(server, 1, async () => {
-        await Promise.all([...Array.from({ length: 8 }, read), cancel()]);
-      });
-      await server.process.idle();
-      return { figure: figure / lists, processorMs: processorMs / lists };
-    };
-  };
-  return {
-    what: `List of ${orders} orders, 8 readers, ten cancelled a second`,
-    ...NO_SLOWER,
-    start,
-  };
-}
-
 function peakMemory(
   what: string,
   orders: number,
@@ -143,15 +109,14 @@ export const SECTIONS = {
       vars: { BAN_FIRST_SECONDS: "86400", BAN_GRACE_SECONDS: "0" },
       until: "api_key_banned",
     }),
+    requestTime("Admitted", "unlimited", { connections: 256 }),
   ],
-  "hot-key": () => [requestTime("Admitted", "unlimited", { connections: 256 })],
   "large-list": (orders) => [
     coldList("Cold", orders, 0),
     warmList("Unchanged", orders, false),
     warmList("Changed", orders, true),
   ],
   "far-list": (orders) => [coldList(`Cold, ${FAR_MS} ms away,`, orders, FAR_MS)],
-  "busy-list": (orders) => [busyList(Math.ceil(orders / 10))],
   memory: (orders) => [
     peakMemory("one list", orders, (server) => readList(server, server.keys.unlimited)),
     ...(["unlimited", "other"] as const).map((second, index) =>

@@ -93,7 +93,7 @@ test("the generated client compiles under --strict", async () => {
   expect(outcome.stdout).toBe("");
 });
 
-test("keeps every digit of ids, cancels the given order, and throws the service's code", async () => {
+test("keeps every digit of ids, cancels one order, and throws the code of an error", async () => {
   const [{ listOrders, cancelOrder }, stranger] = await Promise.all([load(key), load("")]);
   const ids = async () => (await listOrders()).map(({ id }) => id);
   expect(await ids()).toEqual([SHIPPED_ID, ...IDS]);

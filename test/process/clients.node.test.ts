@@ -64,7 +64,7 @@ it("answers another key's list while a key keeps 40 lists that it does not read"
   for (const response of unread) response.destroy();
 });
 
-describe("A reader that seems to take nothing is cut off only while another list needs its place.", () => {
+describe("A reader is cut off only while another list needs its place", () => {
   it("serves a slow reader to the end, much longer than the stall time", async () => {
     const slow = await list(small, keys.other);
     slow.setEncoding("utf8");

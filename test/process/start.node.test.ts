@@ -107,7 +107,7 @@ describe("npm start refuses", () => {
   });
 });
 
-test("a store is served again after a kill, with its data, by one of two services that start at once", async () => {
+test("after a kill, one of two starts at once serves the store with its data", async () => {
   const { pro } = service.demoKeys;
   const list = async (from: Service) => (await from.request(pro)).text();
   expect((await service.request(pro, "/9223372036854775807", "DELETE")).status).toBe(204);
@@ -153,7 +153,7 @@ test("a store is served again after a kill, with its data, by one of two service
   await vi.waitUntil(() => winner!.processes().length === 0);
 }, 120_000);
 
-test("--empty adds no keys and orders; npm, which alone receives a signal, ends all processes", async () => {
+test("--empty adds no keys and orders; a signal to npm alone ends all processes", async () => {
   const starting = await Service.launch(empty.path, { args: ["--empty"], npm: true });
   onTestFinished(() => starting.end("SIGKILL"));
   // After the databases, `npm start` makes this folder.
