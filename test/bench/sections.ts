@@ -13,15 +13,11 @@ const STRIDE = 7_919;
 export interface Measurement {
   readonly what: string;
   readonly unit: "ms" | "MiB";
-  /** The least ratio of the baseline's figure to today's. */
-  readonly target: number;
   /** How often each server starts, because equal processes differ in speed by a few percent. */
   readonly starts?: number;
   /** Returns a function that measures once. `stack` disposes of the servers at the end. */
   readonly start: (checkout: Checkout, stack: AsyncDisposableStack) => Promise<Measure>;
 }
-
-const NO_SLOWER = { unit: "ms", target: 0.97 } as const;
 
 /** A figure, and the server's processor time for it; other processes hardly affect the latter. */
 export type Figures = { readonly figure: number; readonly processorMs: number };
@@ -58,7 +54,7 @@ function requestTime(
     while (!(await send(request)).includes(until)) await wait(10);
     return () => time(server, REQUESTS, () => sendMany(request, REQUESTS, connections, status));
   };
-  return { what: `${what}, ${connections} connections`, ...NO_SLOWER, starts: 3, start };
+  return { what: `${what}, ${connections} connections`, unit: "ms", starts: 3, start };
 }
 
 /** The first list of a new process, after a request that loads all the rest. */
@@ -66,10 +62,10 @@ function coldList(what: string, orders: number, delayMs: number): Measurement {
   const start = fresh(orders, async (server) => {
     const list = listRequest(server, server.keys.unlimited);
     await send({ ...list, url: `${list.url}/-1`, method: "DELETE" }, 404);
-    await send({ url: `${server.url}/delay`, method: "PUT", body: String(delayMs) }, 204);
+    await send({ url: `${server.url}/delay?ms=${delayMs}` }, 204);
     return time(server, 1, () => readList(server, server.keys.unlimited));
   });
-  return { what: `${what} list of ${orders} orders`, ...NO_SLOWER, start };
+  return { what: `${what} list of ${orders} orders`, unit: "ms", start };
 }
 
 function warmList(what: string, orders: number, isChanged: boolean): Measurement {
@@ -85,7 +81,7 @@ function warmList(what: string, orders: number, isChanged: boolean): Measurement
       return figures;
     };
   };
-  return { what: `${what} list of ${orders} orders`, ...NO_SLOWER, start };
+  return { what: `${what} list of ${orders} orders`, unit: "ms", start };
 }
 
 function peakMemory(
@@ -97,7 +93,7 @@ function peakMemory(
     await load(server);
     return { figure: server.process.peakBytes() / MEBIBYTE, processorMs: Number.NaN };
   });
-  return { what: `Peak memory, ${orders} orders, ${what}`, unit: "MiB", target: 0.95, start };
+  return { what: `Peak memory, ${orders} orders, ${what}`, unit: "MiB", start };
 }
 
 export const SECTIONS = {
@@ -119,11 +115,6 @@ export const SECTIONS = {
   "far-list": (orders) => [coldList(`Cold, ${FAR_MS} ms away,`, orders, FAR_MS)],
   memory: (orders) => [
     peakMemory("one list", orders, (server) => readList(server, server.keys.unlimited)),
-    ...(["unlimited", "other"] as const).map((second, index) =>
-      peakMemory(`40 unread lists of ${["one key", "two keys"][index]}`, orders, (server) => {
-        const keys = [server.keys.unlimited, server.keys[second]];
-        return leaveUnread(server, Array<string[]>(20).fill(keys).flat());
-      }),
-    ),
+    peakMemory("40 unread lists of one key", orders, (server) => leaveUnread(server, 40)),
   ],
 } satisfies Record<string, (orders: number) => Measurement[]>;
