@@ -4,9 +4,11 @@ import { get, type IncomingMessage } from "node:http";
 import { json, text } from "node:stream/consumers";
 import { setTimeout as wait } from "node:timers/promises";
 import { promisify } from "node:util";
+import { sql } from "drizzle-orm";
 import ky from "ky";
 import { Agent, request, RetryAgent } from "undici";
 import { beforeAll, describe, expect, it, test } from "vitest";
+import { openLocalDatabase } from "../../src/operator/database/local.ts";
 import { INT64_MIN } from "../../src/rules/int64.ts";
 import type { Server } from "../support/server.ts";
 import { createKeys } from "./create-keys.ts";
@@ -16,7 +18,7 @@ import { advanceClock, CLOCKED_SERVICE, ServedStore } from "./worker-server.ts";
 const ORDERS = 60_000;
 const STALL_MS = 1_500;
 /** A server with these sizes has room for one list. */
-const SIZES = { heldOrders: 30_000, stallMs: STALL_MS, leaseMs: STALL_MS };
+const SIZES = { heldOrders: 50_000, stallMs: STALL_MS, leaseMs: STALL_MS };
 /** The limits of the keys of real clients. */
 const TWO = { perMinute: 2, perDay: 1_000 };
 
@@ -29,10 +31,17 @@ let whole: string;
 beforeAll(async () => {
   const real = { curl: TWO, ky: TWO, undici: TWO };
   keys = await createKeys(store.path, { hostile: "free", other: "business", ...real });
-  const fields = `"petId":${INT64_MIN},"quantity":${INT64_MIN},"shipDate":"2026-11-20T08:30:00.000Z"`;
-  const orders = Array.from({ length: ORDERS }, (_, index) => `{"id":${index},${fields}}`);
-  whole = `[${orders.join()}]`;
-  await store.ordersJson(["import", "-"], `${orders.join("\n")}\n`);
+  const [digits, shipDate] = [String(INT64_MIN), "2026-11-20T08:30:00.000Z"];
+  const rest = `"petId":${digits},"quantity":${digits},"shipDate":"${shipDate}"`;
+  whole = `[${Array.from({ length: ORDERS }, (_, index) => `{"id":${index},${rest}}`).join()}]`;
+  // An import of as many orders would take a second.
+  const orders = await openLocalDatabase(store.path, "orders");
+  await orders.transaction([
+    sql`WITH RECURSIVE n (id) AS (SELECT 0 UNION ALL SELECT id + 1 FROM n WHERE id < ${ORDERS - 1})
+      INSERT INTO orders (id, pet_id, quantity, ship_date)
+      SELECT id, 1 << 63, 1 << 63, ${shipDate} FROM n`,
+  ]);
+  await orders.close();
   server = await store.serve(CLOCKED_SERVICE, { REQUEST_LOG: "all" });
   small = await store.serve(CLOCKED_SERVICE, { SIZES: JSON.stringify(SIZES) });
 });
