@@ -12,14 +12,15 @@ const observer = {
   afterStatement() {},
 };
 
-/** The service. `PUT /delay` sets the delay before each query of orders in milliseconds. */
+/** The service. `/delay?ms=N` sets the delay before each query of orders in milliseconds. */
 export default {
   async fetch(request, env, context) {
-    if (new URL(request.url).pathname !== "/delay") {
+    const { pathname, searchParams } = new URL(request.url);
+    if (pathname !== "/delay") {
       const bindings = delayMs === 0 ? env : observedBindings(env, observer);
       return service.fetch(request, bindings, context);
     }
-    delayMs = Number(await request.text());
+    delayMs = Number(searchParams.get("ms"));
     return new Response(null, { status: 204 });
   },
 } satisfies ExportedHandler<Cloudflare.Env>;

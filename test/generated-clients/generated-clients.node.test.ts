@@ -40,16 +40,18 @@ interface GeneratedClient {
 
 const store = new ServedStore();
 let server: Server;
-let keys: Record<"ample" | "hasty", string>;
+let key: string;
+/** The generated client, bundled. */
+let script: string;
 
 beforeAll(async () => {
-  keys = await createKeys(store.path, { ample: AMPLE, hasty: { perMinute: 1, perDay: 1_000 } });
+  ({ key } = await createKeys(store.path, { key: AMPLE }));
   const lines = [...IDS.map((id) => `{"id":${id}}`), `{"id":${SHIPPED_ID},"status":"shipped"}`];
   await store.ordersJson(["import", "-"], lines.join("\n"));
   [server] = await Promise.all([store.serve(SERVICE), generate()]);
 });
 
-/** Extracts the client files from docs/api.md, and runs the command that generates the client. */
+/** Extracts the client files from docs/api.md, generates the client, and bundles it. */
 async function generate(): Promise<void> {
   await rm(FOLDER, { recursive: true, force: true });
   await mkdir(FOLDER, { recursive: true });
@@ -64,21 +66,23 @@ async function generate(): Promise<void> {
   // Runs the program without npx, which would take a second longer.
   const commands = join(import.meta.dirname, "node_modules", ".bin");
   await run(join(commands, program), args, { cwd: FOLDER });
-}
-
-/** Bundles and imports the generated client, which then sends this API key. */
-async function load(key: string): Promise<GeneratedClient> {
   const { outputFiles } = await build({
     entryPoints: [join(FOLDER, "orders.ts")],
     bundle: true,
     write: false,
     format: "esm",
     platform: "node",
-    define: { "process.env.STORE_KEY": JSON.stringify(key) },
     logLevel: "error",
   });
-  const script = outputFiles[0]?.text.replace(ADDRESS, server.url) ?? "";
-  return import(`data:text/javascript;base64,${Buffer.from(script).toString("base64")}`);
+  script = outputFiles[0]!.text;
+}
+
+/** Imports the bundled client, which then sends this API key. */
+function load(secret: string): Promise<GeneratedClient> {
+  const own = script
+    .replace(ADDRESS, server.url)
+    .replace('process.env["STORE_KEY"]', `"${secret}"`);
+  return import(`data:text/javascript;base64,${Buffer.from(own).toString("base64")}`);
 }
 
 test("the generated client compiles under --strict", async () => {
@@ -89,20 +93,13 @@ test("the generated client compiles under --strict", async () => {
   expect(outcome.stdout).toBe("");
 });
 
-test("lists ids with every digit, and cancels exactly the given order", async () => {
-  const { listOrders, cancelOrder } = await load(keys.ample);
+test("keeps every digit of ids, cancels one order, and throws the code of an error", async () => {
+  const [{ listOrders, cancelOrder }, stranger] = await Promise.all([load(key), load("")]);
   const ids = async () => (await listOrders()).map(({ id }) => id);
   expect(await ids()).toEqual([SHIPPED_ID, ...IDS]);
   await cancelOrder(IDS[1]);
   expect(await ids()).toEqual([SHIPPED_ID, IDS[0]]);
-});
-
-// A few error codes are enough, because the generated client treats all codes alike.
-test("throws an error with the code of the service", async () => {
-  const [ample, stranger, hasty] = await Promise.all([keys.ample, "", keys.hasty].map(load));
-  await expect(ample?.cancelOrder(IDS[1])).rejects.toThrow(/^order_not_found: /);
-  await expect(ample?.cancelOrder(SHIPPED_ID)).rejects.toThrow(/^order_already_shipped: /);
-  await expect(stranger?.listOrders()).rejects.toThrow(/^unauthorized: /);
-  await hasty?.listOrders();
-  await expect(hasty?.listOrders()).rejects.toThrow(/^rate_limit_exceeded: /);
+  // Two error codes are enough, because the generated client treats all codes alike.
+  await expect(cancelOrder(SHIPPED_ID)).rejects.toThrow(/^order_already_shipped: /);
+  await expect(stranger.listOrders()).rejects.toThrow(/^unauthorized: /);
 });

@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn, type SpawnOptions, spawnSync } from "node:child_process";
+import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { randomInt } from "node:crypto";
 import { once } from "node:events";
 import { cpSync, symlinkSync, writeFileSync } from "node:fs";
@@ -26,18 +26,18 @@ interface StartOptions {
 export class Service {
   readonly port: number;
   readonly pid: number;
+  stdout = "";
+  stderr = "";
   readonly #child: ChildProcess;
   readonly #exited: Promise<unknown>;
-  #stdout = "";
-  #stderr = "";
 
   private constructor(child: ChildProcess, port: number) {
     this.#child = child;
     this.#exited = once(child, "exit");
     this.pid = child.pid ?? NaN;
     this.port = port;
-    child.stdout?.on("data", (data: Buffer) => (this.#stdout += data.toString()));
-    child.stderr?.on("data", (data: Buffer) => (this.#stderr += data.toString()));
+    child.stdout?.on("data", (data: Buffer) => (this.stdout += data.toString()));
+    child.stderr?.on("data", (data: Buffer) => (this.stderr += data.toString()));
   }
 
   /** Starts the service, but does not wait until it serves requests. */
@@ -50,30 +50,24 @@ export class Service {
     const [command, args] = npm
       ? ["npm", ["start", "--"]]
       : [process.execPath, [join(root, "src/operator/main.ts"), "start"]];
-    return new Service(spawn(command, [...args, ...options], spawnOptions(root)), port);
+    // Starts the service as from a user's shell, without the variables that npm and vitest set.
+    const env = Object.fromEntries(
+      Object.entries(process.env).filter(([name]) => !/^(?:npm_|VITEST|NODE_ENV|TEST$)/.test(name)),
+    );
+    const stdio = ["ignore", "pipe", "pipe"] as ("ignore" | "pipe")[];
+    const child = spawn(command, [...args, ...options], { cwd: root, env, detached: true, stdio });
+    return new Service(child, port);
   }
 
   /** Starts the service and waits until it serves requests. */
   static async start(store: string, options?: StartOptions): Promise<Service> {
     const service = await Service.launch(store, options);
-    try {
-      await vi.waitUntil(() => service.#stdout.includes("Serving on") || service.hasExited, {
-        timeout: START_MS,
-      });
-    } catch (error) {
-      await service.end("SIGKILL");
-      throw new Error(`not ready: ${service.stdout}${service.stderr}`, { cause: error });
-    }
-    if (service.hasExited) throw new Error(`ended: ${service.stdout}${service.stderr}`);
+    const isServing = () => service.stdout.includes("Serving on");
+    await vi
+      .waitUntil(() => isServing() || service.hasExited, { timeout: START_MS })
+      .catch(() => service.end("SIGKILL"));
+    if (!isServing()) throw new Error(`not ready: ${service.stdout}${service.stderr}`);
     return service;
-  }
-
-  get stdout(): string {
-    return this.#stdout;
-  }
-
-  get stderr(): string {
-    return this.#stderr;
   }
 
   get hasExited(): boolean {
@@ -82,32 +76,24 @@ export class Service {
 
   /** The demo keys that the service printed, by plan. */
   get demoKeys(): Record<Plan, string> {
-    const keys = this.#stdout.matchAll(/^ {2}(\w+) +(sord_\w+)$/gm);
+    const keys = this.stdout.matchAll(/^ {2}(\w+) +(sord_\w+)$/gm);
     return Object.fromEntries([...keys].map(([, plan, key]) => [plan, key]));
   }
 
-  /** Returns the command lines of the service's processes that are running now. */
-  processes(): string[] {
-    const options = ["-A", "-ww", "-o", "pgid=,stat=,args="];
+  /** Returns the id and command line of each process of the service that is running now. */
+  processes(): { readonly id: number; readonly command: string }[] {
+    const options = ["-A", "-ww", "-o", "pgid=,pid=,stat=,args="];
     const { stdout } = spawnSync("ps", options, { encoding: "utf8", maxBuffer: 2 ** 26 });
     // Leaves out zombies: processes that have ended, but that the parent has not waited for.
-    const running = [...stdout.matchAll(/^ *(\d+) +([^Z\s]\S*) +(.*)$/gm)];
-    return running.flatMap(([, group, , command = ""]) =>
-      Number(group) === this.pid ? [command] : [],
-    );
+    const running = [...stdout.matchAll(/^ *(\d+) +(\d+) +[^Z\s]\S* +(.*)$/gm)];
+    return running
+      .filter(([, group]) => Number(group) === this.pid)
+      .map(([, , id, command = ""]) => ({ id: Number(id), command }));
   }
 
-  list(key: string): Promise<Response> {
-    return this.#fetch("/orders", key);
-  }
-
-  cancel(key: string, orderId: string): Promise<Response> {
-    return this.#fetch(`/orders/${orderId}`, key, "DELETE");
-  }
-
-  #fetch(path: string, key: string, method = "GET"): Promise<Response> {
+  request(key: string, path = "", method = "GET"): Promise<Response> {
     const headers = { Authorization: `Bearer ${key}` };
-    return fetch(`http://127.0.0.1:${this.port}/v1/store${path}`, { method, headers });
+    return fetch(`http://127.0.0.1:${this.port}/v1/store/orders${path}`, { method, headers });
   }
 
   /** Waits until the service exits. Returns the exit status; `null` if a signal ended it. */
@@ -125,25 +111,17 @@ export class Service {
     if (!this.hasExited) process.kill(signal === "SIGKILL" ? -this.pid : this.pid, signal);
     try {
       await vi.waitUntil(() => this.processes().length === 0, { timeout: END_MS, interval: 100 });
-    } catch (error) {
-      const left = this.processes().join("\n");
+    } catch (cause) {
+      const left = this.processes().map(({ command }) => command);
       process.kill(-this.pid, "SIGKILL");
-      throw new Error(`outlived ${signal}: ${left}`, { cause: error });
+      throw new Error(`outlived ${signal}: ${left.join("\n")}`, { cause });
     }
     await this.exited();
   }
 }
 
-function spawnOptions(cwd: string): SpawnOptions {
-  // Starts the service as from a user's shell, without the variables that npm and vitest set.
-  const env = Object.fromEntries(
-    Object.entries(process.env).filter(([name]) => !/^(?:npm_|VITEST|NODE_ENV|TEST$)/.test(name)),
-  );
-  return { cwd, env, detached: true, stdio: ["ignore", "pipe", "pipe"] };
-}
-
 /** Returns a free port below the range from which the system assigns ports for port 0. */
-export function freePort(): Promise<number> {
+function freePort(): Promise<number> {
   return pRetry(async () => {
     const port = randomInt(10_000, 32_768);
     await requireFreePort(port);
@@ -156,9 +134,7 @@ export function copyProject(folder: string, ...vars: readonly string[]): string 
   // Skips `src/client/dist`, which the tests of the client's package may be writing.
   const filter = (path: string) => basename(path) !== "dist";
   const copied = ["src", "docs", "migrations", "package.json", "tsconfig.json", "wrangler.toml"];
-  for (const name of copied) {
-    cpSync(name, join(folder, name), { recursive: true, filter });
-  }
+  for (const name of copied) cpSync(name, join(folder, name), { recursive: true, filter });
   symlinkSync(resolve("node_modules"), join(folder, "node_modules"));
   writeFileSync(join(folder, ".dev.vars"), `${vars.join("\n")}\n`);
   return folder;

@@ -38,7 +38,6 @@ async function soak({ minutes, seed }: SoakOptions): Promise<void> {
 function report(world: World, wrongOrders: readonly string[]): void {
   const answers = world.subjects.flatMap((subject) => subject.answers);
   const statuses = Map.groupBy(answers, ({ status }) => status);
-  const banned = world.subjects.filter(({ bans }) => bans.length > 0);
   const violations = [
     ...world.wrong,
     ...world.subjects.flatMap((subject) => subject.violations()),
@@ -46,10 +45,10 @@ function report(world: World, wrongOrders: readonly string[]): void {
   ];
   console.table({
     "Answers by status": [...statuses].map(([status, of]) => `${status}: ${of.length}`).join(", "),
-    "Left without an answer by a kill": world.lost,
-    "Times killed and started again": world.kills,
-    "Keys, of which banned": `${world.subjects.length}, ${banned.length}`,
-    "Orders cancelled, each once": world.cancelled.size,
+    "Requests without an answer": world.lost,
+    Kills: world.kills,
+    "Banned keys": world.subjects.filter(({ bans }) => bans.length > 0).length,
+    "Cancelled orders": world.cancelled.size,
     Violations: violations.length,
   });
   for (const violation of violations) process.stdout.write(`- ${violation}\n`);

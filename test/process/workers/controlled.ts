@@ -1,6 +1,8 @@
-import { env } from "cloudflare:workers";
+import { env, exports } from "cloudflare:workers";
 import { parseConfig } from "../../../src/rules/config.ts";
 import { createApp } from "../../../src/worker/app.ts";
+import { LIST_SIZES } from "../../../src/worker/orders/list-stream.ts";
+import { observedBindings } from "../../support/observed-bindings.ts";
 
 export { RateLimiter } from "../../../src/worker/limiter/durable-object.ts";
 
@@ -18,16 +20,63 @@ let aheadMs = 0;
 // The limiter's Durable Objects run in the same isolate, so this also replaces their clock.
 Date.now = () => systemNow() + aheadMs;
 
+/** The counts since queries of orders wait; `null` if they do not wait. */
+let held: { requests: number; queries: number } | null = null;
+const observer = {
+  beforeObjectCall() {},
+  async beforeQuery(database: "ORDERS" | "KEYS") {
+    if (held === null || database === "KEYS") return;
+    held.queries += 1;
+    // Polls, because requests cannot share a timer.
+    while (held !== null) await scheduler.wait(5);
+  },
+  afterStatement() {},
+};
+
+const LEAVING = 2 * LIST_SIZES.concurrency;
+const STAYING = 10;
+
 /**
- * The service with other sizes of lists. `/log` responds with the lines that it has logged, and
- * `/clock?ms=N` moves its clock N milliseconds forward.
+ * Sends a list request of several clients. Those that run the queries, and some that wait for them,
+ * are aborted. (A closed connection cancels a request on Cloudflare, but not locally.) Responds
+ * with the statuses of all clients; 499 for an aborted one.
+ */
+async function leaveTogether({ headers }: Request): Promise<Response> {
+  const counts = (held = { requests: 0, queries: 0 });
+  const url = "http://localhost/v1/store/orders";
+  const client = new AbortController();
+  const ask = async (signal?: AbortSignal): Promise<number> => {
+    const init = signal === undefined ? { headers } : { headers, signal };
+    return exports.default.fetch(url, init).then(
+      ({ status }) => status,
+      () => 499,
+    );
+  };
+  const leaving = Array.from({ length: LEAVING }, () => ask(client.signal));
+  while (counts.queries < LIST_SIZES.concurrency) await scheduler.wait(5);
+  const staying = Array.from({ length: STAYING }, () => ask());
+  while (counts.requests < LEAVING + STAYING) await scheduler.wait(5);
+  client.abort();
+  const statuses = await Promise.all(leaving);
+  held = null;
+  return Response.json([...statuses, ...(await Promise.all(staying))]);
+}
+
+/**
+ * The service with other sizes of lists. `/log` responds with the lines that it has logged,
+ * `/clock?ms=N` moves its clock N milliseconds forward, and `/leave` is `leaveTogether`.
  */
 export default {
   fetch(request, bindings, context) {
     const { pathname, searchParams } = new URL(request.url);
     if (pathname === "/log") return Response.json(log);
-    if (pathname !== "/clock") return app.fetch(request, bindings, context);
-    aheadMs += Number(searchParams.get("ms"));
-    return new Response();
+    if (pathname === "/leave") return leaveTogether(request);
+    if (pathname === "/clock") {
+      aheadMs += Number(searchParams.get("ms"));
+      return new Response();
+    }
+    if (held !== null) held.requests += 1;
+    const observed = held === null ? bindings : observedBindings(bindings, observer);
+    return app.fetch(request, observed, context);
   },
 } satisfies ExportedHandler<Cloudflare.Env>;

@@ -1,0 +1,153 @@
+import { execFile } from "node:child_process";
+import { once } from "node:events";
+import { get, type IncomingMessage } from "node:http";
+import { json, text } from "node:stream/consumers";
+import { setTimeout as wait } from "node:timers/promises";
+import { promisify } from "node:util";
+import { sql } from "drizzle-orm";
+import ky from "ky";
+import { Agent, request, RetryAgent } from "undici";
+import { beforeAll, describe, expect, it, test } from "vitest";
+import { openLocalDatabase } from "../../src/operator/database/local.ts";
+import { INT64_MIN } from "../../src/rules/int64.ts";
+import type { Server } from "../support/server.ts";
+import { createKeys } from "./create-keys.ts";
+import { advanceClock, CLOCKED_SERVICE, ServedStore } from "./worker-server.ts";
+
+/** The list is longer than what the connection of a client that does not read buffers. */
+const ORDERS = 60_000;
+const STALL_MS = 1_500;
+/** A server with these sizes has room for one list. */
+const SIZES = { heldOrders: 50_000, stallMs: STALL_MS, leaseMs: STALL_MS };
+/** The limits of the keys of real clients. */
+const TWO = { perMinute: 2, perDay: 1_000 };
+
+const store = new ServedStore();
+let keys: Record<"hostile" | "other" | "curl" | "ky" | "undici", string>;
+let server: Server;
+let small: Server;
+let whole: string;
+
+beforeAll(async () => {
+  const real = { curl: TWO, ky: TWO, undici: TWO };
+  keys = await createKeys(store.path, { hostile: "free", other: "business", ...real });
+  const [digits, shipDate] = [String(INT64_MIN), "2026-11-20T08:30:00.000Z"];
+  const rest = `"petId":${digits},"quantity":${digits},"shipDate":"${shipDate}"`;
+  whole = `[${Array.from({ length: ORDERS }, (_, index) => `{"id":${index},${rest}}`).join()}]`;
+  // An import of as many orders would take a second.
+  const orders = await openLocalDatabase(store.path, "orders");
+  await orders.transaction([
+    sql`WITH RECURSIVE n (id) AS (SELECT 0 UNION ALL SELECT id + 1 FROM n WHERE id < ${ORDERS - 1})
+      INSERT INTO orders (id, pet_id, quantity, ship_date)
+      SELECT id, 1 << 63, 1 << 63, ${shipDate} FROM n`,
+  ]);
+  await orders.close();
+  server = await store.serve(CLOCKED_SERVICE, { REQUEST_LOG: "all" });
+  small = await store.serve(CLOCKED_SERVICE, { SIZES: JSON.stringify(SIZES) });
+});
+
+const bearer = (key: string) => ({ Authorization: `Bearer ${key}` });
+
+/** Sends a request. The client takes nothing of the response's body until it is read. */
+async function open(url: string, headers: Record<string, string>): Promise<IncomingMessage> {
+  const [response] = await once(get(url, { headers, agent: false }), "response");
+  return (response as IncomingMessage).on("error", () => {});
+}
+
+const list = ({ url }: Server, key: string) => open(`${url}/v1/store/orders`, bearer(key));
+
+const logOf = async ({ url }: Server) => (await (await fetch(`${url}/log`)).json()) as [string][];
+
+it("answers another key's list while a key keeps 40 lists that it does not read", async () => {
+  // After this, all orders are in memory: places that lists take to read ahead are soon free.
+  expect((await text(await list(server, keys.other))) === whole).toBe(true);
+  const unread = await Promise.all(Array.from({ length: 40 }, () => list(server, keys.hostile)));
+  const statuses = Map.groupBy(unread, ({ statusCode }) => statusCode);
+  expect([...statuses.keys()].toSorted()).toEqual([200, 503]);
+  expect(statuses.get(200)!.length).toBeGreaterThan(10);
+  expect(statuses.get(503)![0]!.headers["retry-after"]).toBe("5");
+
+  const other = await list(server, keys.other);
+  expect(other.statusCode).toBe(200);
+  expect((await text(other)) === whole).toBe(true);
+  for (const response of unread) response.destroy();
+});
+
+describe("A reader is cut off only while another list needs its place", () => {
+  it("serves a slow reader to the end, much longer than the stall time", async () => {
+    const slow = await list(small, keys.other);
+    slow.setEncoding("utf8");
+    let received = "";
+    for (const endMs = Date.now() + 2 * STALL_MS; Date.now() < endMs; await wait(20)) {
+      received += String(slow.read(100) ?? "");
+    }
+    received += await text(slow);
+    expect(received === whole).toBe(true);
+  });
+
+  it("cuts it off without its bracket when its place is needed after the stall time", async () => {
+    const stalled = await list(small, keys.hostile);
+    const tooEarly = await list(small, keys.other);
+    expect(tooEarly.statusCode).toBe(503);
+    tooEarly.resume();
+    await wait(STALL_MS + 500);
+    const other = await list(small, keys.other);
+    expect(other.statusCode).toBe(200);
+    expect((await text(other)) === whole).toBe(true);
+    let received = "";
+    stalled.setEncoding("utf8").on("data", (part: string) => void (received += part));
+    await new Promise((resolve) => void stalled.on("close", resolve));
+    expect(stalled.complete).toBe(false);
+    expect(whole.startsWith(received) && received.length < whole.length).toBe(true);
+    expect(JSON.stringify(await logOf(small))).toContain("order_list_stalled");
+  });
+});
+
+it("answers clients that share a query with clients that disconnect", async () => {
+  const headers = { ...bearer(keys.other), "If-None-Match": "*" };
+  const response = await open(`${server.url}/leave`, headers);
+  expect(await json(response)).toEqual([...Array(4).fill(499), ...Array(10).fill(304)]);
+});
+
+// Node sends each character of a header as one byte.
+test.each([
+  ["spaces and tabs", 404, "\t bearer \t ", " \t "],
+  ["a BOM before", 401, "Bearer \u00EF\u00BB\u00BF", ""],
+  ["a Latin-1 no-break space after", 401, "Bearer ", "\u00A0"],
+])("%s the token: %i", async (_, status, before, after) => {
+  const headers = { Authorization: `${before}${keys.other}${after}` };
+  const { statusCode } = await open(`${server.url}/v1/none`, headers);
+  expect(statusCode).toBe(status);
+});
+
+// All clients run at the same time, so that the test waits only once for the end of the windows.
+test("curl, ky and undici wait for Retry-After with their default retries", async () => {
+  const url = `${server.url}/v1/store/orders`;
+  const dispatcher = new RetryAgent(new Agent());
+  const ask = {
+    curl: (headers) => {
+      const options = Object.entries(headers).flatMap((pair) => ["-H", pair.join(": ")]);
+      return promisify(execFile)("curl", ["-sSI", "--fail", "--retry", "3", ...options, url]);
+    },
+    ky: (headers) => ky.head(url, { headers }),
+    undici: (headers) => request(url, { method: "HEAD", dispatcher, headers }),
+  } satisfies Record<string, (headers: Record<string, string>) => Promise<unknown>>;
+  const all = (["curl", "ky", "undici"] as const).map((name) => {
+    return { name, headers: { ...bearer(keys[name]), "X-Request-Id": name } };
+  });
+  const startMs = performance.now();
+  for (let spent = 0; spent < TWO.perMinute; spent += 1) {
+    await Promise.all(all.map(({ headers }) => fetch(url, { method: "HEAD", headers })));
+  }
+  // The windows then end in at least 4 seconds.
+  await advanceClock(server, 56 - (performance.now() - startMs) / 1_000);
+  await Promise.all(all.map(({ name, headers }) => ask[name](headers)));
+  await dispatcher.close();
+
+  const lines = (await logOf(server)).map(([line]) => JSON.parse(line));
+  for (const { name } of all) {
+    const own = lines.filter(({ requestId }) => requestId === name);
+    // A client that did not wait would have been refused more often.
+    expect({ [name]: own.map(({ status }) => status) }).toEqual({ [name]: [200, 200, 429, 200] });
+  }
+});

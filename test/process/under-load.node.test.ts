@@ -1,0 +1,154 @@
+import { once } from "node:events";
+import { readFileSync } from "node:fs";
+import { connect } from "node:net";
+import { join } from "node:path";
+import { beforeAll, expect, test, vi } from "vitest";
+import type { Server } from "../support/server.ts";
+import { AMPLE, createKeys } from "./create-keys.ts";
+import { ServedStore, SERVICE } from "./worker-server.ts";
+
+const CLIENTS = 6;
+/** The requests a day of the key `limited`. */
+const LIMIT = 300;
+const PLACED = Array.from({ length: 3_000 }, (_, index) => 10_000 + index);
+const IMPORTED = Array.from({ length: 8_000 }, (_, index) => 1_000_000 + index);
+const DROPS = 60;
+
+const store = new ServedStore();
+const cancelled = new Set<number>();
+const attempted = new Set<number>();
+let server: Server;
+let keys: Record<"ample" | "leaving" | "limited", string>;
+
+beforeAll(async () => {
+  const limited = { ...AMPLE, perDay: LIMIT };
+  keys = await createKeys(store.path, { ample: AMPLE, leaving: AMPLE, limited });
+  await store.ordersJson(["import", "-"], linesOf(PLACED));
+  server = await store.serve(SERVICE);
+});
+
+/** Returns orders as `orders export` writes them. */
+function linesOf(ids: readonly number[]): string {
+  const rest = '"petId":7,"quantity":1,"complete":false,"status":"pending"';
+  return ids.map((id) => `{"id":${id},${rest}}\n`).join("");
+}
+
+function request(key: string, path = "", method = "GET"): Promise<Response> {
+  const headers = { Authorization: `Bearer ${key}` };
+  return fetch(`${server.url}/v1/store/orders${path}`, { method, headers });
+}
+
+async function cancelNext(): Promise<Response> {
+  const id = PLACED[attempted.size]!;
+  attempted.add(id);
+  const response = await request(keys.ample, `/${id}`, "DELETE");
+  if (response.status === 204) cancelled.add(id);
+  return response;
+}
+
+async function listedIds(): Promise<number[]> {
+  const orders = (await (await request(keys.ample)).json()) as { id: number }[];
+  return orders.map(({ id }) => id);
+}
+
+/** Clients that send one request after another, until they are stopped or a request fails. */
+class Load {
+  readonly statuses: number[] = [];
+  readonly failures: unknown[] = [];
+  readonly #clients: Promise<void>[];
+  #isStopped = false;
+
+  constructor(clients: number, send: () => Promise<Response>) {
+    this.#clients = Array.from({ length: clients }, async () => {
+      while (!this.#isStopped && this.failures.length === 0) {
+        try {
+          const response = await send();
+          await response.arrayBuffer();
+          this.statuses.push(response.status);
+        } catch (error) {
+          this.failures.push(error);
+        }
+      }
+    });
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    await Promise.all(this.#clients);
+  }
+}
+
+/** Announces a long request body, sends a part of it, and disconnects before or in the response. */
+async function drop(index: number): Promise<void> {
+  const socket = connect(Number(new URL(server.url).port), "127.0.0.1").on("error", () => {});
+  await once(socket, "connect");
+  const [method, path] = index % 2 === 0 ? ["GET", "orders"] : ["DELETE", "orders/none"];
+  const head = [`${method} /v1/store/${path} HTTP/1.1`, "Host: a", "Content-Length: 10000000"];
+  const credentials = `Authorization: Bearer ${keys.leaving}`;
+  socket.write([...head, credentials, "", "a part of the body"].join("\r\n"));
+  if (index % 3 > 0) await Promise.race([once(socket, "data"), once(socket, "close")]);
+  if (index % 3 > 1) socket.resetAndDestroy();
+  else socket.destroy();
+}
+
+test("no request or order is lost while commands run and clients disconnect", async () => {
+  const lists = new Load(2, () => request(keys.ample));
+  const cancels = new Load(2, cancelNext);
+  const dropping = async () => {
+    for (let index = 0; index < DROPS; index += 1) await drop(index);
+  };
+  const [imported, created] = await Promise.all([
+    store.ordersJson(["import", "-"], linesOf(IMPORTED)),
+    store.keysJson("create", "--plan", "free", "--name", "Meanwhile"),
+    dropping(),
+  ]);
+  const file = join(store.path, "orders.ndjson");
+  await store.ordersJson(["export", file]);
+  await vi.waitUntil(() => Math.min(lists.statuses.length, cancels.statuses.length) > 5);
+  await Promise.all([lists.stop(), cancels.stop()]);
+
+  expect(imported).toEqual({ imported: IMPORTED.length });
+  expect(readFileSync(file, "utf8")).toContain(linesOf(IMPORTED));
+  expect((await request(created.key)).status).toBe(200);
+  expect([...lists.failures, ...cancels.failures]).toEqual([]);
+  expect([new Set(lists.statuses), new Set(cancels.statuses)]).toEqual([
+    new Set([200]),
+    new Set([204]),
+  ]);
+  const left = PLACED.filter((id) => !cancelled.has(id));
+  expect(await listedIds()).toEqual([...left, ...IMPORTED]);
+});
+
+test("SIGKILL under load loses no admission, and no order but cancelled ones", async () => {
+  const cancelledBefore = cancelled.size;
+  const first = await request(keys.limited, "", "HEAD");
+  const admissions = new Load(CLIENTS, () => request(keys.limited, "", "HEAD"));
+  const cancels = new Load(CLIENTS, cancelNext);
+  const isBusy = () => admissions.statuses.length > 80 && cancelled.size > cancelledBefore;
+  await vi.waitUntil(isBusy, { timeout: 30_000, interval: 5 });
+  server.process.kill();
+  await Promise.all([admissions.stop(), cancels.stop()]);
+  await server[Symbol.asyncDispose]();
+  expect([...admissions.failures, ...cancels.failures]).not.toEqual([]);
+  expect(admissions.statuses.length).toBeLessThan(LIMIT - 1);
+
+  server = await store.serve(SERVICE);
+  const after = await Promise.all(
+    Array.from({ length: LIMIT }, () => request(keys.limited, "", "HEAD")),
+  );
+  const answers = [first, ...after];
+  const ends = new Set(answers.map(({ headers }) => headers.get("X-RateLimit-Reset")));
+  expect(ends.size).toBe(1);
+  const confirmed = answers.filter(({ status }) => status === 200).length;
+  const admitted = confirmed + admissions.statuses.filter((status) => status === 200).length;
+  expect(admitted).toBeLessThanOrEqual(LIMIT);
+  // For each client, at most one request was counted but had no response.
+  expect(admitted).toBeGreaterThanOrEqual(LIMIT - CLIENTS);
+
+  const listed = new Set(await listedIds());
+  expect([...cancelled].filter((id) => listed.has(id))).toEqual([]);
+  const kept = [...PLACED, ...IMPORTED].filter((id) => !attempted.has(id));
+  expect(kept.filter((id) => !listed.has(id))).toEqual([]);
+  const [id] = cancelled;
+  expect((await request(keys.ample, `/${id}`, "DELETE")).status).toBe(404);
+});
