@@ -22,13 +22,10 @@ export class ScriptedService {
     this.#answers = answers;
   }
 
-  readonly fetch = async (
-    input: RequestInfo | URL | string,
-    init: RequestInit = {},
-  ): Promise<Response> => {
+  readonly fetch = async (url: unknown, init: RequestInit = {}): Promise<Response> => {
     const request = {
       method: init.method ?? "GET",
-      url: input instanceof Request ? input.url : input.toString(),
+      url: String(url),
       headers: new Headers(init.headers as Record<string, string>),
       signal: init.signal ?? null,
       atMs: performance.now(),
