@@ -8,11 +8,11 @@ import {
   cancelled,
   clientOf,
   failed,
+  ignoresSignal,
   quota,
   roomy,
   ScriptedService,
   settled,
-  silent,
 } from "./scripted-service.ts";
 
 /** Simulates the service behind a slow network, with the real limiter's decisions and headers. */
@@ -178,7 +178,7 @@ test("cancels each id once and returns the outcomes in the order of the ids", as
   expect(await client.cancelOrders([])).toEqual([]);
 });
 
-const revoked = [cancelled, cancelled, failed(401, "unauthorized"), silent];
+const revoked = [cancelled, cancelled, failed(401, "unauthorized"), ignoresSignal];
 const UNAUTHORIZED = { status: 401, requestId: "request-1", cause: { code: "unauthorized" } };
 test.each([
   ["a 401", new ScriptedService(...revoked), { concurrency: 2 }, 2, UNAUTHORIZED],

@@ -1,4 +1,4 @@
-import { createServer, type RequestListener } from "node:http";
+import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
@@ -26,13 +26,6 @@ function clientWith(...answers: readonly Answer[]) {
 function tagged(text: string) {
   const headers = { "Content-Type": "application/json; charset=utf-8", ETag: TAG };
   return () => new Response(text, { headers });
-}
-
-async function serve(listener: RequestListener): Promise<string> {
-  const server = createServer(listener);
-  onTestFinished(() => void server.close());
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
 test("int64 values arrive with every digit, however the body is divided into parts", async () => {
@@ -136,18 +129,18 @@ test.each([
   },
 );
 
-test("does not send the key to the target of a redirect", async () => {
-  let strayed = 0;
-  const elsewhere = await serve((_, response) => {
-    strayed += 1;
-    response.writeHead(200, { "Content-Type": "application/json" }).end("[]");
+test("follows no redirect, because the key could go to another address", async () => {
+  let received = 0;
+  const server = createServer((_, response) => {
+    received += 1;
+    response.writeHead(307, { Location: "/elsewhere" }).end();
   });
-  const baseUrl = await serve((_, response) => {
-    response.writeHead(307, { Location: `${elsewhere}/v1/store/orders` }).end();
-  });
-  const client = clientOf(globalThis, { baseUrl, retries: 0 });
-  await expect(client.listOrders().all()).rejects.toMatchObject({ code: "unexpected_answer" });
-  expect(strayed).toBe(0);
+  onTestFinished(() => void server.close());
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const baseUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const orders = clientOf(globalThis, { baseUrl, retries: 0 }).listOrders();
+  await expect(orders.all()).rejects.toMatchObject({ code: "unexpected_answer", status: 307 });
+  expect(received).toBe(1);
 });
 
 test("a loop over many orders needs no more memory than one over a few", async () => {

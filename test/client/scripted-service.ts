@@ -86,11 +86,9 @@ export function unreachable(): never {
   throw new TypeError("fetch failed");
 }
 
-/** Returns no response, and rejects when the signal of the request aborts. */
-export function silent({ signal }: SentRequest): Promise<Response> {
-  return new Promise((_, reject) => {
-    signal?.addEventListener("abort", () => reject(signal.reason));
-  });
+/** Never returns a response, even if the request is aborted. */
+export function ignoresSignal(): Promise<Response> {
+  return new Promise(() => undefined);
 }
 
 export function clientOf(

@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { type Answer, curlLine, type Outcome } from "../../src/site/console/answer.ts";
 import { readKey } from "../../src/site/console/key.ts";
 import { OrderList } from "../../src/site/console/order-list.ts";
@@ -81,35 +81,33 @@ test("a list keeps every digit, counts its orders and finds an id, and no neighb
   );
 });
 
-describe("what an outcome shows", () => {
-  const failure: Outcome = { kind: "failure", request: DELETE, reason: "network" };
+const failure: Outcome = { kind: "failure", request: DELETE, reason: "network" };
 
-  test.each([
-    [failure, "", "No answer: perhaps cancelled", /may or may not be cancelled/],
-    [{ kind: "stopped", request: DELETE }, "", "No answer: perhaps cancelled", /may or may not/],
-    [outcomeOf(204), "cancelled", "Cancelled", /is cancelled/],
-    [outcomeOf(409, "order_already_shipped"), "order_already_shipped", "Has shipped", /./],
-    [outcomeOf(404, "order_not_found"), "order_not_found", "Is gone", /./],
-    [outcomeOf(429, "api_key_banned"), "", "429: not cancelled", /refused and not counted/],
-    [outcomeOf(500, "internal_error"), "", "500: perhaps cancelled", /./],
-  ] as const)("a cancellation tells it in the row: %#", (outcome, settled, note, meaning) => {
-    expect(view.rowStateOf(outcome)).toEqual({ settled, note });
-    expect(view.viewOf(outcome).meaning).toMatch(meaning);
-  });
+test.each([
+  [failure, "", "No answer: perhaps cancelled", /may or may not be cancelled/],
+  [{ kind: "stopped", request: DELETE }, "", "No answer: perhaps cancelled", /may or may not/],
+  [outcomeOf(204), "cancelled", "Cancelled", /is cancelled/],
+  [outcomeOf(409, "order_already_shipped"), "order_already_shipped", "Has shipped", /./],
+  [outcomeOf(404, "order_not_found"), "order_not_found", "Is gone", /./],
+  [outcomeOf(429, "api_key_banned"), "", "429: not cancelled", /refused and not counted/],
+  [outcomeOf(500, "internal_error"), "", "500: perhaps cancelled", /./],
+] as const)("a cancellation tells it in the row: %#", (outcome, settled, note, meaning) => {
+  expect(view.rowStateOf(outcome)).toEqual({ settled, note });
+  expect(view.viewOf(outcome).meaning).toMatch(meaning);
+});
 
-  test.each([
-    ["[]", /^The store has no orders/],
-    ['[{"id":1}]', /^Here are the orders/],
-    ['[{"id":1}', /broke off/],
-  ])("the list %s tells if it is whole and empty", (body, meaning) => {
-    expect(view.viewOf(outcomeOf(200, undefined, { body })).meaning).toMatch(meaning);
-  });
+test.each([
+  ["[]", /^The store has no orders/],
+  ['[{"id":1}]', /^Here are the orders/],
+  ['[{"id":1}', /broke off/],
+])("the list %s tells if it is whole and empty", (body, meaning) => {
+  expect(view.viewOf(outcomeOf(200, undefined, { body })).meaning).toMatch(meaning);
+});
 
-  test("a request as a curl line is safe in a shell", () => {
-    const odd = { ...DELETE, path: "/v1/store/orders/it's", headers: { A: "b" } };
-    const line = `curl -i -X DELETE -H 'A: b' 'https://x/v1/store/orders/it'\\''s'`;
-    expect(curlLine(odd, "https://x")).toBe(line);
-  });
+test("a request as a curl line is safe in a shell", () => {
+  const odd = { ...DELETE, path: "/v1/store/orders/it's", headers: { A: "b" } };
+  const line = `curl -i -X DELETE -H 'A: b' 'https://x/v1/store/orders/it'\\''s'`;
+  expect(curlLine(odd, "https://x")).toBe(line);
 });
 
 test("the meters show the windows of an answer, and are full again at their end", () => {
