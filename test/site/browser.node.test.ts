@@ -161,7 +161,6 @@ describe.skipIf(chromium === undefined)("the reference page", () => {
 
     // The row of a cancelled order stays, and shows a note.
     await cancelIn(rowOf("1001"));
-    await see(STATUS, /^204/);
     await see("#orders-note", /^9 orders/);
     expect(await rowOf("1001").getByRole("button").count()).toBe(0);
     await press("Cancel order 1004");
@@ -187,6 +186,8 @@ describe.skipIf(chromium === undefined)("the reference page", () => {
     await list();
     const gone = ["1001", "9223372036854775807"];
     expect(await ids()).toStrictEqual(listed.filter((id) => !gone.includes(id)));
+    // A newer list that has the order can cancel it.
+    expect(await rowOf("1004").getByRole("button").count()).toBe(1);
   });
 
   test("of a long list, shows the total, finds an id, and offers a download instead of a part", async () => {
@@ -264,6 +265,7 @@ describe.skipIf(chromium === undefined)("the reference page", () => {
       await clear(row.getByText(note), row.getByRole("button"));
     }
     await clear("#wait-time");
+    await see("#wait-time", /^23:5\d:\d\d$/);
     await answerWith(BANNED);
     await page.locator("#list [type=submit]").click();
     await see("#wait-title", /^Key banned/);
@@ -328,7 +330,6 @@ describe.skipIf(chromium === undefined)("the reference page", () => {
     /** Expects a countdown, moves the clock to its end, and expects the words of its end. */
     const countDown = async (title: string, over: string) => {
       await see("#wait", new RegExp(`^${title}\n+[01]:\\d\\d`));
-      await see("#headers-sent", /^Retry-After\n+\d/);
       const before = await text("#wait-time");
       await page.clock.runFor(5_000);
       expect(await text("#wait-time")).not.toBe(before);
