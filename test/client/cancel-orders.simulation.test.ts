@@ -8,11 +8,11 @@ import {
   cancelled,
   clientOf,
   failed,
+  ignoresSignal,
   quota,
   roomy,
   ScriptedService,
   settled,
-  silent,
 } from "./scripted-service.ts";
 
 /** Simulates the service behind a slow network, with the real limiter's decisions and headers. */
@@ -75,67 +75,46 @@ function latency(seed: number, maxMs: number) {
   return () => random() * maxMs;
 }
 
-// `windows`: how many windows of the stricter limit a batch needs, each `lengthSeconds` long.
 test.each([
-  { plan: "Free", perMinute: 60, perDay: 1_000, count: 1_100, windows: 2, lengthSeconds: 86_400 },
-  { plan: "Pro", perMinute: 300, perDay: 10_000, count: 1_200, windows: 4, lengthSeconds: 60 },
-  { plan: "Enterprise", perMinute: 1, perDay: 50, count: 20, windows: 20, lengthSeconds: 60 },
+  { perMinute: 20, perDay: 100, count: 110, seconds: 86_400 },
+  { perMinute: 100, perDay: 1_000, count: 350, seconds: 180 },
+  { perMinute: 1, perDay: 50, count: 10, seconds: 540 },
 ])(
-  "$count cancellations run as fast as the $plan plan allows and are never refused",
-  async ({ perMinute, perDay, count, windows, lengthSeconds }) => {
+  "$count cancellations on $perMinute a minute and $perDay a day are not refused, and end in time",
+  async ({ perMinute, perDay, count, seconds }) => {
     const service = new LimitedService(perMinute, perDay, latency(7, 200));
-    const client = clientOf(service);
     const progress: BatchProgress[] = [];
     const startMs = performance.now();
     const onProgress = (step: BatchProgress) => progress.push(step);
-    const outcome = await settled(client.cancelOrders(ids(count), { concurrency: 16, onProgress }));
-    const seconds = (performance.now() - startMs) / 1_000;
-
-    expect(service.counts).toMatchObject({ admitted: count, refused: 0, banned: 0 });
+    const batch = clientOf(service).cancelOrders(ids(count), { concurrency: 16, onProgress });
+    expect(await settled(batch)).toMatchObject({ value: { length: count } });
+    expect(service.counts).toMatchObject({ admitted: count, refused: 0 });
     expect(service.counts.mostUnderWay).toBeLessThanOrEqual(16);
-    expect(outcome).toMatchObject({ status: "fulfilled", value: { length: count } });
-
-    // The batch waits for the end of each window except the last. Rounding and a round trip may add
-    // up to 1.8 seconds to each window.
-    const least = (windows - 1) * lengthSeconds;
-    const lastWindowSeconds = lengthSeconds === 60 ? 60 : 10 * 60;
-    expect(seconds).toBeGreaterThanOrEqual(least);
-    expect(seconds).toBeLessThan(least + windows * 1.8 + lastWindowSeconds);
-
+    // The batch waits for the ends of windows. Rounding and requests take a second or two in each.
+    const tookSeconds = (performance.now() - startMs) / 1_000;
+    expect(tookSeconds).toBeGreaterThanOrEqual(seconds);
+    expect(tookSeconds).toBeLessThan(seconds + 20);
     expect(progress.map(({ done }) => done)).toEqual(ids(count).map(Number));
     expect(progress.at(-1)).toMatchObject({ done: count, total: count, etaSeconds: 0 });
-    expect(Math.abs(progress[0]!.etaSeconds / seconds - 1)).toBeLessThan(0.2);
+    expect(Math.abs(progress[0]!.etaSeconds / tookSeconds - 1)).toBeLessThan(0.2);
   },
 );
 
-test.each([1, 5])(
-  "etaSeconds is right before and after a wait, with %d requests at once",
-  async (concurrency) => {
-    const client = clientOf(new LimitedService(30, 1_000, () => 500));
-    const steps: { etaSeconds: number; atMs: number }[] = [];
-    const onProgress = ({ etaSeconds }: BatchProgress) =>
-      steps.push({ etaSeconds, atMs: performance.now() });
-    await settled(client.cancelOrders(ids(55), { concurrency, onProgress }));
-    expect(steps).toHaveLength(55);
-    for (const [index, { etaSeconds, atMs }] of steps.entries()) {
-      const leftSeconds = (steps.at(-1)!.atMs - atMs) / 1_000;
-      expect(Math.abs(etaSeconds - leftSeconds), `step ${index}`).toBeLessThanOrEqual(3);
-    }
-  },
-);
-
-test("etaSeconds expects no more requests at once than there are orders", async () => {
-  const client = clientOf(new LimitedService(1_000, 1_000, () => 5_000));
-  const etas: number[] = [];
-  const onProgress = ({ etaSeconds }: BatchProgress) => etas.push(etaSeconds);
-  await settled(client.cancelOrders(ids(5), { concurrency: 100, onProgress }));
-  // Four orders of 10 seconds each are left for five connections: 4 * 10 / 5 = 8.
-  expect(etas[0]).toBe(8);
+test("etaSeconds is right before and after a wait", async () => {
+  const client = clientOf(new LimitedService(30, 1_000, () => 500));
+  const steps: { etaSeconds: number; atMs: number }[] = [];
+  const onProgress = ({ etaSeconds }: BatchProgress) =>
+    steps.push({ etaSeconds, atMs: performance.now() });
+  await settled(client.cancelOrders(ids(55), { concurrency: 5, onProgress }));
+  for (const [index, { etaSeconds, atMs }] of steps.entries()) {
+    const leftSeconds = (steps.at(-1)!.atMs - atMs) / 1_000;
+    expect(Math.abs(etaSeconds - leftSeconds), `step ${index}`).toBeLessThanOrEqual(3);
+  }
 });
 
 test("no request is refused, with any latency, limits and concurrency", async () => {
   const random = seededRandom(42);
-  for (let seed = 1; seed <= 20; seed += 1) {
+  for (let seed = 1; seed <= 16; seed += 1) {
     const perMinute = 1 + Math.floor(random() * 40);
     const perDay = perMinute + Math.floor(random() * 200);
     const slowestMs = random() < 0.5 ? 5 : 20_000;
@@ -144,18 +123,11 @@ test("no request is refused, with any latency, limits and concurrency", async ()
     const concurrency = 1 + Math.floor(random() * 50);
     const calls: Promise<unknown> =
       seed % 4 === 0
-        ? Promise.all(ids(150).map((id) => client.cancelOrder(id)))
-        : client.cancelOrders(ids(150), { concurrency });
+        ? Promise.all(ids(100).map((id) => client.cancelOrder(id)))
+        : client.cancelOrders(ids(100), { concurrency });
     expect((await settled(calls)).status, `seed ${seed}`).toBe("fulfilled");
-    expect(service.counts, `seed ${seed}`).toMatchObject({ admitted: 150, refused: 0 });
+    expect(service.counts, `seed ${seed}`).toMatchObject({ admitted: 100, refused: 0 });
   }
-});
-
-test("with pacing, the first response in a window wakes all calls that the window admits", async () => {
-  const client = clientOf(new LimitedService(5, 1_000, () => 500), { pacing: true });
-  const startMs = performance.now();
-  await settled(Promise.all(ids(10).map((id) => client.cancelOrder(id))));
-  expect(performance.now() - startMs).toBeLessThan(64_000);
 });
 
 test("a batch waits and is not banned while another client uses the same key", async () => {
@@ -167,34 +139,27 @@ test("a batch waits and is not banned while another client uses the same key", a
   expect(service.counts.banned).toBe(0);
 });
 
-test.each(["rate_limit_exceeded", "api_key_banned"])(
-  "a batch that waits for a day after %s goes on when a newer response shows room",
-  async (code) => {
-    const service = new ScriptedService(
-      failed(429, code, { ...quota(0), "Retry-After": "86400" }),
-      () => Response.json([], { headers: quota(999) }),
-      roomy,
-    );
-    const client = clientOf(service);
-    const batch = client.cancelOrders(ids(3));
-    setTimeout(() => void client.listOrders().all(), 5_000);
-    expect(await settled(batch)).toMatchObject({ value: { length: 3 } });
-    expect(service.requests.at(-1)!.atMs - service.requests[0]!.atMs).toBeLessThan(6_000);
-  },
-);
+test("a batch that waits for a day goes on when a newer response shows room", async () => {
+  const service = new ScriptedService(
+    failed(429, "api_key_banned", { ...quota(0), "Retry-After": "86400" }),
+    () => Response.json([], { headers: quota(999) }),
+    roomy,
+  );
+  const client = clientOf(service);
+  const batch = client.cancelOrders(ids(3));
+  setTimeout(() => void client.listOrders().all(), 5_000);
+  expect(await settled(batch)).toMatchObject({ value: { length: 3 } });
+  expect(service.requests.at(-1)!.atMs - service.requests[0]!.atMs).toBeLessThan(6_000);
+});
 
-test.each([
-  [401, "unauthorized"],
-  [503, "service_unavailable"],
-])(
-  "the limits in a %d are those of an address and delay no call of the key",
-  async (status, code) => {
-    const service = new ScriptedService(roomy, failed(status, code, quota(0)), roomy);
-    const client = clientOf(service, { pacing: true, retries: 0 });
-    for (const id of ids(3)) await settled(client.cancelOrder(id));
-    expect(service.gapsMs).toEqual([0, 0]);
-  },
-);
+test("the limits in a 401 or 5xx are those of an address and delay no call of the key", async () => {
+  const unauthorized = failed(401, "unauthorized", quota(0));
+  const unavailable = failed(503, "service_unavailable", quota(0));
+  const service = new ScriptedService(roomy, unauthorized, unavailable, roomy);
+  const client = clientOf(service, { pacing: true, retries: 0 });
+  for (const id of ids(4)) await settled(client.cancelOrder(id));
+  expect(service.gapsMs).toEqual([0, 0, 0]);
+});
 
 test("cancels each id once and returns the outcomes in the order of the ids", async () => {
   const service = new ScriptedService(({ url }) => {
@@ -213,14 +178,10 @@ test("cancels each id once and returns the outcomes in the order of the ids", as
   expect(await client.cancelOrders([])).toEqual([]);
 });
 
-const mine = () => {
-  throw Error("mine");
-};
-const revoked = [cancelled, cancelled, failed(401, "unauthorized"), silent];
+const revoked = [cancelled, cancelled, failed(401, "unauthorized"), ignoresSignal];
 const UNAUTHORIZED = { status: 401, requestId: "request-1", cause: { code: "unauthorized" } };
 test.each([
   ["a 401", new ScriptedService(...revoked), { concurrency: 2 }, 2, UNAUTHORIZED],
-  ["onProgress", new ScriptedService(cancelled), { onProgress: mine }, 1, { cause: Error("mine") }],
   ["an abort while it waits", new LimitedService(5, 1_000, latency(9, 50)), {}, 5, { cause: 5 }],
 ])("%s ends a batch at once, with a list of every order", async (_, service, more, done, error) => {
   const abort = new AbortController();

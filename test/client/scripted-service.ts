@@ -22,13 +22,10 @@ export class ScriptedService {
     this.#answers = answers;
   }
 
-  readonly fetch = async (
-    input: RequestInfo | URL | string,
-    init: RequestInit = {},
-  ): Promise<Response> => {
+  readonly fetch = async (url: unknown, init: RequestInit = {}): Promise<Response> => {
     const request = {
       method: init.method ?? "GET",
-      url: input instanceof Request ? input.url : input.toString(),
+      url: String(url),
       headers: new Headers(init.headers as Record<string, string>),
       signal: init.signal ?? null,
       atMs: performance.now(),
@@ -89,11 +86,9 @@ export function unreachable(): never {
   throw new TypeError("fetch failed");
 }
 
-/** Returns no response, and rejects when the signal of the request aborts. */
-export function silent({ signal }: SentRequest): Promise<Response> {
-  return new Promise((_, reject) => {
-    signal?.addEventListener("abort", () => reject(signal.reason));
-  });
+/** Never returns a response, even if the request is aborted. */
+export function ignoresSignal(): Promise<Response> {
+  return new Promise(() => undefined);
 }
 
 export function clientOf(
