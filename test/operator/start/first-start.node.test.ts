@@ -75,3 +75,11 @@ it("a first start that is interrupted while it shows the keys shows others the n
   expectSampleStore(store.path, await prepareStore(store.path, false));
   store.remove();
 });
+
+it("a start with --empty is the first one: a later one adds no keys and no orders", async () => {
+  const store = new StoreFolder();
+  expect(await prepareStore(store.path, true)).toEqual([]);
+  expect(await prepareStore(store.path, false)).toEqual([]);
+  expect((await store.orders(["export"])).stdout).toBe("");
+  store.remove();
+});

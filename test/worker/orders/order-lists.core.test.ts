@@ -54,14 +54,32 @@ test("each request that shares a query receives what it lacks", async () => {
   expect(texts).toStrictEqual(["", "", "", listOf(database)]);
 });
 
-test("a list is refused if it has too many segments", async () => {
-  place(8);
-  const maxSegments = segmentCount();
-  const request = listRequest(d1Of(on()));
-  expect(await textOf(listsOf({ sizes: { maxSegments } }), request)).toBe(listOf(database));
-  const answer = textOf(listsOf({ sizes: { maxSegments: maxSegments - 1 } }), request);
-  const headers = { "Retry-After": "3600" };
-  await expect(answer).rejects.toMatchObject({ code: "service_unavailable", headers });
+test.each([false, true])(
+  "a list is refused if it is too long or finds no room; HEAD: %s",
+  async (isHead) => {
+    place(8);
+    const maxSegments = segmentCount();
+    const request = listRequest(d1Of(on()), undefined, { isHead });
+    const text = await textOf(listsOf({ sizes: { maxSegments } }), request);
+    expect(text).toBe(isHead ? "" : listOf(database));
+    for (const [sizes, retryAfter] of [
+      [{ maxSegments: maxSegments - 1 }, "3600"],
+      [{ heldOrders: 1 }, "5"],
+    ] as const) {
+      const refused = { code: "service_unavailable", headers: { "Retry-After": retryAfter } };
+      await expect(textOf(listsOf({ sizes }), request)).rejects.toMatchObject(refused);
+    }
+  },
+);
+
+test("a short list that changes without becoming longer is another one", async () => {
+  place(1);
+  const lists = listsOf({});
+  for (const quantity of [1, 2]) {
+    database.exec(`UPDATE orders SET quantity = ${quantity}`);
+    const list = `[{"id":1,"quantity":${quantity}}]`;
+    expect(await textOf(lists, listRequest(d1Of(on())))).toBe(list);
+  }
 });
 
 test("the longest order in shorthand is as long as the memory for an order", async () => {
