@@ -1,6 +1,6 @@
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { beforeEach, expect, test } from "vitest";
+import { beforeEach, expect, test, vi } from "vitest";
 import { change, findApiKey, resetApiKey } from "../../../src/operator/keys/key-changes.ts";
 import type { QuotaPolicy } from "../../../src/rules/limits/limiter-state.ts";
 import { createApiKey } from "../../support/api-key-fixture.ts";
@@ -152,6 +152,20 @@ test("what is counted while a report runs over midnight is in the next report; t
     expect(kv.get<{ usage: unknown[] }>("record")?.usage).toHaveLength(1);
   });
   expect(await usage()).toMatchObject([{ admitted: 2 }, { admitted: 1 }]);
+});
+
+test("a report waits until what it reports is on disk", async () => {
+  await requests(1);
+  await runInDurableObject(limiter(), async (object, { storage: disk }) => {
+    const { promise: written, resolve: write } = Promise.withResolvers<void>();
+    vi.spyOn(disk, "sync").mockReturnValue(written);
+    const counted = object.admit(POLICY, 0, "nonce", { requests: 1, wait: null });
+    const reported = object.alarm();
+    expect(await usage()).toEqual([]);
+    write();
+    await Promise.all([counted, reported]);
+  });
+  expect(await usage()).toMatchObject([{ admitted: 2 }]);
 });
 
 test("the alarm repeats a failed report, and deletes the storage when all windows and the day have ended, also after an eviction", async () => {

@@ -26,8 +26,8 @@ export class Witness {
   requests = 0;
   readonly decidedBy = { memory: 0, object: 0, fallback: 0, nobody: 0 };
   readonly #bans: BanPolicy;
-  /** When the first attempt of a call began, by its nonce. */
-  readonly #beganMs = new Map<string, number>();
+  /** When each attempt of a call began, by its nonce. */
+  readonly #attemptsMs = new Map<string, number[]>();
   #state: LimiterState | null = null;
   /** The durable part of the state after each call since the object started. */
   #versions: string[] = [];
@@ -53,11 +53,12 @@ export class Witness {
 
   /** An isolate calls the object, or sends a call again. */
   calls(isolate: Isolate, [, refusals, nonce, { wait }]: Call, nowMs: number): void {
-    const beganMs = this.#beganMs.get(nonce);
-    this.claim(nowMs < (beganMs ?? nowMs) + TIMEOUT_MS, "A call is sent again only in time.");
+    const attemptsMs = [...(this.#attemptsMs.get(nonce) ?? []), nowMs];
+    this.#attemptsMs.set(nonce, attemptsMs);
+    this.claim(nowMs < attemptsMs[0]! + TIMEOUT_MS, "A call is sent again only in time.");
+    this.claim(attemptsMs.length <= 3, "A call is sent at most three times.");
     this.claim((wait?.strikes ?? 0) <= refusals, "A strike is a refusal.");
-    if (beganMs === undefined) isolate.reported += refusals;
-    this.#beganMs.set(nonce, beganMs ?? nowMs);
+    if (attemptsMs.length === 1) isolate.reported += refusals;
   }
 
   /** A call arrives at the object. One that was sent again is not counted again. */
