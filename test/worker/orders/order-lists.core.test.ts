@@ -82,6 +82,24 @@ test("a short list that changes without becoming longer is another one", async (
   }
 });
 
+test("segments are read only from a database that knows the manifest's change, even if their versions are the same", async () => {
+  place(6);
+  database.exec("SAVEPOINT earlier");
+  // The second segment becomes empty, so the range of the first segment grows.
+  database.exec("DELETE FROM orders WHERE id > 2");
+  const manifest = (await snapshotOf(false, d1Of(on()))).manifest!;
+  const read = () =>
+    new ListDatabase(queries, false).segmentsOf(d1Of(on()), manifest)(manifest.segments);
+  expect([...(await read()).values()]).toStrictEqual(["1pqsni2pqsn"]);
+  database.exec("ROLLBACK TO earlier");
+  expect(await read()).toStrictEqual(new Map());
+  // The restored database assigns the number of that change again, to another version.
+  database.exec(
+    `INSERT INTO order_changes (sequence, version, was_listed) VALUES (${manifest.sequence}, 'v', 0)`,
+  );
+  expect(await read()).toStrictEqual(new Map());
+});
+
 test("the longest order in shorthand is as long as the memory for an order", async () => {
   database.exec(
     `INSERT INTO orders (id, pet_id, quantity, ship_date, complete)
