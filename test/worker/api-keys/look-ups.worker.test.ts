@@ -1,4 +1,4 @@
-import { beforeEach, expect, test } from "vitest";
+import { beforeEach, expect, test, vi } from "vitest";
 import { generateSecret } from "../../../src/operator/keys/key-changes.ts";
 import { hashSecret } from "../../../src/rules/keys/secret.ts";
 import { ApiKeyDirectory } from "../../../src/worker/api-keys/directory.ts";
@@ -64,6 +64,24 @@ test("hundreds of invented keys from one address cause only a few queries and do
   }
   // Each wave needs up to two queries for the attack and one for the new key; `late` needs one.
   expect(queries() - before).toBeLessThanOrEqual(10);
+});
+
+test("from an address past its budget, a request with an unknown key waits while others are served; one with a remembered key does not wait, even for a new look-up", async () => {
+  const [key, remembered] = [await newKey(), await newKey()];
+  await statuses([remembered, ...invented(61)], ADDRESS);
+  vi.useFakeTimers({ toFake: ["Date", "setTimeout", "clearTimeout"], now: Date.now() });
+  let isAnswered = false;
+  const suspect = statuses(invented(1), ADDRESS).finally(() => (isAnswered = true));
+  expect(await statuses([key])).toStrictEqual([404]);
+  const before = queries();
+  expect(await statuses([remembered], ADDRESS)).toStrictEqual([404]);
+  expect(queries()).toBe(before);
+  vi.setSystemTime(Date.now() + 25_000);
+  expect(await statuses([remembered], ADDRESS)).toStrictEqual([404]);
+  expect(queries()).toBe(before + 1);
+  expect(isAnswered).toBe(false);
+  await vi.advanceTimersByTimeAsync(25);
+  expect(await suspect).toStrictEqual([429]);
 });
 
 test("unknown keys never evict a known key; the number of remembered keys is limited", async () => {
