@@ -2,7 +2,7 @@ import { existsSync, globSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { sql } from "drizzle-orm";
-import { afterEach, expect, test } from "vitest";
+import { afterEach, expect, test, vi } from "vitest";
 import { openLocalDatabase, openLocalStore } from "../../../src/operator/database/local.ts";
 import { databaseFile } from "../../../src/operator/database/local-store.ts";
 import { PROGRAMS } from "../../../src/operator/programs.ts";
@@ -37,6 +37,27 @@ test("a migration that fails leaves the database unchanged, and names the store"
     `the store in ${store.path} could not be opened: table`,
   );
   expect(tables()).toEqual(before);
+});
+
+test("on a disk that cannot be written to, list and export work, and a change is refused", async () => {
+  await store.ordersJson(["import", "-"], '{"id":7}');
+  const { id } = await store.keysJson("create", "--plan", "free", "--name", "Zoo");
+  // Leaves a `-wal` file with the last change, as a running service would.
+  using running = new DatabaseSync(databaseFile(store.path, "orders"));
+  running.exec("INSERT INTO orders (id) VALUES (8)");
+  const { prototype } = DatabaseSync;
+  const prepare = Reflect.get(prototype, "prepare");
+  const preparing = vi.spyOn(prototype, "prepare");
+  preparing.mockImplementation(function (this: DatabaseSync, query) {
+    if (this.location()?.startsWith(store.path)) throw new Error("unable to open database file");
+    return Reflect.apply(prepare, this, [query]);
+  });
+  const exported = (await store.orders(["export"])).stdout;
+  expect(exported).toBe('{"id":7,"status":"pending"}\n{"id":8,"status":"pending"}\n');
+  expect(await store.keysJson("list")).toMatchObject([{ id }]);
+  const { status, stderr } = await store.keys("revoke", id);
+  expect([status, stderr]).toEqual([1, expect.stringContaining("was not changed")]);
+  preparing.mockRestore();
 });
 
 /** A folder without a store. */
