@@ -6,7 +6,7 @@ import { bundleWorker, run } from "../support/bundle.ts";
 import { Server } from "../support/server.ts";
 
 /** A `scarce` key admits one request a day. */
-const LIMITS = { unlimited: MAX_LIMIT, scarce: 1 };
+const LIMITS = { unlimited: MAX_LIMIT, other: MAX_LIMIT, scarce: 1 };
 type Keys = Readonly<Record<keyof typeof LIMITS, string>>;
 
 interface ServeOptions {

@@ -12,15 +12,14 @@ const observer = {
   afterStatement() {},
 };
 
-/** The service. `/delay?ms=N` sets the delay before each query of orders in milliseconds. */
+/** The service. `PUT /delay` sets the delay before each query of orders in milliseconds. */
 export default {
   async fetch(request, env, context) {
-    const { pathname, searchParams } = new URL(request.url);
-    if (pathname !== "/delay") {
+    if (new URL(request.url).pathname !== "/delay") {
       const bindings = delayMs === 0 ? env : observedBindings(env, observer);
       return service.fetch(request, bindings, context);
     }
-    delayMs = Number(searchParams.get("ms"));
+    delayMs = Number(await request.text());
     return new Response(null, { status: 204 });
   },
 } satisfies ExportedHandler<Cloudflare.Env>;

@@ -6,8 +6,9 @@ import type { Served } from "./checkout.ts";
 
 export interface Request {
   readonly url: string;
-  readonly method?: "GET" | "DELETE";
+  readonly method?: "GET" | "DELETE" | "PUT";
   readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: string;
 }
 
 export function listRequest({ url }: { readonly url: string }, key: string): Request {
@@ -72,8 +73,8 @@ export function openList(url: string, key: string): Socket {
 }
 
 /** Opens lists, reads only the beginning of each answer, and closes them after a second. */
-export async function leaveUnread({ url, keys }: Served, count: number): Promise<void> {
-  const sockets = Array.from({ length: count }, () => openList(url, keys.unlimited));
+export async function leaveUnread({ url }: Served, keys: readonly string[]): Promise<void> {
+  const sockets = keys.map((key) => openList(url, key));
   await Promise.all(sockets.map((socket) => once(socket, "readable")));
   await wait(1_000);
   for (const socket of sockets) socket.destroy();

@@ -50,9 +50,16 @@ async function run({ only, rounds, orders, baseline }: Options): Promise<void> {
       rows.push(row(measurement, await takeTurns(measurement, checkouts, rounds)));
     }
   }
-  console.log("| What | Today | Baseline | Baseline to today (min–max) | By processor time |");
-  console.log(`|${" --- |".repeat(5)}`);
-  for (const cells of rows) console.log(`| ${cells.join(" | ")} |`);
+  const head = [
+    "What",
+    "Today",
+    "Baseline",
+    "Baseline to today (min–max)",
+    "By processor time",
+    "Target",
+  ];
+  for (const cells of [head, head.map(() => "---"), ...rows])
+    console.log(`| ${cells.join(" | ")} |`);
 }
 
 /**
@@ -80,16 +87,17 @@ async function takeTurns(
   return figures;
 }
 
-function row({ what, unit }: Measurement, [today = [], baseline]: Figures[][]): string[] {
+function row({ what, unit, target }: Measurement, [today = [], baseline]: Figures[][]): string[] {
   const text = (all: readonly Figures[]) =>
     `${number(median(all.map((one) => one.figure)))} ${unit}`;
-  if (baseline === undefined) return [what, text(today), "", "", ""];
-  const ratio = (name: keyof Figures) => {
-    const all = baseline.map((one, n) => one[name] / today[n]![name]);
-    return `${number(median(all))} (${number(Math.min(...all))}–${number(Math.max(...all))})`;
-  };
-  const processor = unit === "ms" ? ratio("processorMs") : "";
-  return [what, text(today), text(baseline), ratio("figure"), processor];
+  if (baseline === undefined) return [what, text(today), "", "", "", ""];
+  const ratios = (name: keyof Figures) => baseline.map((one, n) => one[name] / today[n]![name]);
+  const spread = (all: number[]) =>
+    `${number(median(all))} (${number(Math.min(...all))}–${number(Math.max(...all))})`;
+  const isMet = median(ratios("figure")) >= target;
+  const verdict = `≥ ${target}: ${isMet ? "met" : "**not met**"}`;
+  const processor = unit === "ms" ? spread(ratios("processorMs")) : "";
+  return [what, text(today), text(baseline), spread(ratios("figure")), processor, verdict];
 }
 
 function median(figures: readonly number[]): number {

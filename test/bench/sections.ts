@@ -13,11 +13,15 @@ const STRIDE = 7_919;
 export interface Measurement {
   readonly what: string;
   readonly unit: "ms" | "MiB";
+  /** The least ratio of the baseline's figure to today's. */
+  readonly target: number;
   /** How often each server starts, because equal processes differ in speed by a few percent. */
   readonly starts?: number;
   /** Returns a function that measures once. `stack` disposes of the servers at the end. */
   readonly start: (checkout: Checkout, stack: AsyncDisposableStack) => Promise<Measure>;
 }
+
+const NO_SLOWER = { unit: "ms", target: 0.97 } as const;
 
 /** A figure, and the server's processor time for it; other processes hardly affect the latter. */
 export type Figures = { readonly figure: number; readonly processorMs: number };
@@ -54,7 +58,7 @@ function requestTime(
     while (!(await send(request)).includes(until)) await wait(10);
     return () => time(server, REQUESTS, () => sendMany(request, REQUESTS, connections, status));
   };
-  return { what: `${what}, ${connections} connections`, unit: "ms", starts: 3, start };
+  return { what: `${what}, ${connections} connections`, ...NO_SLOWER, starts: 3, start };
 }
 
 /** The first list of a new process, after a request that loads all the rest. */
@@ -62,10 +66,10 @@ function coldList(what: string, orders: number, delayMs: number): Measurement {
   const start = fresh(orders, async (server) => {
     const list = listRequest(server, server.keys.unlimited);
     await send({ ...list, url: `${list.url}/-1`, method: "DELETE" }, 404);
-    await send({ url: `${server.url}/delay?ms=${delayMs}` }, 204);
+    await send({ url: `${server.url}/delay`, method: "PUT", body: String(delayMs) }, 204);
     return time(server, 1, () => readList(server, server.keys.unlimited));
   });
-  return { what: `${what} list of ${orders} orders`, unit: "ms", start };
+  return { what: `${what} list of ${orders} orders`, ...NO_SLOWER, start };
 }
 
 function warmList(what: string, orders: number, isChanged: boolean): Measurement {
@@ -81,7 +85,41 @@ function warmList(what: string, orders: number, isChanged: boolean): Measurement
       return figures;
     };
   };
-  return { what: `${what} list of ${orders} orders`, unit: "ms", start };
+  return { what: `${what} list of ${orders} orders`, ...NO_SLOWER, start };
+}
+
+/** The time of a complete list for eight readers while ten orders a second are cancelled. */
+function busyList(orders: number): Measurement {
+  const start: Measurement["start"] = async (checkout, stack) => {
+    const server = stack.use(await checkout.serve({ orders }));
+    const list = listRequest(server, server.keys.unlimited);
+    let cancelled = 0;
+    return async () => {
+      const endMs = performance.now() + 8_000;
+      const isOver = () => performance.now() > endMs;
+      let lists = 0;
+      const read = async () => {
+        for (; !isOver(); lists += 1) await readList(server, server.keys.other);
+      };
+      const cancel = async () => {
+        while (!isOver()) {
+          const id = (cancelled++ * STRIDE) % orders;
+          const request = { ...list, url: `${list.url}/${id}`, method: "DELETE" as const };
+          await Promise.all([wait(100), send(request)]);
+        }
+      };
+      const { figure, processorMs } = await time(server, 1, async () => {
+        await Promise.all([...Array.from({ length: 8 }, read), cancel()]);
+      });
+      await server.process.idle();
+      return { figure: figure / lists, processorMs: processorMs / lists };
+    };
+  };
+  return {
+    what: `List of ${orders} orders, 8 readers, ten cancelled a second`,
+    ...NO_SLOWER,
+    start,
+  };
 }
 
 function peakMemory(
@@ -93,7 +131,7 @@ function peakMemory(
     await load(server);
     return { figure: server.process.peakBytes() / MEBIBYTE, processorMs: Number.NaN };
   });
-  return { what: `Peak memory, ${orders} orders, ${what}`, unit: "MiB", start };
+  return { what: `Peak memory, ${orders} orders, ${what}`, unit: "MiB", target: 0.95, start };
 }
 
 export const SECTIONS = {
@@ -105,16 +143,22 @@ export const SECTIONS = {
       vars: { BAN_FIRST_SECONDS: "86400", BAN_GRACE_SECONDS: "0" },
       until: "api_key_banned",
     }),
-    requestTime("Admitted", "unlimited", { connections: 256 }),
   ],
+  "hot-key": () => [requestTime("Admitted", "unlimited", { connections: 256 })],
   "large-list": (orders) => [
     coldList("Cold", orders, 0),
     warmList("Unchanged", orders, false),
     warmList("Changed", orders, true),
   ],
   "far-list": (orders) => [coldList(`Cold, ${FAR_MS} ms away,`, orders, FAR_MS)],
+  "busy-list": (orders) => [busyList(Math.ceil(orders / 10))],
   memory: (orders) => [
     peakMemory("one list", orders, (server) => readList(server, server.keys.unlimited)),
-    peakMemory("40 unread lists of one key", orders, (server) => leaveUnread(server, 40)),
+    ...(["unlimited", "other"] as const).map((second, index) =>
+      peakMemory(`40 unread lists of ${["one key", "two keys"][index]}`, orders, (server) => {
+        const keys = [server.keys.unlimited, server.keys[second]];
+        return leaveUnread(server, Array<string[]>(20).fill(keys).flat());
+      }),
+    ),
   ],
 } satisfies Record<string, (orders: number) => Measurement[]>;
