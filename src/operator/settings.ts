@@ -1,7 +1,7 @@
 import { join } from "node:path";
-import { BINDINGS, type DatabaseName } from "./database/database.ts";
 import type { RemoteEnvironment } from "./arguments.ts";
 import { PROJECT_ROOT } from "./wrangler.ts";
+import { BINDINGS, type DatabaseName } from "../schema/databases.ts";
 
 export type Settings = Awaited<ReturnType<typeof readSettings>>;
 

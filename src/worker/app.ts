@@ -2,7 +2,7 @@ import { type Context, Hono } from "hono";
 import { ApiKeyDirectory } from "./api-keys/directory.ts";
 import type { AppEnv } from "./app-env.ts";
 import { type Config, REMEMBERED_KEYS } from "../rules/config.ts";
-import { type DatabaseName, DatabaseQueries, DatabaseUnavailableError } from "./db/availability.ts";
+import { DatabaseQueries, DatabaseUnavailableError } from "./db/availability.ts";
 import { ApiError, writeError } from "./errors.ts";
 import { logEvent } from "./log.ts";
 import { authenticate } from "./middleware/authenticate.ts";
@@ -17,6 +17,7 @@ import { OrderLists } from "./orders/order-lists.ts";
 import { healthRoute } from "./routes/health.ts";
 import { expander, listRoute } from "./routes/list-orders.ts";
 import { cancelRoute } from "./routes/cancel-order.ts";
+import type { DatabaseName } from "../schema/databases.ts";
 
 /**
  * Creates the service. A request under `/v1` needs a valid key and counts against the key's limits,

@@ -10,9 +10,10 @@ import {
 import { DAY_MS } from "../rules/days.ts";
 import { INT64_MAX } from "../rules/int64.ts";
 import type { Config } from "../rules/config.ts";
-import { type DatabaseName, DatabaseQueries } from "./db/availability.ts";
+import { DatabaseQueries } from "./db/availability.ts";
 import { Statement } from "./db/statement.ts";
 import { logEvent } from "./log.ts";
+import type { DatabaseName } from "../schema/databases.ts";
 
 /** How many statements each chore may use per run. Cloudflare's free plan allows 50 in total. */
 const MAX_STEPS = 10;

@@ -4,9 +4,9 @@ import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import type * as MiniflarePackage from "miniflare";
-import { BINDINGS } from "../../src/operator/database/database.ts";
 import { LAYOUT_VERSION } from "../../src/operator/database/local-store.ts";
 import type { Bundle } from "./bundle.ts";
+import { BINDINGS } from "../../src/schema/databases.ts";
 
 interface ServerOptions {
   readonly store: string;

@@ -3,7 +3,8 @@ import { z } from "zod";
 import { CloudflareApi, CloudflareError } from "../cloudflare-api.ts";
 import type { RemoteEnvironment } from "../arguments.ts";
 import { readSettings } from "../settings.ts";
-import type { DatabaseName, Statement } from "./database.ts";
+import type { Statement } from "./database.ts";
+import type { DatabaseName } from "../../schema/databases.ts";
 
 export interface RemoteTarget {
   readonly env: RemoteEnvironment;

@@ -6,12 +6,6 @@ import {
   SQLiteRemoteSession,
 } from "drizzle-orm/sqlite-proxy";
 
-export const DATABASE_NAMES = ["orders", "keys"] as const;
-export type DatabaseName = (typeof DATABASE_NAMES)[number];
-
-/** The binding of each database in `wrangler.toml`, by the name of the database. */
-export const BINDINGS = { orders: "ORDERS", keys: "KEYS" } as const;
-
 /** A drizzle client, whose transactions `StoreDatabase.transaction` replaces. */
 export type Orm = Omit<SqliteRemoteDatabase, "transaction" | "batch">;
 

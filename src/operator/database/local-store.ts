@@ -1,7 +1,7 @@
 import { createHash, createHmac } from "node:crypto";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { BINDINGS, DATABASE_NAMES, type DatabaseName } from "./database.ts";
+import { BINDINGS, DATABASE_NAMES, type DatabaseName } from "../../schema/databases.ts";
 
 /** The default folder of the local store, the same as wrangler's default. */
 export const DEFAULT_STORE = join(import.meta.dirname, "..", "..", "..", ".wrangler", "state");

@@ -3,10 +3,11 @@ import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { errorMessage } from "../command-line.ts";
-import { type DatabaseName, ormOver, type StoreDatabase, toStatement } from "./database.ts";
+import { ormOver, type StoreDatabase, toStatement } from "./database.ts";
 import { databaseFile } from "./local-store.ts";
 import { MIGRATIONS_TABLE, readMigrations } from "./migrations.ts";
 import { retryWhileBusy } from "./retry-while-busy.ts";
+import type { DatabaseName } from "../../schema/databases.ts";
 
 /** D1's limits for SQLite. A statement that D1 would refuse must fail on this machine too. */
 const limits = { length: 2_000_000, sqlLength: 100_000, functionArg: 32, variableNumber: 100 };

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { PROJECT_ROOT } from "../wrangler.ts";
-import type { DatabaseName } from "./database.ts";
+import type { DatabaseName } from "../../schema/databases.ts";
 
 /** The statement with which wrangler creates its table of applied migrations. */
 export const MIGRATIONS_TABLE =

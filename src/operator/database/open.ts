@@ -1,8 +1,9 @@
 import { resolve } from "node:path";
 import type { Command } from "commander";
 import { envOption, jsonOption, persistToOption, type RemoteEnvironment } from "../arguments.ts";
-import type { DatabaseName, StoreDatabase } from "./database.ts";
+import type { StoreDatabase } from "./database.ts";
 import { DEFAULT_STORE, isStore } from "./local-store.ts";
+import type { DatabaseName } from "../../schema/databases.ts";
 
 /** The options of every command that uses a store. */
 export interface StoreCommandOptions {

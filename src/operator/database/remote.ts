@@ -5,8 +5,9 @@ import { join } from "node:path";
 import { runWrangler } from "../wrangler.ts";
 import type { Connection, Effect, RemoteTarget } from "./d1-api.ts";
 import { connect, retrying, sendQuery } from "./d1-api.ts";
-import { BINDINGS, ormOver, type Statement, type StoreDatabase, toStatement } from "./database.ts";
+import { ormOver, type Statement, type StoreDatabase, toStatement } from "./database.ts";
 import { MIGRATIONS_TABLE, readMigrations } from "./migrations.ts";
+import { BINDINGS } from "../../schema/databases.ts";
 
 /** The end of an SQL statement. The line break ends a comment on the statement's last line. */
 const END = "\n;";

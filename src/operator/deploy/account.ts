@@ -1,8 +1,8 @@
 import { z } from "zod";
 import { type CloudflareApi, CloudflareError } from "../cloudflare-api.ts";
 import { findDatabase } from "../database/d1-api.ts";
-import { BINDINGS, DATABASE_NAMES, type DatabaseName } from "../database/database.ts";
 import type { Settings } from "../settings.ts";
+import { BINDINGS, DATABASE_NAMES, type DatabaseName } from "../../schema/databases.ts";
 
 export type Account = Awaited<ReturnType<typeof lookAtAccount>>;
 

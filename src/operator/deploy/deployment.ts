@@ -3,13 +3,13 @@ import { parseConfig } from "../../rules/config.ts";
 import type { RemoteEnvironment } from "../arguments.ts";
 import { CloudflareApi } from "../cloudflare-api.ts";
 import { requireConfirmation } from "../confirmation.ts";
-import { DATABASE_NAMES } from "../database/database.ts";
 import { applyMigrations } from "../database/remote.ts";
 import { readSettings, type Settings } from "../settings.ts";
 import { runWrangler } from "../wrangler.ts";
 import { type Account, lookAtAccount, PASSED_TRIAL, type Place } from "./account.ts";
 import { checkCommit, readCommit } from "./checks.ts";
 import { type TrialOptions, tryVersion } from "./trial.ts";
+import { DATABASE_NAMES } from "../../schema/databases.ts";
 
 export interface DeployOptions extends Place {
   readonly env: RemoteEnvironment;

@@ -1,9 +1,7 @@
 import { pause, withDeadline } from "../deadline.ts";
 import { Outage } from "../outage.ts";
 import { messages, waitForFile } from "./locked-file.ts";
-
-/** The databases of the service. `keys` contains the API keys, the audit trail, bans and usage. */
-export type DatabaseName = "orders" | "keys";
+import type { DatabaseName } from "../../schema/databases.ts";
 
 /** Thrown if a database cannot be reached or does not respond in time. */
 export class DatabaseUnavailableError extends Error {

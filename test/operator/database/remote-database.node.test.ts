@@ -2,7 +2,7 @@ import { eq, type SQL, sql } from "drizzle-orm";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { type LocalStore, openLocalStore } from "../../../src/operator/database/local.ts";
 import { openRemoteDatabase } from "../../../src/operator/database/remote.ts";
-import type { DatabaseName, StoreDatabase } from "../../../src/operator/database/database.ts";
+import type { StoreDatabase } from "../../../src/operator/database/database.ts";
 import { apiKeys } from "../../../src/schema/keys.ts";
 import { orders } from "../../../src/schema/orders.ts";
 import { createApiKey, findApiKey } from "../../../src/operator/keys/key-changes.ts";
@@ -12,6 +12,7 @@ import { runFakeWrangler } from "../deploy/fake-wrangler.ts";
 import { StoreFolder } from "../store-folder.ts";
 import { shortenPauses } from "../deploy/faults.ts";
 import { ApiError } from "../deploy/route.ts";
+import type { DatabaseName } from "../../../src/schema/databases.ts";
 
 vi.spyOn(wrangler, "runWrangler").mockImplementation(runFakeWrangler);
 

@@ -4,7 +4,6 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { unstable_readConfig as readConfig } from "wrangler";
-import { DATABASE_NAMES } from "../../../src/operator/database/database.ts";
 import { readMigrations } from "../../../src/operator/database/migrations.ts";
 import * as checks from "../../../src/operator/deploy/checks.ts";
 import { deployProgram } from "../../../src/operator/deploy/program.ts";
@@ -17,6 +16,7 @@ import { FakeCloudflare } from "./fake-cloudflare.ts";
 import { atEveryCall, shortenPauses } from "./faults.ts";
 import { runFakeWrangler } from "./fake-wrangler.ts";
 import { ApiError } from "./route.ts";
+import { DATABASE_NAMES } from "../../../src/schema/databases.ts";
 
 const runRealWrangler = wrangler.runWrangler;
 const runWrangler = vi.spyOn(wrangler, "runWrangler");

@@ -4,10 +4,10 @@ import type { AddressInfo } from "node:net";
 import { buffer } from "node:stream/consumers";
 import { afterAll, beforeAll, vi } from "vitest";
 import type { RemoteEnvironment } from "../../../src/operator/arguments.ts";
-import { BINDINGS, DATABASE_NAMES } from "../../../src/operator/database/database.ts";
 import { FakeD1Api } from "./fake-d1.ts";
 import { FakeWorkers } from "./fake-workers.ts";
 import { type ApiCall, ApiError, type Routes } from "./route.ts";
+import { BINDINGS, DATABASE_NAMES } from "../../../src/schema/databases.ts";
 
 const ACCOUNT_ID = "0123456789abcdef0123456789abcdef";
 const TOKEN = "fake-token";

@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { DatabaseSync } from "node:sqlite";
-import { DATABASE_NAMES } from "../../../src/operator/database/database.ts";
 import { readMigrations } from "../../../src/operator/database/migrations.ts";
 import { ApiError, bodyOf, type Routes } from "./route.ts";
+import { DATABASE_NAMES } from "../../../src/schema/databases.ts";
 
 type Query = { readonly sql: string; readonly params?: readonly string[] };
 

@@ -1,7 +1,6 @@
 import { DatabaseSync } from "node:sqlite";
 import { beforeAll, expect, it, vi } from "vitest";
 import { databaseFile } from "../../../src/operator/database/local-store.ts";
-import { DATABASE_NAMES } from "../../../src/operator/database/database.ts";
 import { deployProgram } from "../../../src/operator/deploy/program.ts";
 import * as wrangler from "../../../src/operator/wrangler.ts";
 import { openApiDocument } from "../../../src/openapi/document.ts";
@@ -11,6 +10,7 @@ import { runInProcess } from "../in-process.ts";
 import { useFakeCloudflare } from "./fake-cloudflare.ts";
 import { shortenPauses } from "./faults.ts";
 import { runFakeWrangler } from "./fake-wrangler.ts";
+import { DATABASE_NAMES } from "../../../src/schema/databases.ts";
 
 const WORKER = "store-orders-production";
 const HOST = `${WORKER}.example.workers.dev`;

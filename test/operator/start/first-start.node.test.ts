@@ -1,10 +1,10 @@
 import { DatabaseSync, StatementSync } from "node:sqlite";
 import { afterEach, expect, it, vi } from "vitest";
-import type { DatabaseName } from "../../../src/operator/database/database.ts";
 import { databaseFile } from "../../../src/operator/database/local-store.ts";
 import { type DemoKey, prepareStore } from "../../../src/operator/start/sample-store.ts";
 import { hashSecret } from "../../../src/rules/keys/secret.ts";
 import { StoreFolder } from "../store-folder.ts";
+import type { DatabaseName } from "../../../src/schema/databases.ts";
 
 afterEach(() => vi.restoreAllMocks());
 

@@ -28,6 +28,7 @@ import { FAULTS, atEveryCall, shortenPauses } from "../deploy/faults.ts";
 import type { Outcome } from "../deploy/run-command.ts";
 import { failure, runInProcess } from "../in-process.ts";
 import { answer, become, INVALID, type Sabotage, SABOTAGES } from "./sabotages.ts";
+import { DATABASE_NAMES, type DatabaseName } from "../../../src/schema/databases.ts";
 
 const ORDERS = `{"id":1,"petId":2,"quantity":3,"shipDate":"2026-11-20T08:30:00.000Z","complete":true}
 {"id":2}
@@ -39,7 +40,7 @@ vi.setConfig({ testTimeout: 120_000 });
 
 const cloudflare = useFakeCloudflare("staging");
 const folder = new ServedStore();
-const open = (name: databases.DatabaseName) =>
+const open = (name: DatabaseName) =>
   new DatabaseSync(databaseFile(folder.path, name), { timeout: 5_000 });
 /** When the recorded verification began, which is the time of the databases ever since. */
 const startMs = Date.now();
@@ -78,7 +79,7 @@ beforeAll(async () => {
   await folder.keysJson("list");
   service = await folder.serve(CLOCKED_SERVICE);
   // Staging has the databases of the local service.
-  for (const name of databases.DATABASE_NAMES) {
+  for (const name of DATABASE_NAMES) {
     Object.assign(cloudflare.d1.find(`store-orders-staging-${name}`), { sqlite: open(name) });
   }
   cloudflare.workers.find("store-orders-staging", { mayMake: true });
@@ -134,7 +135,7 @@ function runForStaging(sabotage?: Sabotage): Promise<Outcome> {
 }
 
 /** Runs a statement on a database of the store, and returns the values of all rows. */
-function rows(name: databases.DatabaseName, query: string) {
+function rows(name: DatabaseName, query: string) {
   using sqlite = open(name);
   return sqlite.prepare(query).all().flatMap(Object.values) as string[];
 }
