@@ -15,15 +15,19 @@ CREATE TABLE orders (
 ) STRICT;
 
 -- The cancelled orders, for the record. An id can occur several times: a cancelled order can be placed anew.
+-- `position`: Unix microseconds, or one more than every earlier position and `sequence` if that is larger.
+-- So positions grow with every cancellation, also after a restoration. `cancelled_by`: the id of the key.
 CREATE TABLE cancelled_orders (
+  position INTEGER PRIMARY KEY NOT NULL,
   cancelled_at INTEGER NOT NULL,
+  cancelled_by TEXT,
   id INTEGER NOT NULL,
   pet_id INTEGER,
   quantity INTEGER,
   ship_date TEXT,
-  complete INTEGER,
-  PRIMARY KEY (cancelled_at, id)
-) STRICT, WITHOUT ROWID;
+  complete INTEGER
+) STRICT;
+CREATE INDEX cancelled_orders_id ON cancelled_orders (id);
 
 -- The version of the list of orders, in a single row. Triggers replace it with every change of an order. It
 -- is random, so that a restored database never repeats a version. `sequence`: of the change that set it.
@@ -68,11 +72,9 @@ CREATE TABLE order_list_leases (
 ) STRICT;
 
 -- Turns off the triggers that record changes while it has a row: within the transaction of a bulk change
--- such as an import, which rebuilds the segments at its end. `changed` is 1 if the transaction has changed
--- an order. If 0, the segments are not rebuilt.
+-- such as an import, which rebuilds the segments at its end.
 CREATE TABLE order_bulk_change (
   id INTEGER PRIMARY KEY NOT NULL,
-  changed INTEGER NOT NULL,
   CONSTRAINT order_bulk_change_is_one_row CHECK (id = 1)
 ) STRICT;
 
@@ -202,7 +204,6 @@ END;
 
 -- A bulk change keeps no former states, so no list is read as it was before this row.
 CREATE TRIGGER bulk_change_is_recorded AFTER DELETE ON order_bulk_change
-WHEN OLD.changed > 0
 BEGIN
   INSERT INTO order_changes (sequence, version, was_listed)
   SELECT max(sequence + 1, CAST(unixepoch('subsec') * 1000000 AS INTEGER)), lower(hex(randomblob(16))), 0

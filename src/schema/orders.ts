@@ -1,5 +1,5 @@
 import { sql } from "drizzle-orm";
-import { check, integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
+import { check, index, integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
 import { int64 } from "./int64.ts";
 
 /** The statuses of listed orders. A cancelled order is in `cancelledOrders`. */
@@ -96,15 +96,23 @@ export const orderBulkChange = sqliteTable(
   (change) => [check("order_bulk_change_is_one_row", sql`${change.id} = 1`)],
 );
 
-/** The cancelled orders. An id can occur several times: a cancelled order can be imported again. */
+/** The cancelled orders. An id can occur several times: a cancelled order can be placed again. */
 export const cancelledOrders = sqliteTable(
   "cancelled_orders",
   {
+    /**
+     * Unix microseconds, or one more than every earlier position and `sequence` if that is larger. The
+     * cancelling transaction sets it, so a reader that goes on after a position misses none.
+     */
+    position: integer("position").primaryKey(),
+    /** By the database's clock. */
     cancelledAt: integer("cancelled_at", { mode: "timestamp_ms" }).notNull(),
+    /** The id of the API key that cancelled the order; `null` if it is not known. */
+    cancelledBy: text("cancelled_by"),
     id: int64("id").notNull(),
     ...orderFields,
   },
-  (order) => [primaryKey({ columns: [order.cancelledAt, order.id] })],
+  (order) => [index("cancelled_orders_id").on(order.id)],
 );
 
 /** Parts of imports. After the last part has arrived, one transaction moves all to `orders`. */

@@ -87,10 +87,10 @@ test("removes a limited number of rows in each run, the oldest first, and the re
   await run(
     env.ORDERS,
     `WITH RECURSIVE n (id) AS (SELECT 0 UNION ALL SELECT id + 1 FROM n WHERE id < 50000)
-     INSERT INTO cancelled_orders (cancelled_at, id) SELECT ${ago(48)} - id, id FROM n`,
+     INSERT INTO cancelled_orders (cancelled_at, id) SELECT ${ago(48)} - 50000 + id, id FROM n`,
   );
   for (const [cancelledOrders, left] of [
-    [50_000, [0]],
+    [50_000, [50_000]],
     [1, []],
   ] as const) {
     await keep({ CANCELLED_ORDER_DAYS: "1" });

@@ -73,6 +73,7 @@ async function openFile(folder: string, name: DatabaseName, opened: DisposableSt
     // A statement on a locked database fails instead of blocking, and `retryWhileBusy` repeats it.
     const sqlite = opened.use(new DatabaseSync(file, { timeout: 0, limits }));
     await migrate(sqlite, name);
+    await retryWhileBusy(async () => requireSchema(sqlite, name));
     return sqlite;
   } catch (error) {
     if (!existsSync(file) || !READ_ONLY.test((error as Error).message)) throw error;
@@ -105,6 +106,22 @@ async function migrate(sqlite: DatabaseSync, database: DatabaseName): Promise<vo
       record.run(name);
     }
   });
+}
+
+/** @throws an Error for the operator if another version of the service made the tables. */
+function requireSchema(sqlite: DatabaseSync, name: DatabaseName): void {
+  using expected = new DatabaseSync(":memory:");
+  for (const migration of readMigrations(name)) expected.exec(migration.sql);
+  const schemaOf = (database: DatabaseSync) =>
+    database
+      .prepare("SELECT sql FROM sqlite_schema")
+      .all()
+      .map((row) => row["sql"]);
+  const found = new Set(schemaOf(sqlite));
+  if (schemaOf(expected).every((text) => found.has(text))) return;
+  throw new Error(
+    "another version of the service made it. Export its orders with that version, and import them into a new store",
+  );
 }
 
 function inTransaction(sqlite: DatabaseSync, work: () => void): Promise<void> {

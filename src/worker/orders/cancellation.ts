@@ -14,12 +14,16 @@ const isOrder = eq(id, sql.placeholder("id"));
 const isPending = and(isOrder, eq(status, "pending"));
 
 // Two statements move the order. An UPDATE and a trigger for the move would write one more row.
-// The order may have been cancelled and placed anew within a millisecond, hence the REPLACE.
 const KEEP = Statement.ofSql<never>(() => {
-  const columns = sql.raw(["id", ...ORDER_FIELDS].join());
+  const fields = sql.raw(ORDER_FIELDS.join());
+  const { position } = cancelledOrders;
   return sql`
-    INSERT OR REPLACE INTO ${cancelledOrders} (cancelled_at, ${columns})
-    SELECT ${sql.placeholder("nowMs")}, ${columns} FROM ${orders} WHERE ${isPending}`;
+    INSERT INTO ${cancelledOrders} (position, cancelled_at, cancelled_by, id, ${fields})
+    SELECT
+      max(${orderList.sequence} + 1, CAST(unixepoch('subsec') * 1000000 AS INTEGER),
+        ifnull((SELECT max(${position}) + 1 FROM ${cancelledOrders}), 0)),
+      CAST(unixepoch('subsec') * 1000 AS INTEGER), ${sql.placeholder("keyId")}, ${id}, ${fields}
+    FROM ${orders} CROSS JOIN ${orderList} WHERE ${isPending}`;
 });
 const REMOVE = Statement.of(() => db.delete(orders).where(isPending).returning({ status }));
 const STATUS = Statement.of(() => db.select({ status }).from(orders).where(isOrder));
@@ -31,6 +35,7 @@ const SEQUENCE = Statement.of(() =>
  * Cancels a pending order in one atomic step (docs/api.md, Cancelling). Returns `not_found` for an
  * order that was already cancelled.
  *
+ * @param options.keyId the API key that asks for it, for the record.
  * @param options.isAllowed false if a precondition of the request is false: nothing is changed.
  * @throws {DatabaseUnavailableError} if the database does not respond. The order may be cancelled
  *   nevertheless; repeating the request is safe.
@@ -39,9 +44,13 @@ export async function cancelOrder(
   database: D1Database,
   orderId: bigint,
   queries: DatabaseQueries,
-  options: { readonly needsSequence: boolean; readonly isAllowed: boolean },
+  options: {
+    readonly keyId: string;
+    readonly needsSequence: boolean;
+    readonly isAllowed: boolean;
+  },
 ): Promise<Cancellation> {
-  const values = { id: String(orderId), nowMs: Date.now() };
+  const values = { id: String(orderId), keyId: options.keyId };
   const statements: readonly Statement<unknown>[] = [
     STATUS,
     ...(options.isAllowed ? [KEEP, REMOVE] : []),

@@ -25,6 +25,7 @@ export function cancelRoute(queries: DatabaseQueries, lists: OrderLists, limiter
         );
       }
       const { result, sequence } = await cancelOrder(c.env.ORDERS, id, queries, {
+        keyId: c.get("apiKey").id,
         needsSequence: lists.areNearest,
         isAllowed: allowsChange(preconditionsOf(c.req.raw.headers)),
       });

@@ -39,6 +39,17 @@ test("a migration that fails leaves the database unchanged, and names the store"
   expect(tables()).toEqual(before);
 });
 
+test("a store of another version is refused and not changed", async () => {
+  await store.make();
+  using sqlite = new DatabaseSync(databaseFile(store.path, "orders"));
+  sqlite.exec("ALTER TABLE order_bulk_change ADD COLUMN changed INTEGER");
+  const { stderr } = await store.orders(["import", "-"], '{"id":1}');
+  expect(stderr).toContain(
+    `the store in ${store.path} could not be opened: another version of the service made it. Export its orders with that version`,
+  );
+  expect(sqlite.prepare("SELECT * FROM orders").all()).toEqual([]);
+});
+
 test("on a disk that cannot be written to, list and export work, and a change is refused", async () => {
   await store.ordersJson(["import", "-"], '{"id":7}');
   const { id } = await store.keysJson("create", "--plan", "free", "--name", "Zoo");

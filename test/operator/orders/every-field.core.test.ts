@@ -27,6 +27,7 @@ test.each(Object.keys(orderSchema.shape).filter((field) => field !== "id"))(
   async (field) => {
     const name = field as keyof typeof VALUES;
     const { sqlite, open } = openMemoryStore();
+    sqlite.function("now_microseconds", () => BigInt(Date.now()) * 1_000n);
     const store = open();
     const d1 = d1Of(async (sql, values) => prepare(sqlite, sql).all(...values));
     const queries = new DatabaseQueries("orders", 1_000);
@@ -59,7 +60,7 @@ test.each(Object.keys(orderSchema.shape).filter((field) => field !== "id"))(
       expect(await exported()).toContain(`{${order},"status":"pending"}\n`);
       moments.push([await manifest(), order]);
     }
-    const cancelled = { needsSequence: false, isAllowed: true };
+    const cancelled = { keyId: "key_a", needsSequence: false, isAllowed: true };
     expect((await cancelOrder(d1, 1n, queries, cancelled)).result).toBe("cancelled");
     await place(`{${orders[0]}}`);
     moments.push([await manifest(), orders[0]!]);
@@ -68,7 +69,7 @@ test.each(Object.keys(orderSchema.shape).filter((field) => field !== "id"))(
     for (const [then, order] of moments) expect(await listAsOf(then)).toContain(`{${order}}`);
     const kept = Object.entries(sqlite.prepare("SELECT * FROM cancelled_orders").get()!);
     const columns = kept.filter(([, value]) => value !== null).map(([column]) => column);
-    expect(columns).toEqual(["cancelled_at", "id", table[name].name]);
+    expect(columns).toEqual(["position", "cancelled_at", "cancelled_by", "id", table[name].name]);
     sqlite.close();
   },
 );

@@ -1,34 +1,67 @@
 import { env } from "cloudflare:workers";
-import { beforeEach, expect, test } from "vitest";
+import { beforeEach, expect, test, vi } from "vitest";
 import { INT64_MAX, INT64_MIN } from "../../../src/rules/int64.ts";
 import { expectError } from "../../support/answer.ts";
 import { createEnterpriseKey } from "../../support/api-key-fixture.ts";
-import { stopClock } from "../../support/clock.ts";
+import { DAY_MS } from "../../support/clock.ts";
 import { placeOrder, storedOrder } from "../../support/order-fixture.ts";
 import { LIST, send } from "../../support/service.ts";
 
 let key: string;
-beforeEach(async () => void ({ key } = await createEnterpriseKey(10_000, 10_000)));
+let keyId: string;
+beforeEach(async () => void ({ key, id: keyId } = await createEnterpriseKey(10_000, 10_000)));
 
 const cancel = (id: bigint | number | string, headers: Record<string, string> = {}) =>
   send(`${LIST}/${id}`, { method: "DELETE", key, headers });
 
-test("a cancelled order is stored with the time of its cancellation, and the API no longer returns it", async () => {
+test("a cancelled order is stored with its key and the database's time, and the API no longer returns it", async () => {
   const order = { petId: 5n, quantity: 6n, shipDate: "2026-11-20T08:30:00.000Z", complete: true };
   await placeOrder(7n, order);
-  const cancelledAt = stopClock();
+  const beganMs = Date.now();
+  vi.useFakeTimers({ toFake: ["Date"], now: beganMs + DAY_MS });
   expect((await cancel(7)).status).toBe(204);
+  vi.useRealTimers();
   const texts = { id: "7", petId: "5", quantity: "6", shipDate: order.shipDate };
-  const stored = { ...texts, complete: 1, status: "cancelled", cancelledAt };
-  expect(await storedOrder(7n)).toStrictEqual(stored);
+  const stored = await storedOrder(7n);
+  expect(stored).toStrictEqual({
+    ...texts,
+    complete: 1,
+    status: "cancelled",
+    cancelledBy: keyId,
+    cancelledAt: expect.any(Number),
+  });
+  const cancelledAt = Number(stored!["cancelledAt"]);
+  expect(cancelledAt).toBeGreaterThanOrEqual(beganMs);
+  expect(cancelledAt).toBeLessThanOrEqual(Date.now());
   expect(await (await send(LIST, { key })).text()).toBe("[]");
   const message = await expectError(await cancel(7), 404, "order_not_found");
   expect(message).toMatch(/7\b.* cancelled before/);
   expect(await storedOrder(7n)).toStrictEqual(stored);
-  // The order is placed again, and cancelled in the same millisecond as the first time.
-  await placeOrder(7n, { petId: 8n });
-  expect((await cancel(7)).status).toBe(204);
-  expect(await storedOrder(7n)).toMatchObject({ petId: "8", quantity: null, complete: null });
+});
+
+test("positions of cancellations grow, after deletions and a clock that was set back too", async () => {
+  const positions = async () =>
+    (await env.ORDERS.prepare("SELECT position FROM cancelled_orders ORDER BY rowid").raw()).flat();
+  const seen: unknown[] = [];
+  const cancelAgain = async () => {
+    await placeOrder(7n);
+    expect((await cancel(7)).status).toBe(204);
+    seen.push((await positions()).at(-1));
+  };
+  await cancelAgain();
+  await env.ORDERS.exec("UPDATE order_list SET sequence = 5000000000000000");
+  await cancelAgain();
+  await cancelAgain();
+  await env.ORDERS.exec("DELETE FROM cancelled_orders");
+  await cancelAgain();
+  // The positions of an import can be larger than the sequence number.
+  await env.ORDERS.exec("UPDATE cancelled_orders SET position = 6000000000000000");
+  await cancelAgain();
+  expect(Number(seen[0]) / 1_000).toBeCloseTo(Date.now(), -5);
+  expect(seen.slice(1, 2)).toEqual([5000000000000002]);
+  expect(seen.at(-1)).toBe(6000000000000001);
+  expect(seen.toSorted()).toEqual(seen);
+  expect(new Set(seen).size).toBe(5);
 });
 
 test("A request whose precondition is false is not performed: 412, after 404 and 409", async () => {
