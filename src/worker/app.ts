@@ -7,7 +7,7 @@ import { ApiError, writeError } from "./errors.ts";
 import { logEvent } from "./log.ts";
 import { authenticate } from "./middleware/authenticate.ts";
 import { crossOrigin } from "./middleware/cross-origin.ts";
-import { enforceLimits } from "./middleware/enforce-limits.ts";
+import { enforceLimits, type LimitException } from "./middleware/enforce-limits.ts";
 import { observeRequests } from "./middleware/observe-requests.ts";
 import { commonHeaders, v1Headers } from "./middleware/response-headers.ts";
 import { AddressBudget } from "./limiter/address-budget.ts";
@@ -18,6 +18,9 @@ import { healthRoute } from "./routes/health.ts";
 import { expander, listRoute } from "./routes/list-orders.ts";
 import { cancelRoute } from "./routes/cancel-order.ts";
 import type { DatabaseName } from "../schema/databases.ts";
+
+/** The reads that do not wait for the limiter before their handlers run. */
+const LIMIT_EXCEPTIONS = new Map<string, LimitException>([["/v1/store/orders", "alongside"]]);
 
 /**
  * Creates the service. A request under `/v1` needs a valid key and counts against the key's limits,
@@ -41,16 +44,17 @@ export function createApp(config: Config, sizes: Partial<ListSizes> = {}): Hono<
     .use(observeRequests(config));
 
   const v1 = new Hono<AppEnv>()
-    .use(v1Headers(addresses, config))
-    .use(crossOrigin(config.corsOrigins))
-    .use(authenticate(directory, addresses))
-    // Registered before `enforceLimits`, because this route enforces the limits itself: it queries
-    // the list while the limiter decides.
-    .route("/store/orders", listRoute(lists, limiter))
-    .use(enforceLimits(limiter))
+    .route("/store/orders", listRoute(lists))
     .route("/store/orders", cancelRoute(databases.orders, lists, limiter));
 
   return app
+    .use(
+      "/v1/*",
+      v1Headers(addresses, config),
+      crossOrigin(config.corsOrigins),
+      authenticate(directory, addresses),
+      enforceLimits(limiter, LIMIT_EXCEPTIONS),
+    )
     .route("/v1", v1)
     .notFound((c) =>
       writeError(c, {

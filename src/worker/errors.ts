@@ -41,3 +41,14 @@ export function rateLimitError(quota: Quota, reason: string): ApiFailure {
   const code = quota.banned ? "api_key_banned" : "rate_limit_exceeded";
   return { code, message: `${reason} ${wait}`, headers: { "Retry-After": String(seconds) } };
 }
+
+/** Returns a handler that responds with 405 and the header `Allow` (RFC 9110, section 15.5.6). */
+export function methodNotAllowed(allow: string) {
+  return function methodNotAllowedHandler(): never {
+    throw new ApiError(
+      "method_not_allowed",
+      `This method is not possible here. Use ${allow.replace(", ", " or ")}.`,
+      { Allow: allow },
+    );
+  };
+}

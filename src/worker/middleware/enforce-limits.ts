@@ -1,4 +1,3 @@
-import type { Context } from "hono";
 import { createMiddleware } from "hono/factory";
 import type { AppEnv } from "../app-env.ts";
 import { type ApiFailure, rateLimitError, writeError } from "../errors.ts";
@@ -15,35 +14,45 @@ const OVERLOADED: ApiFailure = {
   headers: { "Retry-After": String(OVERLOAD_PAUSE_MS / 1_000) },
 };
 
-/** Applies `limitRequest` to each request; only an admitted one reaches the next handler. */
-export function enforceLimits(limiter: Limiter) {
-  return createMiddleware<AppEnv>(async function enforceLimitsMiddleware(c, next) {
-    return (await limitRequest(c, limiter)) ?? next();
-  });
-}
+/**
+ * How a handler depends on the limiter: it runs `alongside`, while the limiter decides, or
+ * `uncounted`, without a decision.
+ */
+export type LimitException = "alongside" | "uncounted";
 
 /**
- * Counts an authenticated request against the limits of its key, and sets the variables `decidedBy`,
- * `lastCancellation` and `quota`.
+ * Counts each authenticated request against the limits of its key, and sets the variables
+ * `admission`, `decidedBy` and `quota`. Answers 429 if a window is full or the key is banned, and 503
+ * if the key's limiter is overloaded. Only an admitted request reaches its handler.
  *
- * @returns `null` if the request is admitted; 429 if a window is full or the key is banned; 503 if
- *   the key's limiter is overloaded.
+ * @param readsAt exceptions for `GET` and `HEAD`, by path. An `alongside` handler must not reveal or
+ *   change anything before `admission` resolves. If the request is refused, its response is replaced.
  */
-export async function limitRequest(c: Context<AppEnv>, limiter: Limiter): Promise<Response | null> {
-  const key = c.get("limitedKey");
-  const { decision, decidedBy } = await limiter.admit(key, {
-    objects: c.env.RATE_LIMITER,
-    requestId: c.get("requestId"),
-    waitUntil: (promise) => c.executionCtx.waitUntil(promise),
+export function enforceLimits(limiter: Limiter, readsAt: ReadonlyMap<string, LimitException>) {
+  return createMiddleware<AppEnv>(async function enforceLimitsMiddleware(c, next) {
+    const isRead = ["GET", "HEAD"].includes(c.req.method);
+    const exception = isRead ? readsAt.get(c.req.path) : undefined;
+    if (exception === "uncounted") return next();
+    const key = c.get("limitedKey");
+    // A handler's early work is wasted if the limiter is certain to refuse the request.
+    const isAlongside = exception === "alongside" && !limiter.isRefusing(key);
+    const admission = limiter.admit(key, {
+      objects: c.env.RATE_LIMITER,
+      requestId: c.get("requestId"),
+      waitUntil: (promise) => c.executionCtx.waitUntil(promise),
+    });
+    c.set("admission", admission);
+    if (isAlongside) await next();
+    const { decision, decidedBy } = await admission;
+    c.set("decidedBy", decidedBy);
+    c.set("quota", decision ?? closedQuota(key, OVERLOAD_PAUSE_MS, Date.now()));
+    if (decision?.admitted) return isAlongside ? undefined : next();
+    const failure =
+      decision === null ? OVERLOADED : rateLimitError(decision, refusalReason(decision));
+    // Without this, Hono would copy the headers of the handler's response.
+    c.res = undefined;
+    c.res = writeError(c, failure);
   });
-  c.set("decidedBy", decidedBy);
-  // `Infinity` if unknown: only the key's Durable Object knows cancellations on other isolates.
-  c.set("lastCancellation", decidedBy === "object" ? (decision?.lastCancellation ?? 0) : Infinity);
-  c.set("quota", decision ?? closedQuota(key, OVERLOAD_PAUSE_MS, Date.now()));
-  if (decision === null) return writeError(c, OVERLOADED);
-  return decision.admitted
-    ? null
-    : writeError(c, rateLimitError(decision, refusalReason(decision)));
 }
 
 function refusalReason(decision: Decision): string {

@@ -38,8 +38,6 @@ export interface ListRequest {
   readonly keyId: string;
   readonly preconditions: Preconditions;
   readonly isHead: boolean;
-  /** Whether to query the list before the request is admitted. */
-  readonly readsEarly: boolean;
   /**
    * Resolves with the sequence number of the key's last cancellation if the request is admitted: 0
    * if there is none, `Infinity` if it is unknown. Resolves with `null` if it is refused.
@@ -119,11 +117,11 @@ export class OrderLists {
    */
   async answer(request: ListRequest): Promise<OrderList | null> {
     const seen = () => this.#seen.get(request.keyId) ?? 0;
-    const early = request.readsEarly ? this.#snapshot(request, seen()) : null;
-    early?.catch(() => undefined); // If the request is admitted, this error is thrown below.
+    const early = this.#snapshot(request, seen());
+    early.catch(() => undefined); // If the request is admitted, this error is thrown below.
     const cancellation = await request.admission;
     if (cancellation === null) return null;
-    let snapshot = await (early ?? this.#snapshot(request, seen()));
+    let snapshot = await early;
     // A key's list is as new as its last cancellation and as every list that this isolate sent to it.
     const isOld = snapshot.sequence < Math.max(cancellation, seen());
     if (this.areNearest) {

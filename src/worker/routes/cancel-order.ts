@@ -2,20 +2,15 @@ import { Hono } from "hono";
 import type { AppEnv } from "../app-env.ts";
 import type { DatabaseQueries } from "../db/availability.ts";
 import { parseInt64 } from "../../rules/int64.ts";
-import { ApiError } from "../errors.ts";
+import { ApiError, methodNotAllowed } from "../errors.ts";
 import type { Limiter } from "../limiter/limiter.ts";
 import { cancelOrder } from "../orders/cancellation.ts";
 import type { OrderLists } from "../orders/order-lists.ts";
 import { allowsChange, preconditionsOf } from "../preconditions.ts";
 
-/**
- * Routes `cancelOrder` (docs/api.md, Cancelling), and responds with 405 to other methods on the
- * paths of orders. Must be registered after `listRoute`, which handles `GET` and `HEAD` of the
- * list.
- */
+/** Routes `cancelOrder` (docs/api.md, Cancelling). */
 export function cancelRoute(queries: DatabaseQueries, lists: OrderLists, limiter: Limiter) {
   return new Hono<AppEnv>()
-    .all("/", methodNotAllowed("GET, HEAD"))
     .delete("/:orderId", async (c) => {
       const id = parseInt64(c.req.param("orderId"));
       if (id === undefined) {
@@ -59,15 +54,4 @@ export function cancelRoute(queries: DatabaseQueries, lists: OrderLists, limiter
       }
     })
     .all("/:orderId", methodNotAllowed("DELETE"));
-}
-
-/** Returns a handler that responds with 405 and the header `Allow` (RFC 9110, section 15.5.6). */
-function methodNotAllowed(allow: string) {
-  return function methodNotAllowedHandler(): never {
-    throw new ApiError(
-      "method_not_allowed",
-      `This method is not possible here. Use ${allow.replace(", ", " or ")}.`,
-      { Allow: allow },
-    );
-  };
 }

@@ -1,4 +1,7 @@
+import { env } from "cloudflare:workers";
 import { expect, test } from "vitest";
+import { parseConfig } from "../../../src/rules/config.ts";
+import { createApp } from "../../../src/worker/app.ts";
 import { expectError, quotaOf } from "../../support/answer.ts";
 import { createApiKey, createEnterpriseKey, updateApiKey } from "../../support/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../../support/clock.ts";
@@ -19,6 +22,25 @@ test("exactly 60 of 200 simultaneous requests through four isolates are admitted
   ] as const) {
     const statuses = (await Promise.all(all)).map(({ status }) => status);
     expect(statuses.filter((status) => status === 404)).toHaveLength(admitted);
+  }
+});
+
+test("every method on every route under /v1 counts, and is refused once a window is full", async () => {
+  const { routes } = createApp(parseConfig(env));
+  const patterns = new Set(routes.map(({ path }) => path).filter((path) => path.startsWith("/v1")));
+  expect([...patterns]).toContain(`${LIST}/:orderId`);
+  const { key } = await createEnterpriseKey(1_000, 2_000);
+  let left = 1_000;
+  for (const pattern of patterns) {
+    const path = pattern.replace(":orderId", "5").replace("*", "nothing");
+    // The isolate does not yet remember a refusal of this key.
+    const full = await createEnterpriseKey(1, 1);
+    await send(UNKNOWN, full);
+    for (const method of ["GET", "HEAD", "DELETE", "POST", "OPTIONS"]) {
+      const counted = quotaOf(await send(path, { method, key }));
+      expect(counted.remaining, `${method} ${path}`).toBe((left -= 1));
+      expect((await send(path, { method, ...full })).status, `${method} ${path}`).toBe(429);
+    }
   }
 });
 

@@ -12,7 +12,6 @@ export function listRequest(
     keyId: "key",
     preconditions: { ifMatch: null, ifNoneMatch: ifNoneMatch ?? null },
     isHead: false,
-    readsEarly: true,
     admission: Promise.resolve(0),
     log: () => undefined,
     waitUntil: (promise) => void promise.catch(() => undefined),
