@@ -1,3 +1,4 @@
+import "./src/operator/require-node.js";
 import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-plugin";
 import { join } from "node:path";
 import { defineConfig } from "vitest/config";

@@ -39,15 +39,25 @@ export function readWindows(headers: Headers): WindowQuota[] {
 /** The three formats of an HTTP-date (RFC 9110, section 5.6.7), of which asctime lacks `GMT`. */
 const HTTP_DATE = /^[A-Z][a-z]{2,8},? [\w -]+ \d\d:\d\d:\d\d(?: GMT| \d{4})$/;
 
-/** Reads `Retry-After` in seconds (RFC 9110, section 10.2.3); `null` if missing or malformed. */
+/**
+ * Reads `Retry-After` in seconds (RFC 9110, section 10.2.3); `null` if missing or malformed. A proxy may
+ * add a second one: then the longer one counts.
+ */
 export function readRetryAfterSeconds(headers: Headers): number | null {
-  const text = headers.get("Retry-After")?.trim() ?? "";
+  // `Headers` joins several with commas, of which an HTTP-date has one after its weekday.
+  const texts = headers.get("Retry-After")?.split(/(?<![A-Z][a-z]{2,8}),/) ?? [];
+  const found = texts.map((text) => parseRetryAfter(text.trim(), headers.get("Date") ?? ""));
+  const seconds = found.filter((each) => each !== null);
+  return seconds.length === 0 ? null : Math.max(...seconds);
+}
+
+function parseRetryAfter(text: string, serverDate: string): number | null {
   if (/^\d+$/.test(text)) return Number(text);
   // `Date.parse` alone would also take "1.5" or "-1" for a date.
   const untilMs = HTTP_DATE.test(text) ? Date.parse(text.replace(/(?: GMT)?$/, " GMT")) : NaN;
   if (Number.isNaN(untilMs)) return null;
   // Subtracts the server's time (`Date`) if possible, because the client's clock may be wrong.
-  const serverMs = Date.parse(headers.get("Date") ?? "");
+  const serverMs = Date.parse(serverDate);
   const nowMs = Number.isNaN(serverMs) ? Date.now() : serverMs;
   return Math.max(0, Math.ceil((untilMs - nowMs) / 1_000));
 }

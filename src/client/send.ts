@@ -69,7 +69,7 @@ export async function send(
     const details = { status, requestId, retryAfterSeconds: readRetryAfterSeconds(headers) };
     if (status !== expectedStatus) {
       const text = await receive(call, request, () => received.text(), details);
-      throw answerError(details, text);
+      throw answerError(details, text, redirectOrigin(headers, url));
     }
     const reader = body?.getReader();
     const read = async () =>
@@ -110,7 +110,11 @@ async function receive<T>(
 }
 
 /** Makes an error from a response with an unexpected status (docs/api.md, Errors). */
-function answerError(details: AnswerDetails, text: string): StoreOrdersError {
+function answerError(
+  details: AnswerDetails,
+  text: string,
+  origin: string | null,
+): StoreOrdersError {
   if (details.status === 304)
     return new NotModifiedError("The list has not changed: keep the one you have.", details);
   try {
@@ -123,10 +127,18 @@ function answerError(details: AnswerDetails, text: string): StoreOrdersError {
   } catch {
     // A body that is not JSON, or that is `null`, is not from the service either.
   }
-  return new UnexpectedAnswerError(
-    `The answer is not from the service: status ${details.status}. Is baseUrl the address of the service?`,
-    details,
-  );
+  const advice =
+    origin === null
+      ? "Is baseUrl the address of the service?"
+      : `It redirects to ${origin}: if that is the service, set baseUrl to it, because the client sends the key to no other address.`;
+  const message = `The answer is not from the service: status ${details.status}. ${advice}`;
+  return new UnexpectedAnswerError(message, details);
+}
+
+/** Returns the origin that a redirect leads to; `null` if the response is none. */
+function redirectOrigin(headers: Headers, url: string): string | null {
+  const target = headers.get("Location");
+  return target !== null && URL.canParse(target, url) ? new URL(target, url).origin : null;
 }
 
 /** Returns the reason of an error of `fetch`. In Node, only the error's `cause` has the reason. */

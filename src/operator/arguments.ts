@@ -1,6 +1,7 @@
+import { resolve } from "node:path";
 import { InvalidArgumentError, Option } from "commander";
-import { z } from "zod";
 import { MAX_LIMIT, PLANS } from "../rules/limits/plans.ts";
+import { PROJECT_ROOT } from "./wrangler.ts";
 
 /** The environments in `wrangler.toml`. Each has its own Worker and databases. */
 const REMOTE_ENVIRONMENTS = ["staging", "production"] as const;
@@ -9,7 +10,9 @@ export type RemoteEnvironment = (typeof REMOTE_ENVIRONMENTS)[number];
 
 const UNIT_MS = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
-const timeSchema = z.union([z.iso.date(), z.iso.datetime({ offset: true })]);
+/** A date, or a time in ISO 8601 with its offset and at most three decimals that are not 0. */
+const TIME =
+  /^(?<day>\d{4}-\d\d-\d\d)(?:T(?:[01]\d|2[0-3]):[0-5]\d(?::[0-5]\d(?:\.\d{1,3}0*)?)?(?:Z|[+-][0-2]\d:[0-5]\d))?$/;
 
 /** Returns the option `--env`, which names a deployed environment. */
 export const envOption = (description: string) =>
@@ -17,11 +20,21 @@ export const envOption = (description: string) =>
 
 /** Returns the option `--persist-to`, the folder of a local store. */
 export function persistToOption(description: string): Option {
-  return new Option("--persist-to <dir>", description).argParser((folder: string) => {
-    if (folder === "") throw new InvalidArgumentError("Expected the path of a folder.");
-    return folder;
-  });
+  return new Option("--persist-to <dir>", description).argParser(parsePath);
 }
+
+/**
+ * Returns the absolute path of a typed path, from where the operator stands: npm runs scripts in the
+ * project's folder, and names the operator's folder in `INIT_CWD`.
+ */
+export function parsePath(text: string): string {
+  if (text === "") throw new InvalidArgumentError("Expected a path.");
+  const isStartedByNpm = process.cwd() === PROJECT_ROOT;
+  return resolve((isStartedByNpm && process.env["INIT_CWD"]) || "", text);
+}
+
+/** Parses the path of a file, or `-`, which names standard input or output. */
+export const parseFile = (text: string) => (text === "-" ? text : parsePath(text));
 
 /** Returns the option `--json`, with which a command prints data for programs. */
 export const jsonOption = () =>
@@ -60,8 +73,11 @@ export function isName(text: string): boolean {
 
 /** Parses a time in ISO 8601, to milliseconds. A date alone means 00:00 UTC. */
 export function parseTime(text: string): Date {
-  const parsed = timeSchema.safeParse(text);
-  if (parsed.success && !/\.\d{3}\d*[1-9]/.test(text)) return new Date(parsed.data);
+  const { day } = TIME.exec(text)?.groups ?? {};
+  const [midnight, time] = [new Date(`${day}T00:00Z`), new Date(text)];
+  // `Date` takes February 30 for March 2.
+  const isDay = !Number.isNaN(midnight.getTime()) && midnight.toISOString().startsWith(`${day}T`);
+  if (isDay && !Number.isNaN(time.getTime())) return time;
   throw new InvalidArgumentError(
     "Expected a date such as 2027-01-31 or a time such as 2027-01-31T12:00:00Z or 2027-01-31T12:00:00.000+02:00.",
   );

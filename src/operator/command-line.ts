@@ -15,6 +15,9 @@ const SECRETS = new RegExp(`${SECRET_PREFIX}\\w+`, "gi");
 /** Matches a secret in an argument, but not a key's name that begins with `sord_`. */
 const SECRET_IN_ARGUMENT = new RegExp(`${SECRET_PREFIX}[a-z2-7]{20}`, "i");
 
+/** Options that npm may keep: a command that needs `--yes` asks, or refuses, without it. */
+const HARMLESS = ["--yes", "--version"];
+
 /** The npm settings that each option turns into, because npm reads `--plan` as `-p -l -a -n`. */
 const NPM_LETTERS: Readonly<Record<string, readonly string[]>> = {
   "--plan": ["parseable", "long", "all"],
@@ -34,13 +37,28 @@ export class EndWithStatus extends CommanderError {
   }
 }
 
+/** A command that names an unknown option before a missing one, which may be the same, mistyped. */
+class StrictCommand extends Command {
+  override createCommand(name?: string): Command {
+    return new StrictCommand(name);
+  }
+
+  override parseOptions(args: string[]) {
+    const parsed = super.parseOptions(args);
+    const isUnknown = (word: string) => /^-(?!h$|-help$)/.test(word);
+    // commander checks for missing options first, unless none is mandatory.
+    if (parsed.unknown.some(isUnknown)) this.options.forEach((each) => (each.mandatory = false));
+    return parsed;
+  }
+}
+
 /** Creates a command line whose error messages mention `--help` and never contain a secret. */
 export function createProgram(name: string, description: string): Command {
   const help = new Help();
   // Joins the lines of a paragraph, and wraps them to the width of the terminal.
   const wrap = (text: string) =>
     help.boxWrap(text.replaceAll(/(?<=^\S.*)\n(?=\S)/gm, " "), process.stdout.columns || 80);
-  return new Command(name)
+  return new StrictCommand(name)
     .description(description)
     .version(packageJson.version)
     .exitOverride()
@@ -78,7 +96,9 @@ export async function runProgram(program: Command, args: readonly string[]): Pro
  * @returns 0 for success, 1 for failure, 2 for wrong usage, 141 if nobody reads the output,
  *   or the status of an `EndWithStatus`.
  */
-export async function exitStatus(program: Command, args: readonly string[]): Promise<number> {
+export async function exitStatus(program: Command, words: readonly string[]): Promise<number> {
+  // pnpm passes the `--` on.
+  const args = words[0] === "--" ? words.slice(1) : words;
   try {
     refuseSecrets(args);
     refuseKeptByNpm(program, args);
@@ -112,16 +132,26 @@ function refuseKeptByNpm(program: Command, args: readonly string[]): void {
   if (args.includes("-h") || args.includes("--help")) return;
   const command = program.commands.find((each) => args.includes(each.name())) ?? program;
   const setting = (name: string) => process.env[`npm_config_${name}`];
-  const kept = command.options.filter(({ long }) => {
-    if (!long || args.some((word) => word.split("=")[0] === long)) return false;
+  const line = [...args];
+  const kept = command.options.flatMap((option) => {
+    const { long, flags, argChoices, required } = option;
+    if (!long || HARMLESS.includes(long)) return [];
+    if (args.some((word) => word.split("=")[0] === long)) return [];
     const areLettersSet = NPM_LETTERS[long]?.every((name) => setting(name) === "true");
-    return areLettersSet || Boolean(setting(long.slice(2).replaceAll("-", "_")));
+    const value = setting(long.slice(2).replaceAll("-", "_"));
+    if (!areLettersSet && !value) return [];
+    // npm passes the value of such letters on, as an argument.
+    const isValue = (word: string) => argChoices?.includes(word) ?? /^\d+$/.test(word);
+    const passedOn = areLettersSet ? line.find(isValue) : undefined;
+    if (passedOn !== undefined) line.splice(line.indexOf(passedOn), 1);
+    const known = passedOn ?? (value === "true" ? undefined : value);
+    line.push(...(known === undefined ? [required ? flags : long] : [long, quote(known)]));
+    return [long];
   });
   if (kept.length === 0) return;
-  const line = [...new Set([program.name(), command.name()]), ...kept.map(({ flags }) => flags)];
   throw new UsageError(
-    `npm kept ${kept.map(({ long }) => long).join(" and ")} for itself, so nothing was done. ` +
-      `Type all options after --, as in:\n  ${line.join(" ")}`,
+    `npm kept ${kept.join(" and ")} for itself, so nothing was done. ` +
+      `Type all options after --, as in:\n  ${[program.name(), ...line].join(" ")}`,
   );
 }
 

@@ -25,7 +25,7 @@ export async function requireConfirmation(
   output.write(`${consequence}\n`);
   if (!input.isTTY) {
     throw new NotConfirmedError(
-      "nothing was changed, because there is no terminal to ask at: confirm with --yes",
+      "nothing was changed, because there is no terminal to ask at: confirm with --yes, typed after --",
     );
   }
   const answer = await withInterruption("the answer: nothing was changed", async (signal) => {

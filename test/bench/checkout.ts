@@ -53,8 +53,8 @@ export class Checkout {
 
   async #importOrders(orders: number): Promise<{ store: string; keys: Keys }> {
     const store = join(this.#folder, `store-${orders}`);
-    const command = (...args: string[]) =>
-      run(process.execPath, ["src/operator/main.ts", ...args, "--persist-to", store], this.#root);
+    const command = (name: string, ...args: string[]) =>
+      run("npm", ["run", "-s", name, "--", ...args, "--persist-to", store], this.#root);
     const lines = Array.from({ length: orders }, (_, index) => {
       const shipDate = new Date(Date.UTC(2026, 0, 1) + index * 12_345).toISOString();
       const rest = `"petId":${index % 5_000},"quantity":${index % 9},"shipDate":"${shipDate}"`;

@@ -117,6 +117,9 @@ describe("a retry", () => {
     ["1.5", "", null],
     ["Fri, 15 Jan 2027 08:01:00 GMT", "", 60],
     ["Fri, 15 Jan 2027 08:01:00 GMT", "Fri, 15 Jan 2027 07:00:30 GMT", 3_630],
+    // Two headers, of which a proxy has added one.
+    ["5, 31", "", 31],
+    ["Fri, 15 Jan 2027 08:01:00 GMT, 5, x", "", 60],
   ] as const)("takes from Retry-After %j with Date %j %o seconds", async (text, date, seconds) => {
     vi.setSystemTime(Date.parse("2027-01-15T08:00:00.500Z"));
     const headers = { "Retry-After": text, ...(date && { Date: date }) };

@@ -129,17 +129,18 @@ test.each([
   },
 );
 
-test("follows no redirect, because the key could go to another address", async () => {
+test("follows no redirect, because the key could go to another address, and names it", async () => {
   let received = 0;
   const server = createServer((_, response) => {
     received += 1;
-    response.writeHead(307, { Location: "/elsewhere" }).end();
+    response.writeHead(301, { Location: "https://shop.example/elsewhere?x" }).end();
   });
   onTestFinished(() => void server.close());
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const baseUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   const orders = clientOf(globalThis, { baseUrl, retries: 0 }).listOrders();
-  await expect(orders.all()).rejects.toMatchObject({ code: "unexpected_answer", status: 307 });
+  const message = expect.stringMatching(/status 301\. It redirects to https:\/\/shop\.example: /);
+  await expect(orders.all()).rejects.toMatchObject({ code: "unexpected_answer", message });
   expect(received).toBe(1);
 });
 

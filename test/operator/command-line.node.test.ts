@@ -1,6 +1,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { closeSync, existsSync, openSync } from "node:fs";
+import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { afterAll, afterEach, beforeAll, expect, it, vi } from "vitest";
 import { generateSecret } from "../../src/operator/keys/key-changes.ts";
@@ -41,13 +42,29 @@ it.each([
   ["keys update key_x", "nothing to change"],
   ["start --port 65536", "from 1 to 65535"],
   ["verify --url https://shop.example/v1", "an address without a path"],
+  ["keys create --plna pro", "unknown option '--plna'\n(Did you mean --plan?)"],
+  ["keys create --plan pro", "required option '--name <text>' not specified"],
+  ["orders import", "missing required argument 'file'"],
+  ["orders export a b", "too many arguments"],
 ])("%j exits with status 2 and says why", async (line, reason) => {
   expect(await run(line)).toEqual(failure(reason, 2));
 });
 
-it("an error names the file, and does not repeat a secret that stands in an argument", async () => {
-  const missing = failure("error: no/such/file: no such file or directory\n");
+it("a path is looked up where the operator stands, and an error names it in full", async () => {
+  const missing = failure(`error: ${store.path}/no/such/file: no such file or directory\n`);
+  vi.stubEnv("INIT_CWD", store.path);
   expect(await run("orders import no/such/file")).toEqual(missing);
+  expect(await run("keys list --persist-to=a")).toEqual(failure(`no store in ${store.path}/a,`));
+  // As typed to Node itself: then the folder of the process counts.
+  const main = join(process.cwd(), "src/operator/main.js");
+  const args = [main, "keys", "usage", "--persist-to=.", "--html=usage.html"];
+  const child = spawn(process.execPath, args, { cwd: store.path, env: { INIT_CWD: "/nowhere" } });
+  const [[status], stderr] = await Promise.all([once(child, "close"), text(child.stderr)]);
+  const message = `The page is in ${store.path}/usage.html.\n`;
+  expect({ status, stderr }).toEqual({ status: 0, stderr: message });
+});
+
+it("an error does not repeat a secret that stands in an argument", async () => {
   const secret = generateSecret();
   for (const [line, status] of [
     [`keys revoke ${secret}`, 2],
@@ -73,7 +90,7 @@ it.each([
   if (output.startsWith("/") && !existsSync(output)) return;
   const runTyped = async (line: string) => {
     const stdout = output.startsWith("/") ? openSync(output, "w") : "pipe";
-    const args = ["src/operator/main.ts", ...line.split(" "), `--persist-to=${store.path}`];
+    const args = ["src/operator/main.js", ...line.split(" "), `--persist-to=${store.path}`];
     const child = spawn(process.execPath, args, { stdio: ["ignore", stdout, "pipe"] });
     if (stdout === "pipe") child.stdout?.destroy();
     else closeSync(stdout);
@@ -98,7 +115,8 @@ it("every command has --help, and refuses its options if npm kept them", async (
       const help = await runInProcess(program, [...path, "--help"]);
       expect(help).toMatchObject({ status: 0, stdout: expect.stringContaining("Usage: npm ") });
       for (const { long, short } of command.options) {
-        if (long === undefined || short === "-V") continue;
+        // CI may set --yes for npm itself. Without it, a command asks, or fails.
+        if (long === undefined || short === "-V" || long === "--yes") continue;
         vi.stubEnv(`npm_config_${long.slice(2).replaceAll("-", "_")}`, "true");
         const refused = failure(`npm kept ${long} for itself, so nothing was done.`, 2);
         expect(await runInProcess(program, path)).toEqual(refused);
@@ -108,16 +126,33 @@ it("every command has --help, and refuses its options if npm kept them", async (
   }
 });
 
+it("help loads neither drizzle nor zod, which take a second", async () => {
+  const resolve = `(name, ...rest) => {
+    if (/^(?:drizzle-orm|zod)/.test(name)) process.stderr.write(name);
+    return rest[1](name, rest[0]);
+  }`;
+  const hooks = `import { registerHooks } from "node:module"; registerHooks({ resolve: ${resolve} });`;
+  const watch = ["--import", `data:text/javascript,${encodeURIComponent(hooks)}`];
+  const helps = ["keys", "orders", "start", "deploy", "verify"].map((name) =>
+    runCommand(process.execPath, [...watch, "src/operator/main.js", name, "--help"], { env: {} }),
+  );
+  for (const help of await Promise.all(helps))
+    expect(help).toMatchObject({ status: 0, stderr: "" });
+});
+
 it("a command does nothing if npm kept options that stood before --", async () => {
   const options = ["--plan", "free", "--name", "Pet shop", "--env=production"];
   const npm = ["run", "-s", "keys", "create", ...options, "--", "--persist-to", store.path];
   const refused = await runCommand("npm", npm, { env: {} });
   expect(refused).toEqual(failure("npm kept --env and --plan and --name for itself", 2));
-  expect(refused.stderr).toMatch(/^ {2}npm run keys -- create --env .* --plan .* --name <text>$/m);
+  const line = `create --persist-to ${store.path} --env production --plan free --name 'Pet shop'`;
+  expect(refused.stderr).toContain(`\n  npm run keys -- ${line}\n`);
   expect(await store.keysJson("list", "--name=Pet shop")).toEqual([]);
   // npm takes `--days` for several options of its own.
   for (const name of ["all", "yes"]) vi.stubEnv(`npm_config_${name}`, "true");
-  expect(await run("keys usage 30")).toEqual(failure("--days for itself", 2));
+  expect(await run("keys usage 30")).toEqual(failure("npm run keys -- usage --days 30\n", 2));
+  // pnpm passes the `--` on, and CI sets `yes` for npm itself.
+  expect(await run(`keys -- list --persist-to ${store.path}`)).toMatchObject({ status: 0 });
   // An option that was typed after -- too does no harm.
   for (const name of ["json", "name"]) vi.stubEnv(`npm_config_${name}`, "N");
   expect((await store.keys("list", "--json", "--name=N")).status).toBe(0);

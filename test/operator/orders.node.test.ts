@@ -89,7 +89,7 @@ describe("orders import and export", () => {
 
 /** Imports standard input in a shell. */
 function shell(input: string): Promise<Outcome> {
-  const command = '"$NODE" src/operator/main.ts orders import - --json --persist-to "$STORE"';
+  const command = '"$NODE" src/operator/main.js orders import - --json --persist-to "$STORE"';
   const env = { NODE: process.execPath, STORE: store.path };
   return runCommand("bash", ["-c", `${command} ${input}`], { env });
 }

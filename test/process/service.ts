@@ -49,7 +49,7 @@ export class Service {
     const options = ["--port", String(port), "--persist-to", store, ...more];
     const [command, args] = npm
       ? ["npm", ["start", "--"]]
-      : [process.execPath, [join(root, "src/operator/main.ts"), "start"]];
+      : [process.execPath, [join(root, "src/operator/main.js"), "start"]];
     // Starts the service as from a user's shell, without the variables that npm and vitest set.
     const env = Object.fromEntries(
       Object.entries(process.env).filter(([name]) => !/^(?:npm_|VITEST|NODE_ENV|TEST$)/.test(name)),

@@ -1,4 +1,5 @@
 import { type Command, Option } from "commander";
+import { KEY_STATES } from "../../rules/keys/api-key.ts";
 import { LOCATION_HINTS } from "../../rules/keys/location-hints.ts";
 import {
   durationParser,
@@ -7,6 +8,7 @@ import {
   limitOption,
   parseCount,
   parseName,
+  parsePath,
   parseTime,
   parseTimeOrNever,
   planOption,
@@ -15,11 +17,6 @@ import {
 import { createProgram } from "../command-line.ts";
 import { yesOption } from "../confirmation.ts";
 import { storeCommand } from "../database/open.ts";
-import { create, reset, revoke, rotate, update } from "./change-key.ts";
-import { KEY_STATES_AND_BAN } from "./key-changes.ts";
-import { restore } from "./restore.ts";
-import { audit, list, show } from "./show.ts";
-import { NEAR_LIMIT, usage } from "./usage.ts";
 
 /** The most days that `usage` shows: housekeeping deletes older reports. */
 const MAX_DAYS = 366;
@@ -37,6 +34,16 @@ goes to standard output:
 const ABOUT_SHOW = `
 With \`-\`, the id is that of the present or former secret on standard input:
   $ npm run keys -- show - < key.txt`;
+
+type Actions<Name extends string> = Record<Name, (...values: never[]) => Promise<void>>;
+
+/** Imports the module of an action on demand: drizzle and zod are slow to load, and help needs neither. */
+const lazy = <Name extends string>(load: () => Promise<Actions<Name>>, name: Name) => {
+  return async (...values: unknown[]) => (await load())[name](...(values as never[]));
+};
+
+const changing = () => import("./change-key.ts");
+const showing = () => import("./show.ts");
 
 /** Defines the command line of `npm run keys`. */
 export function keysProgram(): Command {
@@ -58,16 +65,18 @@ export function keysProgram(): Command {
     .addOption(perMinute)
     .addOption(perDay)
     .addOption(new Option("--near <region>", "region of the limiter").choices(LOCATION_HINTS))
-    .action(create);
+    .action(lazy(changing, "create"));
 
   command("list", "show all keys, or those that match all filters")
     .addOption(planOption())
-    .addOption(new Option("--state <state>", "state of the key").choices(KEY_STATES_AND_BAN))
+    .addOption(new Option("--state <state>", "state of the key").choices([...KEY_STATES, "banned"]))
     .option("--name <text>", "part of the name, in upper or lower case")
     .option("--ending <text>", "the last one to four characters of the key or a former one")
-    .action(list);
+    .action(lazy(showing, "list"));
 
-  command("show <id>", "show the limits, state and bans of a key", ABOUT_SHOW).action(show);
+  command("show <id>", "show the limits, state and bans of a key", ABOUT_SHOW).action(
+    lazy(showing, "show"),
+  );
 
   command("update <id>", "change a key's plan, limits, name or expiry")
     .addOption(planOption())
@@ -75,30 +84,35 @@ export function keysProgram(): Command {
     .option("--expires <time>", `${expires}; or never`, parseTimeOrNever)
     .addOption(perMinute)
     .addOption(perDay)
-    .action(update);
+    .action(lazy(changing, "update"));
 
   const grace = "how long former keys stay valid: 0, 90m, 24h, 7d ... (default: 24h)";
   command("rotate <id>", "replace a key's secret by a new one")
     .option("--grace <time>", grace, durationParser(90))
     .addOption(yesOption())
-    .action(rotate);
+    .action(lazy(changing, "rotate"));
 
-  command("revoke <id>", "make a key invalid for good").addOption(yesOption()).action(revoke);
+  command("revoke <id>", "make a key invalid for good")
+    .addOption(yesOption())
+    .action(lazy(changing, "revoke"));
 
   command("reset <id>", "set a key's request counts to 0 and forget its bans")
     .addOption(yesOption())
-    .action(reset);
+    .action(lazy(changing, "reset"));
 
   command("audit [id]", "show who changed which key, the newest first")
     .option("--limit <n>", "how many changes at most", parseCount, 100)
-    .action(audit);
+    .action(lazy(showing, "audit"));
 
-  const near = `only keys that reached ${100 * NEAR_LIMIT} % of a limit`;
   command("usage [id]", "show what all keys used, or one key day by day")
     .option("--days <n>", "how many days in UTC, today included", wholeNumberParser(MAX_DAYS), 14)
-    .option("--html <file>", "write an HTML page instead, of all keys or of one")
-    .addOption(new Option("--near", near).default(false).conflicts("html"))
-    .action(usage);
+    .option("--html <file>", "write an HTML page instead, of all keys or of one", parsePath)
+    .addOption(
+      new Option("--near", "only keys that reached 80 % of a limit")
+        .default(false)
+        .conflicts("html"),
+    )
+    .action(lazy(() => import("./usage.ts"), "usage"));
 
   program
     .command("restore")
@@ -108,6 +122,6 @@ export function keysProgram(): Command {
     .option("--at <time>", "time within the last 30 days; a date means its start in UTC", parseTime)
     .addOption(new Option("--bookmark <bookmark>", "bookmark of the state").conflicts("at"))
     .addOption(yesOption())
-    .action(restore);
+    .action(lazy(() => import("./restore.ts"), "restore"));
   return program;
 }

@@ -12,7 +12,7 @@ import { listApiKeys } from "./key-changes.ts";
 import { requireApiKey } from "./show.ts";
 
 /** The share of a limit from which a key counts as near the limit. */
-export const NEAR_LIMIT = 0.8;
+const NEAR_LIMIT = 0.8;
 /** The number of rows that one query reads: about 1.5 MB from a remote database. */
 const PAGE_ROWS = 10_000;
 

@@ -1,4 +1,5 @@
 import type { Command } from "commander";
+import { parseFile } from "../arguments.ts";
 import { createProgram, printData, printJson, UsageError } from "../command-line.ts";
 import { requireConfirmation, yesOption } from "../confirmation.ts";
 import { hasStore, storeCommand, type StoreCommandOptions, useDatabase } from "../database/open.ts";
@@ -39,7 +40,7 @@ Example:
 export function ordersProgram(): Command {
   const program = createProgram("npm run orders --", "Import and export the orders of the store.");
   storeCommand(program, "import")
-    .argument("<file>", "file to read, or - for standard input")
+    .argument("<file>", "file to read, or - for standard input", parseFile)
     .description("put all orders of a file into the store, or none if a line is bad")
     .addHelpText("after", IMPORT_HELP)
     .option("--dry-run", "only check the file, and compare it with the store", false)
@@ -47,7 +48,7 @@ export function ordersProgram(): Command {
     .action(importAndPrint);
 
   storeCommand(program, "export")
-    .argument("[file]", "file to write (default: - for standard output)")
+    .argument("[file]", "file to write (default: - for standard output)", parseFile)
     .description("write the orders of the store")
     .addHelpText("after", EXPORT_HELP)
     .option("--one-moment", "export a consistent snapshot of the store, or fail", false)

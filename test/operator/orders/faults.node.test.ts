@@ -111,7 +111,7 @@ it("a signal ends a command as typed at once, although nobody reads its output o
   execFileSync("mkfifo", fifos);
   const ended = async (signal: NodeJS.Signals, ...[command, file]: readonly string[]) => {
     const words = ["orders", command!, ...(file === undefined ? [] : [file])];
-    const line = ["src/operator/main.ts", ...words, "--persist-to", unread.path];
+    const line = ["src/operator/main.js", ...words, "--persist-to", unread.path];
     const child = spawn(process.execPath, line);
     const [stderr, exit] = [readText(child.stderr), once(child, "exit")];
     const output = file === fifos[0] ? fs.createReadStream(file) : child.stdout;

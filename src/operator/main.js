@@ -1,9 +1,11 @@
-import { enableCompileCache } from "node:module";
+// JavaScript, because a Node that cannot read TypeScript must be able to say that it is too old.
+import "./require-node.js";
+import module from "node:module";
 import { join } from "node:path";
 
 // Caches the compiled modules of the commands and of wrangler, which halves the time to load them.
 process.env["NODE_COMPILE_CACHE"] ??= join(import.meta.dirname, "../../node_modules/.cache/node");
-enableCompileCache();
+module.enableCompileCache();
 
 const { runProgram } = await import("./command-line.ts");
 const { PROGRAMS } = await import("./programs.ts");
