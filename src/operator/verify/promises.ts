@@ -12,6 +12,7 @@ const CANCELLERS = 10;
 /** Within what time a revocation takes effect. */
 const EFFECTIVE_MS = 30_000;
 const PAUSE_MS = 2_000;
+const MINUTE_MS = 60_000;
 /** Less than any int64. */
 const NO_INT64 = INT64_MIN - 1n;
 /** Values of `orderId` that are no plain decimal int64. */
@@ -75,6 +76,11 @@ export const PROMISES: Readonly<Record<string, Call | ((trial: Trial) => Promise
       if (!revoke || seen.crowd.length === 0) throw new Untried("needs a new Free key");
       const requests = Array.from({ length: CROWD }, () => call(trial, ANY_TAG));
       seen.crowd = [...seen.crowd, ...(await Promise.all(requests))];
+      const times = seen.crowd.map(({ receivedMs }) => receivedMs);
+      if (Math.max(...times) - Math.min(...times) >= MINUTE_MS) {
+        seen.crowd = [];
+        throw new Untried("the responses took longer than a minute");
+      }
       const admitted = seen.crowd.filter(({ status }) => status !== 429);
       const left = new Set(admitted.map(({ windows: [minute] }) => minute?.remaining)).size;
       const isExact = admitted.length === perMinute && left === perMinute;

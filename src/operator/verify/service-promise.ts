@@ -36,6 +36,8 @@ export type Send = (url: string, init: RequestInit) => Promise<Response>;
 export interface Surroundings {
   readonly clock: Clock;
   readonly send: Send;
+  /** The id of the order that a verification places. Default: a random one. */
+  readonly orderId?: bigint;
 }
 
 export const SURROUNDINGS: Surroundings = {
@@ -86,7 +88,8 @@ export interface Answer extends SeenAnswer {
   readonly requestId: string;
   /** The quotas of the minute and day windows; empty if the response has no `RateLimit` header. */
   readonly windows: readonly WindowQuota[];
-  /** Unix time in milliseconds. */
+  /** When the request was sent and the response received, in Unix milliseconds. */
+  readonly sentMs: number;
   readonly receivedMs: number;
 }
 

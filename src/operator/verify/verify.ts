@@ -1,5 +1,5 @@
 import { and, eq, lt, lte, or, sql } from "drizzle-orm";
-import pRetry from "p-retry";
+import { retry } from "../retry.ts";
 import { INT64_MAX, INT64_MIN } from "../../rules/int64.ts";
 import { exact } from "../../schema/int64.ts";
 import { cancelledOrders, orders } from "../../schema/orders.ts";
@@ -95,11 +95,9 @@ export interface StoreVerifyOptions extends Omit<VerifyOptions, "key" | "revoke"
  * @throws an Error whose message lists all failures, also those of revoking and removing.
  */
 export async function verifyStore(options: StoreVerifyOptions): Promise<PromiseResult[]> {
-  const { store, isWriting = false } = options;
+  const { store, isWriting = false, orderId = randomOrderId() } = options;
   const now = await useDatabase(store, "keys", ({ orm }) => databaseTime(orm));
   const { key, record } = createVerificationKey(now);
-  const [random = 0] = crypto.getRandomValues(new Uint32Array(1));
-  const orderId = INT64_MIN + BigInt(random);
   const verifyWithKey = async () => {
     await useDatabase(store, "keys", (keys) => addKeys(keys, [record]));
     const own = isWriting
@@ -116,7 +114,7 @@ export async function verifyStore(options: StoreVerifyOptions): Promise<PromiseR
   const keep = (failure: Error) => void failures.push(failure);
   // Removing twice does no harm, and the connection may have been lost.
   const remove = (what: string, work: () => Promise<void>) =>
-    pRetry(work, { retries: 2, minTimeout: 100 }).catch(({ message }: Error) => {
+    retry(work, { retries: 2, minTimeout: 100 }).catch(({ message }: Error) => {
       const later = "is not removed; another one removes it an hour later";
       keep(new Error(`the ${what} of this verification ${later}: ${message}`));
     });
@@ -129,6 +127,11 @@ export async function verifyStore(options: StoreVerifyOptions): Promise<PromiseR
   if (isWriting) await remove(`order ${orderId}`, removeOrder);
   if (verified && failures.length === 0) return verified;
   throw new Error(failures.map(({ message }) => message).join("\n"), { cause: failures[0] });
+}
+
+function randomOrderId(): bigint {
+  const [random = 0] = crypto.getRandomValues(new Uint32Array(1));
+  return INT64_MIN + BigInt(random);
 }
 
 async function placeOwnOrder({ orm }: StoreDatabase, id: bigint, now: Date): Promise<OwnOrders> {

@@ -36,7 +36,8 @@ const ORDERS = `{"id":1,"petId":2,"quantity":3,"shipDate":"2026-11-20T08:30:00.0
 `;
 const STAGING = "https://store-orders-staging.example.workers.dev";
 const HOUR_MS = 3_600_000;
-vi.setConfig({ testTimeout: 120_000 });
+/** Each verification places the order of the recorded one. */
+const orderId = INT64_MIN + 7n;
 
 const cloudflare = useFakeCloudflare("staging");
 const folder = new ServedStore();
@@ -69,7 +70,13 @@ const send: Send = async (address, init) => {
 
 /** Verifies everything that can be verified. */
 const verifyAll = (options: Partial<StoreVerifyOptions>) =>
-  verifyStore({ url: service.url, store: { persistTo: folder.path }, isWriting: true, ...options });
+  verifyStore({
+    url: service.url,
+    store: { persistTo: folder.path },
+    isWriting: true,
+    orderId,
+    ...options,
+  });
 
 const brokenIn = (promises: readonly PromiseResult[]) =>
   promises.filter(({ result }) => result === "broken").map(({ promise }) => promise);
@@ -85,11 +92,6 @@ beforeAll(async () => {
   cloudflare.workers.find("store-orders-staging", { mayMake: true });
   vi.spyOn(wrangler, "runWrangler").mockImplementation(runFakeWrangler);
   vi.spyOn(databases, "databaseTime").mockImplementation(async () => new Date(startMs));
-  // Each verification draws the same id for its order.
-  const drawn = crypto.getRandomValues.bind(crypto);
-  vi.spyOn(crypto, "getRandomValues").mockImplementation((array) => {
-    return array instanceof Uint32Array ? array.fill(7) : drawn(array);
-  });
   shortenPauses();
 
   // Records a verification of the real service.
@@ -126,7 +128,7 @@ function replay(sabotage: Sabotage = (own) => own, responses = recorded) {
 }
 
 const run = (args: readonly string[], surroundings: Partial<Surroundings> = {}, input = "") =>
-  runInProcess(verifyProgram({ clock, send, ...surroundings }), args, input);
+  runInProcess(verifyProgram({ clock, send, orderId, ...surroundings }), args, input);
 
 /** Runs the command for staging. It first asks whether the service is healthy. */
 function runForStaging(sabotage?: Sabotage): Promise<Outcome> {
@@ -197,6 +199,26 @@ it.for(SABOTAGES)(
     ]);
   },
 );
+
+it("requests that take longer than a minute break no promise, because a new one begins meanwhile", async () => {
+  const [[, target, change] = []] = SABOTAGES.filter(([title]) => title === "Of 200");
+  const { clock: replayed, send: answered, report } = replay(answer(target!, change!));
+  let [sent, lateMs] = [0, 0];
+  const late: Send = async (address, init) => {
+    const response = await answered(address, init);
+    if (++sent === 150) lateMs = 61_000;
+    return response;
+  };
+  const slow: Clock = { ...replayed, now: () => replayed.now() + lateMs };
+  const next = () => (report(), (lateMs = 0));
+  const promises = await verifyAll({ clock: slow, send: late, report: next });
+  expect(brokenIn(promises)).toEqual([]);
+  const untried = promises.filter(({ result }) => result === "untried");
+  expect(untried.map(({ reason }) => reason)).toEqual([
+    "the responses took longer than a minute",
+    "no request was refused",
+  ]);
+});
 
 it("each promise has a sabotage that breaks it", () => {
   const isSabotaged = (promise: string) => SABOTAGES.some(([title]) => promise.startsWith(title));
