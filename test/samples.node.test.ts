@@ -76,7 +76,7 @@ beforeAll(async () => {
   const types = `@types/node@${packageJson.devDependencies["@types/node"]}`;
   const flags = "--prefer-offline --no-audit --no-fund";
   await run("sh", ["-c", `${install} ${types} ${flags}`], { cwd: folder });
-}, 120_000);
+});
 
 test("the package contains only the client, its licence and its documentation", async () => {
   const installed = join(folder, "node_modules/store-orders-client");

@@ -93,15 +93,20 @@ export async function runProgram(program: Command, args: readonly string[]): Pro
 /**
  * Runs a command. Prints the message of an error on stderr.
  *
+ * @param env the environment variables, in which npm hands over its settings.
  * @returns 0 for success, 1 for failure, 2 for wrong usage, 141 if nobody reads the output,
  *   or the status of an `EndWithStatus`.
  */
-export async function exitStatus(program: Command, words: readonly string[]): Promise<number> {
+export async function exitStatus(
+  program: Command,
+  words: readonly string[],
+  env = process.env,
+): Promise<number> {
   // pnpm passes the `--` on.
   const args = words[0] === "--" ? words.slice(1) : words;
   try {
     refuseSecrets(args);
-    refuseKeptByNpm(program, args);
+    refuseKeptByNpm(program, args, env);
     await typed.run(args, () => program.parseAsync(args, { from: "user" }));
     return 0;
   } catch (error) {
@@ -128,10 +133,10 @@ function refuseSecrets(args: readonly string[]): void {
  * each of them into an environment variable. Cannot detect `--expires`, `--location` and `--key`,
  * because npm has options with these names.
  */
-function refuseKeptByNpm(program: Command, args: readonly string[]): void {
+function refuseKeptByNpm(program: Command, args: readonly string[], env: NodeJS.ProcessEnv): void {
   if (args.includes("-h") || args.includes("--help")) return;
   const command = program.commands.find((each) => args.includes(each.name())) ?? program;
-  const setting = (name: string) => process.env[`npm_config_${name}`];
+  const setting = (name: string) => env[`npm_config_${name}`];
   const line = [...args];
   const kept = command.options.flatMap((option) => {
     const { long, flags, argChoices, required } = option;

@@ -15,9 +15,9 @@ beforeAll(() => store.ordersJson(["import", "-"], '{"id":1}'));
 afterEach(() => vi.unstubAllEnvs());
 afterAll(() => store.remove());
 
-async function run(line: string) {
+async function run(line: string, env = process.env) {
   const [command = "", ...args] = line.split(" ");
-  return runInProcess(await PROGRAMS[command]!(), args);
+  return runInProcess(await PROGRAMS[command]!(), args, "", { env });
 }
 
 const CREATE = "keys create --plan pro --name N";
@@ -117,10 +117,9 @@ it("every command has --help, and refuses its options if npm kept them", async (
       for (const { long, short } of command.options) {
         // CI may set --yes for npm itself. Without it, a command asks, or fails.
         if (long === undefined || short === "-V" || long === "--yes") continue;
-        vi.stubEnv(`npm_config_${long.slice(2).replaceAll("-", "_")}`, "true");
+        const env = { [`npm_config_${long.slice(2).replaceAll("-", "_")}`]: "true" };
         const refused = failure(`npm kept ${long} for itself, so nothing was done.`, 2);
-        expect(await runInProcess(program, path)).toEqual(refused);
-        vi.unstubAllEnvs();
+        expect(await runInProcess(program, path, "", { env })).toEqual(refused);
       }
     }
   }
@@ -149,11 +148,16 @@ it("a command does nothing if npm kept options that stood before --", async () =
   expect(refused.stderr).toContain(`\n  npm run keys -- ${line}\n`);
   expect(await store.keysJson("list", "--name=Pet shop")).toEqual([]);
   // npm takes `--days` for several options of its own.
-  for (const name of ["all", "yes"]) vi.stubEnv(`npm_config_${name}`, "true");
-  expect(await run("keys usage 30")).toEqual(failure("npm run keys -- usage --days 30\n", 2));
+  const letters = { npm_config_all: "true", npm_config_yes: "true" };
+  expect(await run("keys usage 30", letters)).toEqual(
+    failure("npm run keys -- usage --days 30\n", 2),
+  );
   // pnpm passes the `--` on, and CI sets `yes` for npm itself.
-  expect(await run(`keys -- list --persist-to ${store.path}`)).toMatchObject({ status: 0 });
+  expect(await run(`keys -- list --persist-to ${store.path}`, letters)).toMatchObject({
+    status: 0,
+  });
   // An option that was typed after -- too does no harm.
-  for (const name of ["json", "name"]) vi.stubEnv(`npm_config_${name}`, "N");
-  expect((await store.keys("list", "--json", "--name=N")).status).toBe(0);
+  const both = { npm_config_json: "N", npm_config_name: "N" };
+  const list = `keys list --json --name=N --persist-to=${store.path}`;
+  expect((await run(list, both)).status).toBe(0);
 });

@@ -28,5 +28,5 @@ it.skipIf(!PYTHON).each([
       process.exitCode = message === ended ? 2 : 1;
     });`;
   const args = ["-c", TYPE, process.execPath, "--eval", script, typed];
-  expect(execFileSync("python3", args, { encoding: "utf8", timeout: 20_000 })).toBe(status);
+  expect(execFileSync("python3", args, { encoding: "utf8", timeout: 600_000 })).toBe(status);
 });

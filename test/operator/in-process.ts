@@ -33,7 +33,7 @@ export async function runInProcess(
   program: Command,
   args: readonly string[],
   input: string | Readable = "",
-  { isTerminal = false } = {},
+  { isTerminal = false, env = process.env } = {},
 ): Promise<Outcome> {
   const [stdout, readStdout] = textStream();
   const [stderr, readStderr] = textStream();
@@ -41,7 +41,7 @@ export async function runInProcess(
     typeof input === "string" ? Readable.from(input === "" ? [] : [Buffer.from(input)]) : input;
   for (const stream of [stdin, stderr]) Object.assign(stream, { isTTY: isTerminal });
   const own = { stdin, stdout, stderr };
-  const status = await streams.run(own, () => exitStatus(program, args));
+  const status = await streams.run(own, () => exitStatus(program, args, env));
   return { status, stdout: readStdout(), stderr: readStderr() };
 }
 

@@ -7,9 +7,7 @@ import pRetry from "p-retry";
 import { vi } from "vitest";
 import { requireFreePort } from "../../src/operator/start/program.ts";
 import type { Plan } from "../../src/rules/limits/plans.ts";
-
-const START_MS = 90_000;
-const END_MS = 20_000;
+import { PATIENCE } from "../support/patience.ts";
 
 interface StartOptions {
   readonly args?: readonly string[];
@@ -64,7 +62,7 @@ export class Service {
     const service = await Service.launch(store, options);
     const isServing = () => service.stdout.includes("Serving on");
     await vi
-      .waitUntil(() => isServing() || service.hasExited, { timeout: START_MS })
+      .waitUntil(() => isServing() || service.hasExited, PATIENCE)
       .catch(() => service.end("SIGKILL"));
     if (!isServing()) throw new Error(`not ready: ${service.stdout}${service.stderr}`);
     return service;
@@ -105,12 +103,12 @@ export class Service {
   /**
    * Sends a signal to the service, and SIGKILL also to its children. Waits until all have ended.
    *
-   * @throws an Error that lists the processes that still run after 20 seconds.
+   * @throws an Error that lists the processes that still run after some minutes.
    */
   async end(signal: "SIGTERM" | "SIGKILL"): Promise<void> {
     if (!this.hasExited) process.kill(signal === "SIGKILL" ? -this.pid : this.pid, signal);
     try {
-      await vi.waitUntil(() => this.processes().length === 0, { timeout: END_MS, interval: 100 });
+      await vi.waitUntil(() => this.processes().length === 0, PATIENCE);
     } catch (cause) {
       const left = this.processes().map(({ command }) => command);
       process.kill(-this.pid, "SIGKILL");

@@ -10,6 +10,7 @@ import { startProgram } from "../../src/operator/start/program.ts";
 import { orderImportParts } from "../../src/schema/orders.ts";
 import { failure, runInProcess } from "../operator/in-process.ts";
 import { StoreFolder } from "../operator/store-folder.ts";
+import { PATIENCE } from "../support/patience.ts";
 import { Service } from "./service.ts";
 
 const store = new StoreFolder();
@@ -48,8 +49,9 @@ describe("npm start on a new store", () => {
     const { free } = service.demoKeys;
     const { headers } = await service.request(free, "/1", "DELETE");
     const id = headers.get("X-Request-Id")!;
-    const line = await vi.waitUntil(() =>
-      service.stdout.split("\n").find((each) => each.includes(`"${id}"`)),
+    const line = await vi.waitUntil(
+      () => service.stdout.split("\n").find((each) => each.includes(`"${id}"`)),
+      PATIENCE,
     );
     expect(JSON.parse(line)).toMatchObject({
       event: "request",
@@ -135,7 +137,7 @@ test("after a kill, one of two starts at once serves the store with its data", a
 
   // `npm start` itself triggers housekeeping, because `wrangler dev` never runs cron triggers.
   const failed = "Housekeeping failed and is tried again in an hour: answered 500.\n";
-  await vi.waitUntil(() => winner!.stderr.includes(failed), { timeout: 50_000 });
+  await vi.waitUntil(() => winner!.stderr.includes(failed), PATIENCE);
   expect(winner!.stderr).toContain('{"event":"housekeeping","importParts":1,');
   expect(service.processes()).toEqual([]);
   expect(winner!.stdout).not.toContain("sord_");
@@ -150,14 +152,14 @@ test("after a kill, one of two starts at once serves the store with its data", a
   process.kill(workerd!.id, "SIGKILL");
   expect(await winner!.exited()).toBe(1);
   expect(winner!.stderr).toContain("workerd, which runs the service, has ended (SIGKILL).");
-  await vi.waitUntil(() => winner!.processes().length === 0);
-}, 120_000);
+  await vi.waitUntil(() => winner!.processes().length === 0, PATIENCE);
+});
 
 test("--empty adds no keys and orders; a signal to npm alone ends all processes", async () => {
   const starting = await Service.launch(empty.path, { args: ["--empty"], npm: true });
   onTestFinished(() => starting.end("SIGKILL"));
   // After the databases, `npm start` makes this folder.
-  await vi.waitUntil(() => existsSync(join(empty.path, "site")), { timeout: 50_000 });
+  await vi.waitUntil(() => existsSync(join(empty.path, "site")), PATIENCE);
   await starting.end("SIGTERM");
   expect(await empty.keysJson("list")).toEqual([]);
   expect((await empty.orders(["export"])).stdout).toBe("");

@@ -4,6 +4,7 @@ import { connect } from "node:net";
 import { join } from "node:path";
 import { beforeAll, expect, test, vi } from "vitest";
 import type { Server } from "../support/server.ts";
+import { PATIENCE } from "../support/patience.ts";
 import { AMPLE, createKeys } from "./create-keys.ts";
 import { ServedStore, SERVICE } from "./worker-server.ts";
 
@@ -72,6 +73,12 @@ class Load {
     });
   }
 
+  /** The number of responses so far. @throws the error of a client, which has ended the load. */
+  get count(): number {
+    if (this.failures.length > 0) throw this.failures[0];
+    return this.statuses.length;
+  }
+
   async stop(): Promise<void> {
     this.#isStopped = true;
     await Promise.all(this.#clients);
@@ -104,7 +111,7 @@ test("no request or order is lost while commands run and clients disconnect", as
   ]);
   const file = join(store.path, "orders.ndjson");
   await store.ordersJson(["export", file]);
-  await vi.waitUntil(() => Math.min(lists.statuses.length, cancels.statuses.length) > 5);
+  await vi.waitUntil(() => Math.min(lists.count, cancels.count) > 5, PATIENCE);
   await Promise.all([lists.stop(), cancels.stop()]);
 
   expect(imported).toEqual({ imported: IMPORTED.length });
@@ -124,8 +131,9 @@ test("SIGKILL under load loses no admission, and no order but cancelled ones", a
   const first = await request(keys.limited, "", "HEAD");
   const admissions = new Load(CLIENTS, () => request(keys.limited, "", "HEAD"));
   const cancels = new Load(CLIENTS, cancelNext);
-  const isBusy = () => admissions.statuses.length > 80 && cancelled.size > cancelledBefore;
-  await vi.waitUntil(isBusy, { timeout: 30_000, interval: 5 });
+  const isBusy = () =>
+    admissions.count > 80 && cancels.count > 0 && cancelled.size > cancelledBefore;
+  await vi.waitUntil(isBusy, { ...PATIENCE, interval: 5 });
   server.process.kill();
   await Promise.all([admissions.stop(), cancels.stop()]);
   await server[Symbol.asyncDispose]();

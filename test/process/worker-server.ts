@@ -6,6 +6,8 @@ import { bundleIn } from "../support/bundle.ts";
 import { Server } from "../support/server.ts";
 import { StoreFolder } from "../operator/store-folder.ts";
 
+const PATIENT = { LIMITER_TIMEOUT_MS: "30000", DATABASE_TIMEOUT_MS: "30000" };
+
 export const SERVICE = "src/worker/index.ts";
 /** The service with a clock that `advanceClock` moves, and a log at `/log`. */
 export const CLOCKED_SERVICE = "test/process/workers/controlled.ts";
@@ -22,7 +24,10 @@ export class ServedStore extends StoreFolder {
     });
   }
 
-  /** Bundles and serves a Worker. Uses esbuild, because wrangler takes seconds to bundle. */
+  /**
+   * Bundles and serves a Worker, by default with the longest timeouts, so that a slow machine is no
+   * outage. Uses esbuild, because wrangler takes seconds to bundle.
+   */
   async serve(entry: string, vars: Record<string, string> = {}): Promise<Server> {
     const outdir = join(this.path, "bundle");
     await build({
@@ -38,7 +43,9 @@ export class ServedStore extends StoreFolder {
       logLevel: "error",
     });
     const bundle = bundleIn(outdir, entry, PROJECT_ROOT);
-    return this.#servers.use(await Server.start(bundle, { store: this.path, vars }));
+    return this.#servers.use(
+      await Server.start(bundle, { store: this.path, vars: { ...PATIENT, ...vars } }),
+    );
   }
 }
 

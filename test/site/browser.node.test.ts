@@ -4,6 +4,7 @@ import type { Browser, BrowserContextOptions, Locator, Page, Route } from "playw
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { StoreFolder } from "../operator/store-folder.ts";
 import { copyProject, Service } from "../process/service.ts";
+import { PATIENCE } from "../support/patience.ts";
 import { findChromium, launchChromium } from "./chromium.ts";
 import { violations } from "./violations.ts";
 
@@ -365,6 +366,7 @@ async function open({ hasClock = false, from, ...options }: OpenOptions = {}) {
     permissions: ["clipboard-read", "clipboard-write"],
     ...options,
   });
+  context.setDefaultTimeout(PATIENCE.timeout);
   onTestFinished(async () => {
     // Ignores errors of routes whose request is still in flight when the test ends.
     await context.unrouteAll({ behavior: "ignoreErrors" });
@@ -399,12 +401,12 @@ async function open({ hasClock = false, from, ...options }: OpenOptions = {}) {
     rowOf: (id: string) => page.locator(`tr:has(> :text-is('${id}'))`),
     clipboard: () => page.evaluate(() => navigator.clipboard.readText()),
     see: (selector: string, expected: RegExp) =>
-      expect.poll(() => text(selector), { timeout: 10_000, message: selector }).toMatch(expected),
+      expect.poll(() => text(selector), { ...PATIENCE, message: selector }).toMatch(expected),
     /** Expects that elements are in the window, and that nothing covers their sides. */
     clear: async (...targets: readonly (string | Locator)[]) => {
       for (const target of targets) {
         const found = typeof target === "string" ? page.locator(target).first() : target;
-        const about = { timeout: 5_000, message: String(target) };
+        const about = { ...PATIENCE, message: String(target) };
         await expect.poll(() => found.evaluate(isClear), about).toBe(true);
       }
     },

@@ -1,6 +1,7 @@
 import { existsSync } from "node:fs";
 import { delimiter, join } from "node:path";
 import { type Browser, chromium } from "playwright-core";
+import { PATIENCE } from "../support/patience.ts";
 
 const NAMES = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome"];
 
@@ -49,5 +50,5 @@ export function findChromium(): string | undefined {
 export function launchChromium(executablePath: string): Promise<Browser> {
   const isRoot = process.getuid?.() === 0;
   const args = [`--disable-features=${UNUSED_FEATURES.join()}`];
-  return chromium.launch({ executablePath, args, chromiumSandbox: !isRoot });
+  return chromium.launch({ executablePath, args, chromiumSandbox: !isRoot, ...PATIENCE });
 }

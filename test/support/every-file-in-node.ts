@@ -1,10 +1,11 @@
 import fc from "fast-check";
 import { afterAll, vi } from "vitest";
 
-/** The global property that holds the process's timers, saved before any test file fakes them. */
-const REAL_TIMERS = Symbol.for("real timers");
-const shared = globalThis as { [REAL_TIMERS]?: object };
-shared[REAL_TIMERS] ??= { setTimeout, clearTimeout, setInterval, clearInterval, setImmediate };
+/** The global property that holds what test files replace, saved before the first one does. */
+const REAL = Symbol.for("real globals");
+const shared = globalThis as { [REAL]?: object };
+const timers = { setTimeout, clearTimeout, setInterval, clearInterval, setImmediate };
+shared[REAL] ??= { ...timers, fetch };
 
 // A fixed seed makes the results repeatable. `SEED=2 npm test -- core` tests other random cases.
 fc.configureGlobal({ seed: Number(process.env["SEED"] ?? 1) });
@@ -13,13 +14,16 @@ fc.configureGlobal({ seed: Number(process.env["SEED"] ?? 1) });
 delete process.env["NO_COLOR"];
 delete process.env["FORCE_COLOR"];
 
-// One process runs many test files one after another, so each file must undo what it replaced.
-// Removing a spy on a fake timer reinstalls the fake timer. Spies are therefore removed first, and
-// the real timers are also restored from the saved copy.
-afterAll(() => {
+// One process runs many test files one after another, so what a file replaced is undone, whatever
+// happens: also before the next file, because a failed hook skips those after it. Removing a spy on
+// a fake timer reinstalls the fake timer. Spies are therefore removed first, and the real timers
+// are also restored from the saved copy.
+restore();
+afterAll(restore);
+function restore(): void {
   vi.restoreAllMocks();
   vi.useRealTimers();
-  Object.assign(globalThis, shared[REAL_TIMERS]);
   vi.unstubAllGlobals();
   vi.unstubAllEnvs();
-});
+  Object.assign(globalThis, shared[REAL]);
+}

@@ -1,5 +1,6 @@
 import { env } from "cloudflare:workers";
 import { vi } from "vitest";
+import * as deadlines from "../../src/worker/deadline.ts";
 import { wrapDatabase, wrapLimiters } from "./observed-bindings.ts";
 
 /** Runs one call to a binding, or makes the call fail or hang. */
@@ -83,17 +84,16 @@ export function brokenLimiters() {
 }
 
 /**
- * Returns a function, after a call of which the next timer of exactly this length expires at once:
- * the deadline of a call that hangs.
+ * Returns a function, after a call of which the next deadline of exactly this length expires at once:
+ * that of a call that hangs.
  */
 export function skipDeadlines(timeoutMs: number): () => void {
-  const { setTimeout } = globalThis;
+  const { withDeadline } = deadlines;
   let skipsNext = false;
-  const set = (expire: () => void, ms?: number) => {
+  vi.spyOn(deadlines, "withDeadline").mockImplementation((promise, ms, late) => {
     const isSkipped = skipsNext && ms === timeoutMs;
     skipsNext &&= !isSkipped;
-    return setTimeout(expire, isSkipped ? 0 : ms);
-  };
-  vi.spyOn(globalThis, "setTimeout").mockImplementation(set as typeof setTimeout);
+    return withDeadline(promise, isSkipped ? 0 : ms, late);
+  });
   return () => void (skipsNext = true);
 }

@@ -1,4 +1,4 @@
-import pRetry from "p-retry";
+import { retry } from "../retry.ts";
 import { z } from "zod";
 import { CloudflareApi, CloudflareError } from "../cloudflare-api.ts";
 import type { RemoteEnvironment } from "../arguments.ts";
@@ -95,7 +95,7 @@ export async function retrying<T>(target: RemoteTarget, effect: Effect, work: ()
   const shouldRetry = ({ error: { message } }: { readonly error: Error }) =>
     NOT_BEGUN.test(message) || (effect === "repeatable" && LOST.test(message));
   try {
-    return await pRetry(work, { ...PATIENCE, shouldRetry });
+    return await retry(work, { ...PATIENCE, shouldRetry });
   } catch (cause) {
     const reason = cause instanceof CloudflareError ? cause.reason : (cause as Error).message;
     const isUnknown = effect === "once" && LOST.test(reason) && !NOT_BEGUN.test(reason);

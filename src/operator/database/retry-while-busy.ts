@@ -1,4 +1,4 @@
-import pRetry from "p-retry";
+import { retry } from "../retry.ts";
 
 const PATIENCE = { minTimeout: 10, maxTimeout: 100, randomize: true, maxRetryTime: 30_000 };
 
@@ -13,7 +13,7 @@ const BUSY = /SQLITE_BUSY|database is locked|internal error; reference/;
  */
 export function retryWhileBusy<T>(work: () => Promise<T>): Promise<T> {
   const shouldRetry = ({ error }: { readonly error: Error }) => BUSY.test(error.message);
-  return pRetry(work, { ...PATIENCE, retries: Infinity, shouldRetry }).catch((cause: Error) => {
+  return retry(work, { ...PATIENCE, retries: Infinity, shouldRetry }).catch((cause: Error) => {
     if (!BUSY.test(cause.message)) throw cause;
     throw new Error("another process has locked the database for 30 seconds: try again", { cause });
   });

@@ -1,4 +1,4 @@
-import pRetry from "p-retry";
+import { retry } from "../retry.ts";
 import { parseConfig } from "../../rules/config.ts";
 import type { RemoteEnvironment } from "../arguments.ts";
 import { CloudflareApi } from "../cloudflare-api.ts";
@@ -128,7 +128,7 @@ function plan(
     const versions = Object.entries(shares).map(([id, share]) => `${id}@${share}%`);
     const message = `--message=${commit ?? env}${ending}`;
     const args = ["versions", "deploy", ...versions, "--env", env, message, "--yes"];
-    return pRetry(() => runWrangler(args), { retries: 2, minTimeout: 500 });
+    return retry(() => runWrangler(args), { retries: 2, minTimeout: 500 });
   };
   const tryNow = async (hasTraffic: boolean) => {
     const address = (await account?.findAddress()) ?? "";

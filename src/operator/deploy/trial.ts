@@ -1,4 +1,5 @@
-import pRetry, { AbortError } from "p-retry";
+import { AbortError } from "p-retry";
+import { retry } from "../retry.ts";
 import type { Settings } from "../settings.ts";
 import { countResults, OtherVersionError } from "../verify/service-promise.ts";
 import { requireHealth, verifyStore } from "../verify/verify.ts";
@@ -45,7 +46,7 @@ export async function tryVersion(
     });
   };
   const pauses = { minTimeout: PAUSE_MS, factor: 1, maxRetryTime: patienceMs };
-  const results = await pRetry(attempt, { ...pauses, retries: Infinity, signal });
+  const results = await retry(attempt, { ...pauses, retries: Infinity, signal });
   const broken = results.filter(({ result }) => result === "broken");
   if (broken.length === 0) return countResults(results);
   const lines = broken.map(({ promise, reason }) => `\n${promise}: ${reason}`);

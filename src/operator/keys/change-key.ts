@@ -1,7 +1,7 @@
 import { hostname } from "node:os";
 import { isDeepStrictEqual } from "node:util";
 import type { SQLWrapper } from "drizzle-orm";
-import pRetry from "p-retry";
+import { retry } from "../retry.ts";
 import { keyState, limitsOf } from "../../rules/keys/api-key.ts";
 import type { LocationHint } from "../../rules/keys/location-hints.ts";
 import type { Limits, Plan } from "../../rules/limits/plans.ts";
@@ -209,7 +209,7 @@ export async function changeKey(
   };
   const shouldRetry = ({ error }: { readonly error: Error }) => OVERTAKEN.test(error.message);
   const patience = { retries: 10, minTimeout: 20, maxTimeout: 500, randomize: true };
-  return pRetry(attempt, { ...patience, shouldRetry });
+  return retry(attempt, { ...patience, shouldRetry });
 }
 
 // After an error, looks the keys up: perhaps the connection failed after the transaction. Does not

@@ -3,7 +3,7 @@ import type { Writable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { createGzip } from "node:zlib";
 import { count as countRows, gte, sql } from "drizzle-orm";
-import pRetry from "p-retry";
+import { retry } from "../retry.ts";
 import { INT64_MAX, INT64_MIN } from "../../rules/int64.ts";
 import { orderList, orders } from "../../schema/orders.ts";
 import type { StoreDatabase } from "../database/database.ts";
@@ -69,7 +69,7 @@ export async function exportOrders(
     };
     if (!isNewFile) return unlessAborted(signal, attempt);
     const shouldRetry = ({ error }: { readonly error: Error }) => error.message === CHANGED;
-    return pRetry(attempt, { retries: 4, minTimeout: 100, shouldRetry });
+    return retry(attempt, { retries: 4, minTimeout: 100, shouldRetry });
   });
 }
 

@@ -7,7 +7,7 @@ import { PROJECT_ROOT, SITE_FOLDER } from "../wrangler.ts";
 
 /** Becomes workerd. Kills workerd when this process ends, even if it is killed. */
 const WORKERD = join(import.meta.dirname, "workerd.sh");
-const START_TIMEOUT_MS = 60_000;
+const START_TIMEOUT_MS = 300_000;
 const CRON_TIMEOUT_MS = 600_000;
 
 type LogLine = Readonly<Record<"level" | "message", string>>;
@@ -65,7 +65,7 @@ export async function startDevServer({ port, store, log }: DevServerOptions): Pr
   const server = new DevEnv();
   const { promise: isServing, resolve, reject } = Promise.withResolvers<void>();
   server.once("reloadComplete", resolve).once("error", reject).once("buildFailed", reject);
-  const late = () => reject(new Error("no answer in a minute"));
+  const late = () => reject(new Error("no answer in five minutes"));
   AbortSignal.timeout(START_TIMEOUT_MS).addEventListener("abort", late);
   // The log lines before the service is ready. They can say why the service does not start.
   let startLines: LogLine[] | null = [];

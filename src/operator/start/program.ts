@@ -4,7 +4,7 @@ import { createServer } from "node:net";
 import { resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Command } from "commander";
-import pRetry from "p-retry";
+import { retry } from "../retry.ts";
 import { persistToOption, wholeNumberParser } from "../arguments.ts";
 import { createProgram, quote } from "../command-line.ts";
 import { DEFAULT_STORE, isStore } from "../database/local-store.ts";
@@ -79,7 +79,7 @@ export async function requireFreePort(port: number): Promise<void> {
     await once(server, "listening");
     await once(server.close(), "close");
   };
-  await pRetry(listen, { retries: 10, minTimeout: 100, factor: 1 }).catch((cause: Error) => {
+  await retry(listen, { retries: 10, minTimeout: 100, factor: 1 }).catch((cause: Error) => {
     const advice = "end the program that uses it, or serve on another port (--port N)";
     throw new Error(`port ${port} cannot be used (${cause.message}): ${advice}`, { cause });
   });

@@ -1,10 +1,9 @@
 import { DatabaseSync } from "node:sqlite";
 import { sql } from "drizzle-orm";
-import { afterAll, beforeAll, expect, it, vi } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
 import { openLocalDatabase } from "../../../src/operator/database/local.ts";
 import { databaseFile } from "../../../src/operator/database/local-store.ts";
 import { readMigrations } from "../../../src/operator/database/migrations.ts";
-import { retryWhileBusy } from "../../../src/operator/database/retry-while-busy.ts";
 import { StoreFolder } from "../store-folder.ts";
 
 const store = new StoreFolder();
@@ -40,19 +39,4 @@ it("two commands that find a new database at the same time migrate it once", asy
   expect(applied).toHaveLength(readMigrations("keys").length);
   await Promise.all(opened.map((database) => database.close()));
   fresh.remove();
-});
-
-it("a lock is waited for during half a minute, and no other failure is retried", async () => {
-  vi.useFakeTimers();
-  const locked = vi.fn(() => Promise.reject(new Error("database is locked")));
-  const failed = expect(retryWhileBusy(locked)).rejects.toThrow("for 30 seconds");
-  await vi.advanceTimersByTimeAsync(25_000);
-  const early = locked.mock.calls.length;
-  await vi.advanceTimersByTimeAsync(6_000);
-  await failed;
-  vi.useRealTimers();
-  expect(locked.mock.calls.length).toBeGreaterThan(early);
-  const missing = vi.fn(() => Promise.reject(new Error("no such table")));
-  await expect(retryWhileBusy(missing)).rejects.toThrow("no such table");
-  expect(missing).toHaveBeenCalledTimes(1);
 });

@@ -32,7 +32,6 @@ beforeAll(async () => {
 });
 beforeEach(() => void (cloudflare.interfere = () => {}));
 afterAll(async () => {
-  vi.unstubAllGlobals();
   await local[Symbol.asyncDispose]();
   folder.remove();
 });

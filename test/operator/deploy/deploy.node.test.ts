@@ -30,9 +30,6 @@ const STAGING = ["--env", "staging"];
 const CREATE = [...STAGING, "--location", "weur", "--yes"];
 const PASSED = ", which has passed its trial";
 
-/** The real wrangler takes seconds for each command. */
-vi.setConfig({ testTimeout: 180_000 });
-
 let cloudflare: FakeCloudflare;
 let folder: string;
 let patienceMs: number;
@@ -47,7 +44,6 @@ beforeEach(async () => {
 });
 afterEach(() => {
   vi.resetAllMocks();
-  vi.unstubAllGlobals();
   cloudflare.stop();
   rmSync(folder, { recursive: true });
 });

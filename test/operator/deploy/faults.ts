@@ -1,4 +1,6 @@
+import pRetry from "p-retry";
 import { expect, vi } from "vitest";
+import * as retrying from "../../../src/operator/retry.ts";
 import type { FakeCloudflare } from "./fake-cloudflare.ts";
 import { type ApiCall, ApiError } from "./route.ts";
 import type { Outcome } from "./run-command.ts";
@@ -77,9 +79,9 @@ export async function atEveryCall(
   }
 }
 
+/** Shortens the pauses of commands between attempts, until the mocks are restored. */
 export function shortenPauses(): void {
-  const realSetTimeout = setTimeout;
-  const shortened = (work: () => void, milliseconds?: number, ...args: []) =>
-    realSetTimeout(work, Math.min(milliseconds ?? 0, 1), ...args);
-  vi.stubGlobal("setTimeout", Object.assign(shortened, realSetTimeout));
+  vi.spyOn(retrying, "retry").mockImplementation((work, options) =>
+    pRetry(work, { ...options, minTimeout: 1, maxTimeout: 1 }),
+  );
 }

@@ -69,23 +69,19 @@ async function answer(path: string, init: RequestInit = {}): Promise<Response> {
   return answered;
 }
 
-it(
-  "a trial begins again while the version is not healthy or another one answers, and is not refused for its bad credentials",
-  { timeout: 120_000 },
-  async () => {
-    const { versions, before } = cloudflare.deployService("production");
-    shortenPauses();
-    late = 6;
-    unhealthy = 3;
-    const args = ["--env", "production", "--skip-checks"];
-    const { status, stdout, stderr } = await runInProcess(deployProgram(), args);
-    expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
-    expect([late, unhealthy]).toEqual([0, 0]);
-    expect(versions.current).not.toBe(before);
-    // One by each promise about bad credentials, and one by the revoked key of each whole trial.
-    expect(statuses.filter((each) => each === 401)).toHaveLength(11 + 2);
-    expect(statuses).not.toContain(429);
-    expect(stdout).toMatch(/ \d+ promises kept, 0 broken, \d+ not tried\n/);
-    expect(keys.prepare("SELECT id FROM api_keys").all()).toEqual([]);
-  },
-);
+it("a trial begins again while the version is not healthy or another one answers, and is not refused for its bad credentials", async () => {
+  const { versions, before } = cloudflare.deployService("production");
+  shortenPauses();
+  late = 6;
+  unhealthy = 3;
+  const args = ["--env", "production", "--skip-checks"];
+  const { status, stdout, stderr } = await runInProcess(deployProgram(), args);
+  expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
+  expect([late, unhealthy]).toEqual([0, 0]);
+  expect(versions.current).not.toBe(before);
+  // One by each promise about bad credentials, and one by the revoked key of each whole trial.
+  expect(statuses.filter((each) => each === 401)).toHaveLength(11 + 2);
+  expect(statuses).not.toContain(429);
+  expect(stdout).toMatch(/ \d+ promises kept, 0 broken, \d+ not tried\n/);
+  expect(keys.prepare("SELECT id FROM api_keys").all()).toEqual([]);
+});

@@ -17,11 +17,11 @@ let sqlite: DatabaseSync;
 let folder: string;
 let file: string;
 beforeAll(async () => {
-  shortenPauses();
   await store.make();
   sqlite = new DatabaseSync(databaseFile(store.path, "orders"));
 });
 beforeEach(() => {
+  shortenPauses();
   folder = fs.mkdtempSync(join(tmpdir(), "store-orders-test-"));
   file = join(folder, "orders.ndjson");
   sqlite.exec(`

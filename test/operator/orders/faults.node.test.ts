@@ -8,6 +8,7 @@ import { text as readText } from "node:stream/consumers";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { IMPORT_SIZES } from "../../../src/operator/orders/placement.ts";
 import { interrupt } from "../deploy/faults.ts";
+import { PATIENCE } from "../../support/patience.ts";
 import { StoreFolder } from "../store-folder.ts";
 
 const linesOf = (count: number) =>
@@ -117,7 +118,7 @@ it("a signal ends a command as typed at once, although nobody reads its output o
     const output = file === fifos[0] ? fs.createReadStream(file) : child.stdout;
     // Takes the first part of the output, and no more.
     if (command === "export") await once(output, "readable");
-    else await vi.waitUntil(() => listensToSignals(child), { interval: 25, timeout: 50_000 });
+    else await vi.waitUntil(() => listensToSignals(child), PATIENCE);
     child.kill(signal);
     await exit;
     output.destroy();

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { ordersProgram } from "../../../src/operator/orders/program.ts";
 import { IMPORT_SIZES } from "../../../src/operator/orders/placement.ts";
+import * as retrying from "../../../src/operator/retry.ts";
 import * as wrangler from "../../../src/operator/wrangler.ts";
 import { useFakeCloudflare } from "../deploy/fake-cloudflare.ts";
 import { runFakeWrangler } from "../deploy/fake-wrangler.ts";
@@ -43,7 +44,6 @@ beforeEach(() => {
   onPart(() => {});
 });
 afterEach(() => {
-  vi.unstubAllGlobals();
   Object.assign(IMPORT_SIZES, REAL);
   sqlite().exec("DELETE FROM order_import_parts; DELETE FROM orders WHERE status = 'pending'");
 });
@@ -130,8 +130,8 @@ describe("an import into a deployed store", () => {
 });
 
 it("a signal ends an export to standard output at once, also while the connection is lost", async () => {
-  const pauses: (() => void)[] = [];
-  vi.stubGlobal("setTimeout", (end: () => void) => pauses.push(end));
+  const pause = vi.fn(() => new Promise<never>(() => {}));
+  const retry = vi.spyOn(retrying, "retry").mockImplementation((work) => work().catch(pause));
   cloudflare.interfere = ({ path }) => {
     if (!path.endsWith("/raw")) return;
     interrupt();
@@ -139,9 +139,9 @@ it("a signal ends an export to standard output at once, also while the connectio
   };
   const outcome = await runInProcess(ordersProgram(), ["export", "--env", "staging"]);
   expect(outcome).toEqual(failure("ended by SIGINT before the export was complete"));
-  expect(pauses).toHaveLength(1);
+  expect(pause).toHaveBeenCalledOnce();
+  retry.mockRestore();
   cloudflare.interfere = () => {};
-  for (const end of pauses) end();
 });
 
 // This test comes last: its shipped orders cannot be deleted and would change earlier counts.

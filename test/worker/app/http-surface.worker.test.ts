@@ -73,4 +73,4 @@ test("any request receives a documented response with the right body and headers
   expect(documented).toEqual(expect.arrayContaining([...statuses]));
   expect(events()).toStrictEqual([]);
   expect(await storedOrder(4n)).toMatchObject({ status: "shipped" });
-}, 60_000);
+});

@@ -127,7 +127,7 @@ test("several isolates and a Durable Object keep every promise, whatever happens
     { numRuns: 120 },
   );
   expect(Math.min(...Object.values(seen))).toBeGreaterThan(20);
-}, 120_000);
+});
 
 test("a ban begins exactly with the request that makes its last strike if one isolate receives all; otherwise no earlier", async () => {
   const anyRequest = fc.record({

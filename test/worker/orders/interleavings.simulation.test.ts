@@ -36,4 +36,4 @@ test("from any database, a list that has begun is finished, and no key takes the
   const logged = ["lists_too_many", "list_moved", "list_stalled", "list_broken"];
   kinds.push(...logged.map((event) => `order_${event}`));
   expect([...ends]).toEqual(expect.arrayContaining(kinds));
-}, 120_000);
+});

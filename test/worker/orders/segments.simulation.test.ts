@@ -76,7 +76,7 @@ test("a segment's version always identifies the same orders, and the list's vers
     prepare(database, "ROLLBACK TO empty").run();
   });
   fc.assert(property, { numRuns: 300 });
-}, 60_000);
+});
 
 test.each(["id", "-id"])(
   "A store whose orders come and go stays listable: small neighbouring segments are joined, deleted by %s",

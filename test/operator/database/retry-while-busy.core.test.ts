@@ -1,0 +1,18 @@
+import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { retryWhileBusy } from "../../../src/operator/database/retry-while-busy.ts";
+
+beforeEach(() => void vi.useFakeTimers());
+afterEach(() => void vi.useRealTimers());
+
+it("a lock is waited for during half a minute, and no other failure is retried", async () => {
+  const locked = vi.fn(() => Promise.reject(new Error("database is locked")));
+  const failed = expect(retryWhileBusy(locked)).rejects.toThrow("for 30 seconds");
+  await vi.advanceTimersByTimeAsync(25_000);
+  const early = locked.mock.calls.length;
+  await vi.advanceTimersByTimeAsync(6_000);
+  await failed;
+  expect(locked.mock.calls.length).toBeGreaterThan(early);
+  const missing = vi.fn(() => Promise.reject(new Error("no such table")));
+  await expect(retryWhileBusy(missing)).rejects.toThrow("no such table");
+  expect(missing).toHaveBeenCalledTimes(1);
+});
