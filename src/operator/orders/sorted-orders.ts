@@ -21,6 +21,8 @@ export class SortedOrders {
        CREATE TABLE orders (id INTEGER PRIMARY KEY, text TEXT NOT NULL)`,
     );
     this.#put = this.#sqlite.prepare("INSERT OR REPLACE INTO orders (id, text) VALUES (?, ?)");
+    // Otherwise `run` throws after it has inserted an id above 2^53.
+    this.#put.setReadBigInts(true);
   }
 
   /**

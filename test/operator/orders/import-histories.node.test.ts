@@ -185,7 +185,7 @@ function expectedImport(model: ReadonlyMap<number, Line>, lines: readonly Line[]
 function state() {
   return {
     version: rowsOf("SELECT version FROM order_list")[0]?.["version"],
-    segments: rowsOf("SELECT * FROM order_segments ORDER BY first_id"),
+    segments: rowsOf("SELECT CAST(first_id AS TEXT), version, count FROM order_segments"),
     orders: rowsOf("SELECT * FROM orders ORDER BY id"),
     left: rowsOf(
       "SELECT import_id FROM order_import_parts UNION ALL SELECT id FROM order_bulk_change",

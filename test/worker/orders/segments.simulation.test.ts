@@ -4,6 +4,7 @@ import { INT64_MAX, INT64_MIN } from "../../../src/rules/int64.ts";
 import {
   bulkChange,
   changeOrder,
+  execute,
   MAX_SEGMENT_ORDERS,
   openOrderDatabase,
   ORDER_CHANGES,
@@ -51,7 +52,7 @@ const step = fc.record({
 
 test("a segment's version always identifies the same orders, and the list's version changes with them", () => {
   const property = fc.property(fc.array(step, { minLength: 1, maxLength: 12 }), (steps) => {
-    prepare(database, "SAVEPOINT empty").run();
+    execute(database, "SAVEPOINT empty");
     let before = readList();
     for (const { change, ids, isBulk } of steps) {
       const beganMs = Date.now();
@@ -73,7 +74,7 @@ test("a segment's version always identifies the same orders, and the list's vers
       }
       before = after;
     }
-    prepare(database, "ROLLBACK TO empty").run();
+    execute(database, "ROLLBACK TO empty");
   });
   fc.assert(property, { numRuns: 300 });
 });
@@ -85,7 +86,7 @@ test.each(["id", "-id"])(
       INSERT INTO orders (id) SELECT id FROM n`);
     const doomed = database.prepare(`SELECT id FROM orders WHERE id % 4 ORDER BY ${order}`).all();
     for (const [index, { id: one }] of doomed.entries()) {
-      prepare(database, "DELETE FROM orders WHERE id = ?").run(one!);
+      execute(database, "DELETE FROM orders WHERE id = ?", one!);
       if (index % 10 === 0) readList();
     }
     const { segments, orders } = readList();

@@ -52,7 +52,15 @@ export const changeOrder = (
   database: DatabaseSync,
   change: keyof typeof STATEMENTS,
   id: bigint | number,
-) => prepare(database, STATEMENTS[change]).run(id).changes > 0;
+) => execute(database, STATEMENTS[change], id);
+
+/** Runs a statement and returns whether it changed a row, with any id. */
+export function execute(database: DatabaseSync, sql: string, ...values: SQLInputValue[]): boolean {
+  const statement = prepare(database, sql);
+  // Otherwise `run` throws where the id of the last inserted row is above 2^53.
+  statement.setReadBigInts(true);
+  return statement.run(...values).changes > 0;
+}
 
 const prepared = new WeakMap<DatabaseSync, Map<string, StatementSync>>();
 
@@ -88,7 +96,7 @@ export function replicaOf(contents: Contents): DatabaseSync {
     replica.exec(`DELETE FROM ${TABLES[index]}`);
     for (const row of rows) {
       const places = row.map(() => "?").join();
-      prepare(replica, `INSERT INTO ${TABLES[index]} VALUES (${places})`).run(...row);
+      execute(replica, `INSERT INTO ${TABLES[index]} VALUES (${places})`, ...row);
     }
   }
   return replica;

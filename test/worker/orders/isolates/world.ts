@@ -72,7 +72,8 @@ export async function play(
   /** Runs scheduled steps until `work` is done. */
   async function finish(work: readonly Promise<void>[]): Promise<void> {
     let isDone = false;
-    const all = Promise.all(work).then(() => (isDone = true));
+    const all = Promise.all(work).finally(() => (isDone = true));
+    all.catch(() => undefined); // Awaited below, when the steps are done.
     while (!isDone) {
       await new Promise((resolve) => void setImmediate(resolve));
       if (Date.now() - keptMs >= 5 * HOUR_MS) {
