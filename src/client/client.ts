@@ -58,7 +58,7 @@ export interface StoreOrdersClient {
    *
    * A complete list is a consistent snapshot of the store. If the connection is lost, or a large
    * import replaces the orders, the loop throws a BrokenListError. Request the list again, or set
-   * `oneMoment`.
+   * `oneMoment`, which does that for you.
    *
    * @throws {TypeError | RangeError} before any request, if an option is invalid; the message names
    *   the option.
@@ -76,8 +76,8 @@ export interface StoreOrdersClient {
 
   /**
    * Cancels many orders as fast as the plan of the key allows. Each request waits until the rate
-   * limits admit it, so the service refuses no request unless another client uses the key. A batch
-   * can take days; aborting the signal ends the batch.
+   * limits admit it, so the service refuses no request unless another client uses the key. After a
+   * refusal, the batch waits again. A batch can take days; aborting the signal ends the batch.
    *
    * @returns the outcome for each distinct id, in the sequence of `ids`.
    * @throws {BatchInterruptedError} with the settled and unsettled orders, if an error or the

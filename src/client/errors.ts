@@ -1,20 +1,17 @@
 import type { CancelResult } from "./order.ts";
 
-/** Every `code` of an Error body (docs/api.md, Errors). */
-export const API_ERROR_CODES = [
-  "unauthorized",
-  "order_not_found",
-  "not_found",
-  "method_not_allowed",
-  "order_already_shipped",
-  "precondition_failed",
-  "rate_limit_exceeded",
-  "api_key_banned",
-  "internal_error",
-  "service_unavailable",
-] as const;
-
-export type ApiErrorCode = (typeof API_ERROR_CODES)[number];
+/** Every `code` of an Error body (docs/api.md, Errors). Later versions of the service may add some. */
+export type ApiErrorCode =
+  | "unauthorized"
+  | "order_not_found"
+  | "not_found"
+  | "method_not_allowed"
+  | "order_already_shipped"
+  | "precondition_failed"
+  | "rate_limit_exceeded"
+  | "api_key_banned"
+  | "internal_error"
+  | "service_unavailable";
 
 /** Details of the response that caused an error. A detail that no response provided is `null`. */
 export interface AnswerDetails {
@@ -45,9 +42,10 @@ export abstract class StoreOrdersError extends Error implements AnswerDetails {
 /** Thrown if the service refused the request; `message` says why and what to do. */
 export class ApiError extends StoreOrdersError {
   override readonly name = "ApiError";
-  readonly code: ApiErrorCode;
+  /** A code of the service. `string & {}` stands for codes that this version does not know. */
+  readonly code: ApiErrorCode | (string & {});
 
-  constructor(code: ApiErrorCode, message: string, details: AnswerDetails) {
+  constructor(code: string, message: string, details: AnswerDetails) {
     super(message, details);
     this.code = code;
   }
@@ -77,18 +75,24 @@ export class TimeoutError extends StoreOrdersError {
   readonly code = "timeout";
 }
 
-/** Thrown if the list is incomplete or malformed. Request it again, or set `oneMoment`. */
+/**
+ * Thrown if the list was cut off or is malformed. Request a list that was cut off again; `all` and
+ * `oneMoment` do that. A malformed list would arrive malformed again.
+ */
 export class BrokenListError extends StoreOrdersError {
   override readonly name = "BrokenListError";
   readonly code = "broken_list";
   readonly receivedCount: number;
+  readonly isCutOff: boolean;
 
-  constructor(receivedCount: number, details: AnswerDetails, cause: unknown) {
-    const why = cause instanceof Error ? cause.message : String(cause);
-    const advice = "Read it again from its beginning, or set oneMoment, which does that for you.";
-    const message = `The list broke off after ${receivedCount} orders: ${why}. ${advice}`;
-    super(message, details, { cause });
+  constructor(receivedCount: number, isCutOff: boolean, details: AnswerDetails, cause: unknown) {
+    const why = (cause instanceof Error ? cause.message : String(cause)).replace(/\.$/, "");
+    const what = isCutOff ? "was cut off" : "is malformed";
+    const count = `${receivedCount} ${receivedCount === 1 ? "order" : "orders"}`;
+    const advice = isCutOff ? " Request the list again." : "";
+    super(`The list ${what} after ${count}: ${why}.${advice}`, details, { cause });
     this.receivedCount = receivedCount;
+    this.isCutOff = isCutOff;
   }
 }
 

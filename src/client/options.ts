@@ -44,7 +44,10 @@ export interface ClientOptions {
   readonly fetch?: typeof globalThis.fetch | undefined;
   /** The longest wait in ms for a response, and for each further part of a list. Default 30,000. */
   readonly timeoutMs?: number | undefined;
-  /** The maximum number of retries of a request. Default 5. With 0, the client never retries. */
+  /**
+   * The maximum number of retries of a request. Default 5; with 0, the client never retries. A paced
+   * call waits after a 429 however often it is refused, which uses up no retry.
+   */
   readonly retries?: number | undefined;
   /**
    * The longest time in milliseconds from the start of a call to a retry. Default 120,000. The call

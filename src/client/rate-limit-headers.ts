@@ -21,15 +21,18 @@ export interface Limits {
   readonly answeredAt: Date;
 }
 
-/** Reads the windows that both headers of draft-ietf-httpapi-ratelimit-headers-11 describe. */
+/**
+ * Reads the windows that both headers of draft-ietf-httpapi-ratelimit-headers-11 describe, or of the
+ * next draft, which renames `r` to `a` and `t` to `w`.
+ */
 export function readWindows(headers: Headers): WindowQuota[] {
   const policies = parseItems(headers.get("RateLimit-Policy"));
   return [...parseItems(headers.get("RateLimit"))].flatMap(([name, window]) => {
     const policy = policies.get(name);
     const limit = wholeNumber(policy?.get("q"));
     const lengthSeconds = wholeNumber(policy?.get("w"));
-    const remaining = wholeNumber(window.get("r"));
-    const resetSeconds = wholeNumber(window.get("t"));
+    const remaining = wholeNumber(window.get("r") ?? window.get("a"));
+    const resetSeconds = wholeNumber(window.get("t") ?? window.get("w"));
     if (typeof name !== "string" || !limit || !lengthSeconds) return [];
     if (remaining === null || resetSeconds === null) return [];
     return [{ name, limit, lengthSeconds, remaining, resetSeconds }];

@@ -37,15 +37,17 @@ export async function* readOrders(
   parser.onEnd = () => tokenizer.end();
   /** Puts the orders that end in the next part into `orders`. Returns false at the end. */
   const readPart = async (): Promise<boolean> => {
+    let isCutOff = true;
     try {
       orders = [];
       const part = await answer.read();
+      if (part === undefined && !parser.isEnded) throw new Error("its end is missing");
+      isCutOff = false;
       if (part !== undefined) tokenizer.write(part);
-      else if (!parser.isEnded) throw new Error("its end is missing");
       return part !== undefined;
     } catch (error) {
       if (signal?.aborted) throw error;
-      throw new BrokenListError(receivedCount, answer, error);
+      throw new BrokenListError(receivedCount, isCutOff, answer, error);
     }
   };
   try {

@@ -14,13 +14,18 @@ export async function withRetries<T>(call: Call, work: () => Promise<T>): Promis
   const startMs = performance.now();
   // A paced call has no time limit, because it waits until the rate limits admit the request.
   const maxElapsedMs = isPaced ? Infinity : settings.maxElapsedMs;
+  let failures = 0;
   for (let attempt = 1; ; attempt += 1) {
     try {
       return await work();
     } catch (error) {
-      if (!isStoreOrdersError(error) || attempt > settings.retries) throw error;
-      const isIncomplete = error instanceof BrokenListError;
-      if (!isIncomplete && !isAmbiguous(error) && error.status !== 429) throw error;
+      if (!isStoreOrdersError(error)) throw error;
+      const isRefused = error.status === 429;
+      const isCutOff = error instanceof BrokenListError && error.isCutOff;
+      if (!isRefused && !isCutOff && !isAmbiguous(error)) throw error;
+      // Another client of the key may take the room of many windows before this call gets some.
+      if (!(isPaced && isRefused)) failures += 1;
+      if (failures > settings.retries) throw error;
       const delayMs = retryDelayMs(error.retryAfterSeconds, attempt);
       if (performance.now() - startMs + delayMs > maxElapsedMs) throw error;
       settings.onRetry({ error, attempt, delayMs });

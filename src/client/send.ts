@@ -1,7 +1,6 @@
 import { follow, orAbort } from "./abort.ts";
 import {
   type AnswerDetails,
-  API_ERROR_CODES,
   ApiError,
   NetworkError,
   NotModifiedError,
@@ -118,12 +117,9 @@ function answerError(
   if (details.status === 304)
     return new NotModifiedError("The list has not changed: keep the one you have.", details);
   try {
-    const { code, message } = JSON.parse(text) as {
-      readonly code: unknown;
-      readonly message: unknown;
-    };
-    const known = API_ERROR_CODES.find((candidate) => candidate === code);
-    if (known !== undefined) return new ApiError(known, String(message), details);
+    const { code, message, status } = JSON.parse(text) as Readonly<Record<string, unknown>>;
+    const isWellFormed = typeof code === "string" && typeof message === "string";
+    if (isWellFormed && status === details.status) return new ApiError(code, message, details);
   } catch {
     // A body that is not JSON, or that is `null`, is not from the service either.
   }

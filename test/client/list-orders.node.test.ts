@@ -5,7 +5,7 @@ import { runInNewContext } from "node:vm";
 import { expect, onTestFinished, test } from "vitest";
 import type { OrderList } from "../../src/client/client.ts";
 import type { Order } from "../../src/client/order.ts";
-import { type Answer, clientOf, failed, list, ScriptedService } from "./scripted-service.ts";
+import { type Answer, clientOf, list, ScriptedService } from "./scripted-service.ts";
 
 const TAG = '"b635bf2f"';
 
@@ -60,19 +60,30 @@ test.each([
 });
 
 test.each([
-  ["a missing closing bracket", 2, ['[{"id":1},{"id":2}']],
-  ["a lost connection", 2, ['[{"id":1},', '{"id":2},', new TypeError("terminated")]],
-  ["an element that is not an order", 2, ['[{"id":1},', '{"id":2},', '{"id":"3"}]']],
-  ["bytes after the end", 2, ['[{"id":1},', '{"id":2}]', "1"]],
-  ["an object as body", 0, ['{"orders":[]}']],
-])("a list with %s throws an error in a loop, without a retry", async (_, count, parts) => {
-  const service = new ScriptedService(list(...parts));
+  ["a missing closing bracket", 2, true, ['[{"id":1},{"id":2}']],
+  ["a lost connection", 1, true, ['[{"id":1},', new TypeError("terminated")]],
+  ["an element that is not an order", 2, false, ['[{"id":1},', '{"id":2},', '{"id":"3"}]']],
+  ["bytes after the end", 2, false, ['[{"id":1},', '{"id":2}]', "1"]],
+  ["an object as body", 0, false, ['{"orders":[]}']],
+])("a list with %s throws in a loop, and is read again only if cut off", async (...row) => {
+  const [, count, isCutOff, parts] = row;
+  const service = new ScriptedService(list(...parts), list(...parts), list("[]"));
   const orders = clientOf(service).listOrders();
   const { received, error } = await loop(orders);
-  expect(error).toMatchObject({ code: "broken_list", status: 200, receivedCount: count });
+  const broken = { code: "broken_list", status: 200, receivedCount: count, isCutOff };
+  expect(error).toMatchObject(broken);
+  const what = isCutOff ? "was cut off" : "is malformed";
+  const start = `The list ${what} after ${count} ${count === 1 ? "order" : "orders"}: `;
+  expect((error as Error).message.startsWith(start)).toBe(true);
+  expect((error as Error).message).not.toMatch(/\.\.|oneMoment/);
   expect(received).toHaveLength(count);
   expect(service.requests).toHaveLength(1);
   expect(orders.etag).toBeNull();
+  const again = orders.all();
+  await (isCutOff
+    ? expect(again).resolves.toEqual([])
+    : expect(again).rejects.toMatchObject(broken));
+  expect(service.requests).toHaveLength(isCutOff ? 3 : 2);
 });
 
 test("leaving the loop cancels the request, and provides no entity tag", async () => {
@@ -97,7 +108,8 @@ test.each([false, true])(
 
 test.each([
   [200, () => new Response("<html>", { headers: { "Content-Type": "text/html" } })],
-  [418, failed(418, "teapot")],
+  [418, () => Response.json({ code: "teapot", message: "Short and stout." }, { status: 418 })],
+  [502, () => Response.json({ code: "teapot", message: "", status: 418 }, { status: 502 })],
 ])("recognizes a %d that is not from the service", async (status, answer) => {
   const reading = clientWith(answer).listOrders().all();
   await expect(reading).rejects.toMatchObject({ code: "unexpected_answer", status });
