@@ -1,13 +1,13 @@
 import { execFile } from "node:child_process";
-import { existsSync, globSync, readFileSync } from "node:fs";
-import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
+import { existsSync, globSync, mkdtempSync, readFileSync } from "node:fs";
+import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { promisify } from "node:util";
-import { beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import packageJson from "../package.json" with { type: "json" };
-import { prepareStore } from "../src/operator/start/sample-store.ts";
-import type { Server } from "./support/server.ts";
-import { ServedStore, SERVICE } from "./process/worker-server.ts";
+import { StoreFolder } from "./operator/store-folder.ts";
+import { Service } from "./process/service.ts";
 import { textOf } from "./site/page-text.ts";
 
 const run = promisify(execFile);
@@ -54,28 +54,34 @@ const LANGUAGES: Readonly<Record<string, { command: string; args: string[]; file
 
 const samples = readSamples();
 const page = await readFile("dist/site/index.html", "utf8");
-const store = new ServedStore();
-const folder = join(store.path, "samples");
-const keys: Record<string, string> = {};
-let service: Server;
+const store = new StoreFolder();
+const folder = mkdtempSync(join(tmpdir(), "store-orders-samples-"));
+let service: Service;
+let url: string;
 
 beforeAll(async () => {
   await mkdir(join(folder, "src"), { recursive: true });
   // The samples use the orders and keys that a first `npm start` creates.
-  for (const { plan, secret } of await prepareStore(store.path, false)) keys[plan] = secret;
+  service = await Service.start(store.path);
+  url = `http://localhost:${service.port}`;
   await store.ordersJson(["export", join(folder, "orders.ndjson")]);
-  service = await store.serve(SERVICE);
 
-  // Runs the commands in the client's README that build and install the package.
+  // Runs the command in the client's README that installs the package from the service.
   const readme = readFileSync("src/client/README.md", "utf8");
-  const [pack, install, ...others] = /^```sh\n([^]*?)\n```$/m.exec(readme)?.[1]?.split("\n") ?? [];
-  expect(others).toEqual([]);
-  await run("sh", ["-c", `${pack} --silent --pack-destination ${folder}`]);
+  const [install = ""] = /(?<=^```sh\n).*(?=\n```$)/m.exec(readme) ?? [];
+  expect(textOf(page)).toContain(install);
   const manifest = { name: "fresh", private: true, type: "module" };
   await writeFile(join(folder, "package.json"), JSON.stringify(manifest));
   const types = `@types/node@${packageJson.devDependencies["@types/node"]}`;
   const flags = "--prefer-offline --no-audit --no-fund";
-  await run("sh", ["-c", `${install} ${types} ${flags}`], { cwd: folder });
+  const line = install.replace(DOCUMENTED_URL, url);
+  await run("sh", ["-c", `${line} ${types} ${flags}`], { cwd: folder });
+});
+
+afterAll(async () => {
+  await service?.end("SIGTERM");
+  await rm(folder, { recursive: true });
+  store.remove();
 });
 
 test("the package contains only the client, its licence and its documentation", async () => {
@@ -101,7 +107,7 @@ test("every sample type-checks under --strict, and prints what its comments say"
     code: sampleOnPage(label, "TypeScript"),
   }));
   for (const { file, code } of [...samples, ...pasted]) {
-    await writeFile(join(folder, "src", file), code.replaceAll(DOCUMENTED_URL, service.url));
+    await writeFile(join(folder, "src", file), code.replaceAll(DOCUMENTED_URL, url));
   }
   const config = { compilerOptions: COMPILER_OPTIONS, include: ["src"] };
   await writeFile(join(folder, "tsconfig.json"), JSON.stringify(config));
@@ -129,7 +135,7 @@ test.each(Object.entries(LANGUAGES))(
       return;
     }
     const paste = async (label: string) => {
-      const code = sampleOnPage(label, language).replaceAll(DOCUMENTED_URL, service.url);
+      const code = sampleOnPage(label, language).replaceAll(DOCUMENTED_URL, url);
       if (file !== undefined) await writeFile(join(folder, file), code);
       return execute(command, file === undefined ? [...args, code] : args);
     };
@@ -144,7 +150,7 @@ test.each(Object.entries(LANGUAGES))(
 
 /** Runs a program in the fresh project. @throws if its exit status is not 0. */
 function execute(command: string, args: readonly string[]) {
-  const env = { ...process.env, PATH, STORE_KEY: keys["free"] };
+  const env = { ...process.env, PATH, STORE_KEY: service.demoKeys.free };
   return run(command, args, { cwd: folder, env });
 }
 
@@ -153,7 +159,7 @@ function sampleOnPage(label: string, language: string): string {
   const pattern = new RegExp(`aria-label="${label} \\(${language}\\)"><code>(.*?)</code>`, "s");
   const html = pattern.exec(page)?.[1];
   if (html === undefined) throw new Error(`The page has no sample ${label} (${language}).`);
-  return textOf(html).replaceAll("YOUR_API_KEY", keys["business"] ?? "");
+  return textOf(html).replaceAll("YOUR_API_KEY", service.demoKeys.business);
 }
 
 /** Reads the TypeScript and JavaScript samples of all documents, without generated clients. */

@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { mkdir, rm, writeFile } from "node:fs/promises";
+import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { build } from "esbuild";
@@ -21,8 +21,6 @@ const COMPILER_OPTIONS = {
   target: "es2022",
   lib: ["es2022", "dom", "dom.iterable"],
   types: ["node"],
-  module: "preserve",
-  moduleResolution: "bundler",
   strict: true,
   skipLibCheck: true,
   noEmit: true,
@@ -51,7 +49,7 @@ beforeAll(async () => {
   [server] = await Promise.all([store.serve(SERVICE), generate()]);
 });
 
-/** Extracts the client files from docs/api.md, generates the client, and bundles it. */
+/** Extracts the client's file from docs/api.md, generates the client, and bundles it. */
 async function generate(): Promise<void> {
   await rm(FOLDER, { recursive: true, force: true });
   await mkdir(FOLDER, { recursive: true });
@@ -85,12 +83,22 @@ function load(secret: string): Promise<GeneratedClient> {
   return import(`data:text/javascript;base64,${Buffer.from(own).toString("base64")}`);
 }
 
-test("the generated client compiles under --strict", async () => {
-  const config = { compilerOptions: COMPILER_OPTIONS, include: ["."] };
+test.each(["preserve", "nodenext"])("compiles under --strict, as module %s", async (module) => {
+  const config = { compilerOptions: { ...COMPILER_OPTIONS, module }, include: ["orders.ts"] };
   await writeFile(join(FOLDER, "tsconfig.json"), JSON.stringify(config));
   const compiler = join(PROJECT_ROOT, "node_modules", ".bin", "tsc");
   const outcome = await run(compiler, ["-p", FOLDER, "--pretty", "false"]).catch((error) => error);
   expect(outcome.stdout).toBe("");
+});
+
+test("runs in Node without a bundler", async () => {
+  const orders = await readFile(join(FOLDER, "orders.ts"), "utf8");
+  await writeFile(join(FOLDER, "served.ts"), orders.replace(ADDRESS, server.url));
+  const code = "console.log(await (await import('./served.ts')).listOrders())";
+  const env = { ...process.env, STORE_KEY: key };
+  const options = { cwd: FOLDER, env };
+  const { stdout } = await run(process.execPath, ["--input-type=module", "-e", code], options);
+  for (const id of IDS) expect(stdout).toContain(`id: ${id}n`);
 });
 
 test("keeps every digit of ids, cancels one order, and throws the code of an error", async () => {

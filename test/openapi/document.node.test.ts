@@ -22,6 +22,17 @@ test("names the server that it was built for, and lets clients accept fields tha
   expect(text).not.toContain("additionalProperties");
 });
 
+test("no header that API consoles fill by themselves turns a request into a 412", () => {
+  const { paths, components } = JSON.parse(text);
+  const parameters = Object.values<any>(paths).flatMap((path) =>
+    Object.values<any>(path).flatMap(({ parameters: own = [] }) => own),
+  );
+  const names = [...parameters, ...Object.values<any>(components.parameters)]
+    .filter((parameter) => parameter.in === "header")
+    .map(({ name }) => name);
+  expect(names).toStrictEqual(["If-None-Match", "X-Request-Id"]);
+});
+
 test("an int64 has exact bounds, an orderId is one or its text, and no field of an order is required", () => {
   const { components, paths }: any = parse(text, undefined, BigInt as never);
   const { Int64, OrderId, Order } = components.schemas;

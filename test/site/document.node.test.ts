@@ -1,6 +1,7 @@
 import { gzipSync } from "node:zlib";
 import { expect, test } from "vitest";
 import { openApiDocument } from "../../src/openapi/document.ts";
+import { readDocument } from "../../src/openapi/read-document.ts";
 import { buildPage, documentedClient, siteFiles } from "../../src/operator/build/site.ts";
 import { textOf } from "./page-text.ts";
 
@@ -56,6 +57,13 @@ test("the page shows everything in a changed document", async () => {
 
 test("llms.txt has the meaning of each operation, parameter, answer, header and field", () => {
   const llms = String(files.get("llms.txt"));
+  for (const { method, path, responses } of readDocument(JSON.parse(text)).operations) {
+    const [, section = ""] = llms.split(`## ${method} /v1${path}\n`);
+    const [own] = section.split("\n## ");
+    for (const [status, { description }] of Object.entries(responses)) {
+      expect(own).toContain(`\n- \`${status}\`: ${description}`);
+    }
+  }
   for (const meaning of valuesOf(partsOf(JSON.parse(text)), "description")) {
     expect(llms).toContain(meaning);
   }
@@ -64,9 +72,9 @@ test("llms.txt has the meaning of each operation, parameter, answer, header and 
   }
 });
 
-test("the page has the command and the files of the generated client in docs/api.md", async () => {
+test("the page has the command and the file of the generated client in docs/api.md", async () => {
   const blocks = await documentedClient();
-  expect(blocks).toHaveLength(3);
+  expect(blocks).toHaveLength(2);
   const [clients = ""] = /<section id="clients".*?<\/section>/s.exec(page) ?? [];
   for (const { code } of blocks) expect(textOf(clients)).toContain(code);
 });

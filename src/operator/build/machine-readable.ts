@@ -1,6 +1,7 @@
 import { description } from "../../openapi/description.ts";
 import { type Contact, info, openApiDocument } from "../../openapi/document.ts";
 import { readDocument } from "../../openapi/read-document.ts";
+import { CLIENT_PACKAGE } from "./client-package.ts";
 
 /** Returns the OpenAPI document, the API catalog (RFC 9727) and the text for language models. */
 export function machineReadableFiles(
@@ -30,17 +31,18 @@ function llmsText(document: string, origin: string, contact?: Contact): string {
   const { headers, schemas } = components;
   const meanings = (parts: object) =>
     Object.entries(parts).map(([name, part]) => `- \`${name}\`: ${part.description}`);
-  const operationText = ({ method, path, description: text, parameters }: (typeof operations)[0]) =>
+  const operationText = (operation: (typeof operations)[0]) =>
     [
-      `## ${method} ${origin}/v1${path}\n\n${text}\n`,
-      ...parameters.map(({ name, in: place, description: meaning }) => {
+      `## ${operation.method} ${origin}/v1${operation.path}\n\n${operation.description}\n`,
+      ...operation.parameters.map(({ name, in: place, description: meaning }) => {
         return `- \`${name}\` (${place}): ${meaning}`;
       }),
+      "\nAnswers:\n",
+      ...meanings(operation.responses),
     ].join("\n");
   const sections = {
     "Fields of an order": meanings(schemas.Order["properties"] ?? {}),
     "Fields of an error": meanings(schemas.Error["properties"] ?? {}),
-    Answers: meanings(Object.assign({}, ...operations.map(({ responses }) => responses))),
     "Headers of answers": meanings(headers),
   };
   return `# ${info.title}
@@ -61,5 +63,6 @@ ${description.slice(description.indexOf("## "))}
 
 - [OpenAPI 3.1 document](${origin}/openapi.json): all fields, headers, answers and error codes
 - [Reference page](${origin}/): the same for people, with a console
+- [Client for TypeScript and JavaScript](${origin}/${CLIENT_PACKAGE}): \`npm install\` takes this address
 ${contact === undefined ? "" : `- Questions to the operator: ${Object.values(contact).join()}\n`}`;
 }

@@ -6,9 +6,10 @@ import type { Contact } from "../../openapi/document.ts";
 import { createProgram } from "../command-line.ts";
 import { writeFolder } from "../replace-file.ts";
 import { SITE_FOLDER } from "../wrangler.ts";
+import { CLIENT_PACKAGE, packClient } from "./client-package.ts";
 import { siteFiles } from "./site.ts";
 
-/** The output folder: static files in `site`, and the WebAssembly of the Worker in `wasm`. */
+/** The output folder: static files in `site`, the Worker's WebAssembly in `wasm`, the client in `client`. */
 const DIST = join(import.meta.dirname, "../../../dist");
 
 const SOURCE = join(import.meta.dirname, "../../worker/orders/shorthand/expand-orders.wat");
@@ -17,7 +18,7 @@ const SOURCE = join(import.meta.dirname, "../../worker/orders/shorthand/expand-o
 export function buildProgram(): Command {
   return createProgram(
     "npm run build --",
-    "Build the reference page, openapi.json and the WebAssembly.",
+    "Build the reference page, openapi.json, the client's package and the WebAssembly.",
   )
     .option("--contact <address>", "the operator's email address or URL, for callers", parseContact)
     .action(({ contact }: { readonly contact?: Contact }) => buildAll(contact));
@@ -25,7 +26,12 @@ export function buildProgram(): Command {
 
 /** Builds the files that the Worker needs besides its source: static files and WebAssembly. */
 export async function buildAll(contact?: Contact): Promise<void> {
-  const [site, module] = await Promise.all([siteFiles(contact), assembleExpansion()]);
+  const [site, client, module] = await Promise.all([
+    siteFiles(contact),
+    packClient(join(DIST, "client")),
+    assembleExpansion(),
+  ]);
+  site.set(CLIENT_PACKAGE, client);
   await writeFolder(process.env[SITE_FOLDER] ?? join(DIST, "site"), site);
   await writeFolder(join(DIST, "wasm"), new Map([["expand-orders.wasm", module]]));
 }

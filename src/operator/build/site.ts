@@ -3,6 +3,7 @@ import { basename, join } from "node:path";
 import { build } from "esbuild";
 import type { PageFacts } from "../../site/page/reference.ts";
 import { type Contact, openApiDocument } from "../../openapi/document.ts";
+import { CLIENT_PACKAGE } from "./client-package.ts";
 import { machineReadableFiles } from "./machine-readable.ts";
 
 const PAGE = join(import.meta.dirname, "../../site");
@@ -56,6 +57,7 @@ export async function buildPage(document: string, hasNearReads = false): Promise
     hasNearReads,
     limitsPicture: await readFile(join(PAGE, "page", "limits.svg"), "utf8"),
     generatedClient: await documentedClient(),
+    clientPackage: CLIENT_PACKAGE,
   });
 }
 

@@ -235,7 +235,7 @@ function Integers() {
   );
 }
 
-function Clients({ generatedClient }: PageFacts) {
+function Clients({ generatedClient, clientPackage }: PageFacts) {
   return (
     <Section
       id="clients"
@@ -245,7 +245,11 @@ function Clients({ generatedClient }: PageFacts) {
           name="client"
           label="Client"
           samples={[
-            { language: "Our client", syntax: "bash", code: `npm install ./${CLIENT}-1.0.0.tgz` },
+            {
+              language: "Our client",
+              syntax: "bash",
+              code: `npm install ${ORIGIN}/${clientPackage}`,
+            },
             ...generatedClient.map(({ fence, code }) => ({
               language: /^\/\/ (\S+)/.exec(code)?.[1] ?? "openapi-typescript",
               syntax: fence === "sh" ? ("bash" as const) : ("ts" as const),
@@ -257,14 +261,13 @@ function Clients({ generatedClient }: PageFacts) {
     >
       <p>
         <b>TypeScript and JavaScript.</b> The package <code>{CLIENT}</code> keeps every digit,
-        retries temporary failures, and stays within the limits of its key. The operator builds the
-        file with <code>npm pack --workspace {CLIENT}</code>, and hands it over.
+        retries temporary failures, and stays within the limits of its key.
       </p>
       <p>
         <b>Generated clients.</b> Generators create a client from{" "}
         <a href="/openapi.json">openapi.json</a>. Generated clients read answers with{" "}
-        <code>JSON.parse</code>, which rounds large integers. With the file <code>exact.ts</code>,
-        which has a tab of its own, they keep ids exact.
+        <code>JSON.parse</code>, which rounds large integers. The function <code>exact</code> in the
+        sample keeps ids exact.
       </p>
       <p>
         <b>Language models.</b> <a href="/llms.txt">llms.txt</a> is this reference as plain text.

@@ -15,6 +15,8 @@ export interface PageFacts {
   /** True if lists come from the nearest replica, so they can be out of date (var `LIST_READS`). */
   readonly hasNearReads: boolean;
   readonly limitsPicture: string;
+  /** The file name of the client's package, which the service offers beside the page. */
+  readonly clientPackage: string;
   /** The code blocks of a generated client: a command to run and the files to write. */
   readonly generatedClient: readonly { readonly fence: string; readonly code: string }[];
 }
