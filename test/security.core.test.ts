@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { base32nopad } from "@scure/base";
 import { expect, test } from "vitest";
-import { generateSecret } from "../src/operator/keys/key-changes.ts";
+import { generateSecret } from "../src/store/keys/new-secret.ts";
 
 const page = readFileSync("SECURITY.md", "utf8");
 const pattern = new RegExp(/```regex\n(?<text>.+)\n```/.exec(page)?.groups?.["text"] ?? "", "g");

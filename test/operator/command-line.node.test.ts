@@ -4,7 +4,7 @@ import { closeSync, existsSync, openSync } from "node:fs";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { afterAll, afterEach, beforeAll, expect, it, vi } from "vitest";
-import { generateSecret } from "../../src/operator/keys/key-changes.ts";
+import { generateSecret } from "../../src/store/keys/new-secret.ts";
 import { PROGRAMS } from "../../src/operator/programs.ts";
 import { runCommand } from "./deploy/run-command.ts";
 import { failure, runInProcess } from "./in-process.ts";

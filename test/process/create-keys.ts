@@ -1,6 +1,6 @@
 import { openLocalStore } from "../../src/operator/database/local.ts";
-import { createApiKey } from "../../src/operator/keys/key-changes.ts";
-import { addKeys } from "../../src/operator/keys/change-key.ts";
+import { createApiKey } from "../../src/store/keys/key-settings.ts";
+import { addKeys } from "../../src/operator/keys/actor.ts";
 import type { Limits, Plan } from "../../src/rules/limits/plans.ts";
 
 /** Rate limits that no test reaches. */

@@ -1,7 +1,7 @@
 import { sql } from "drizzle-orm";
-import { type CreatedKey, createApiKey } from "../../src/operator/keys/key-changes.ts";
+import { type CreatedKey, createApiKey } from "../../src/store/keys/key-settings.ts";
 import { openLocalStore } from "../../src/operator/database/local.ts";
-import { addKeys } from "../../src/operator/keys/change-key.ts";
+import { addKeys } from "../../src/operator/keys/actor.ts";
 import type { Limits, Plan } from "../../src/rules/limits/plans.ts";
 import type { Answer, Subject } from "./referee.ts";
 import type { Ask, World } from "./world.ts";

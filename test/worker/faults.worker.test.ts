@@ -1,5 +1,5 @@
 import { beforeEach, expect, test } from "vitest";
-import { generateSecret } from "../../src/operator/keys/key-changes.ts";
+import { generateSecret } from "../../src/store/keys/new-secret.ts";
 import { expectError, quotaOf } from "../support/answer.ts";
 import { createApiKey, createEnterpriseKey, rotate } from "../support/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../support/clock.ts";

@@ -3,7 +3,7 @@ import { z } from "zod";
 import { CloudflareApi, CloudflareError } from "../cloudflare-api.ts";
 import type { RemoteEnvironment } from "../arguments.ts";
 import { readSettings } from "../settings.ts";
-import type { Statement } from "./database.ts";
+import type { Statement } from "../../store/database.ts";
 import type { DatabaseName } from "../../schema/databases.ts";
 
 export interface RemoteTarget {
@@ -61,15 +61,15 @@ export function connect(target: RemoteTarget): Promise<Connection> {
   });
 }
 
-/** Sends statements, which D1 runs in one transaction, as `retrying` does. Returns the first's rows. */
+/** Sends statements, which D1 runs in one transaction, as `retrying` does. Returns the rows of each. */
 export function sendQuery(
   { target, api, path }: Connection,
   effect: Effect,
   body: { readonly sql: string } | { readonly batch: readonly Statement[] },
-): Promise<unknown[][]> {
+): Promise<unknown[][][]> {
   return retrying(target, effect, async () => {
-    const [first] = await api.call(`${path}/raw`, resultsSchema, { method: "POST", body });
-    return first?.results.rows ?? [];
+    const results = await api.call(`${path}/raw`, resultsSchema, { method: "POST", body });
+    return results.map((each) => each.results.rows);
   });
 }
 

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { errorMessage } from "../command-line.ts";
-import { ormOver, type StoreDatabase, toStatement } from "./database.ts";
+import { ormOver, type StoreDatabase, toStatement } from "../../store/database.ts";
 import { databaseFile } from "./local-store.ts";
 import { MIGRATIONS_TABLE, readMigrations } from "./migrations.ts";
 import { retryWhileBusy } from "./retry-while-busy.ts";
@@ -57,7 +57,7 @@ export async function openLocalDatabase(persistTo: string, name: DatabaseName) {
     orm: ormOver((statement) => retryWhileBusy(async () => run(statement))),
     transaction: async (statements) => {
       const written = statements.map(toStatement);
-      if (written.length > 0) await inTransaction(sqlite, () => written.forEach(run));
+      return written.length === 0 ? [] : inTransaction(sqlite, () => written.map(run));
     },
     close: async () => opened.dispose(),
   };
@@ -124,12 +124,13 @@ function requireSchema(sqlite: DatabaseSync, name: DatabaseName): void {
   );
 }
 
-function inTransaction(sqlite: DatabaseSync, work: () => void): Promise<void> {
+function inTransaction<T>(sqlite: DatabaseSync, work: () => T): Promise<T> {
   return retryWhileBusy(async () => {
     sqlite.exec("BEGIN IMMEDIATE");
     try {
-      work();
+      const result = work();
       sqlite.exec("COMMIT");
+      return result;
     } finally {
       if (sqlite.isTransaction) sqlite.exec("ROLLBACK");
     }

@@ -1,7 +1,7 @@
 import { resolve } from "node:path";
 import type { Command } from "commander";
 import { envOption, jsonOption, persistToOption, type RemoteEnvironment } from "../arguments.ts";
-import type { StoreDatabase } from "./database.ts";
+import type { StoreDatabase } from "../../store/database.ts";
 import { DEFAULT_STORE, isStore } from "./local-store.ts";
 import type { DatabaseName } from "../../schema/databases.ts";
 

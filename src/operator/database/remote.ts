@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { runWrangler } from "../wrangler.ts";
 import type { Connection, Effect, RemoteTarget } from "./d1-api.ts";
 import { connect, retrying, sendQuery } from "./d1-api.ts";
-import { ormOver, type Statement, type StoreDatabase, toStatement } from "./database.ts";
+import { ormOver, type Statement, type StoreDatabase, toStatement } from "../../store/database.ts";
 import { MIGRATIONS_TABLE, readMigrations } from "./migrations.ts";
 import { BINDINGS } from "../../schema/databases.ts";
 
@@ -24,11 +24,15 @@ export async function openRemoteDatabase(target: RemoteTarget): Promise<StoreDat
   const send = async (batch: readonly Statement[], effect: Effect) =>
     sendQuery(await (connecting ??= connect(target)), effect, { batch });
   return {
-    orm: ormOver((one) => send([one], REPEATABLE.test(one.sql) ? "repeatable" : "once")),
+    orm: ormOver(async (one) => {
+      const [rows = []] = await send([one], REPEATABLE.test(one.sql) ? "repeatable" : "once");
+      return rows;
+    }),
     transaction: async (queries, { isLong = false } = {}) => {
       const statements = queries.map(toStatement);
-      if (isLong) await importFile(target, statements);
-      else if (statements.length > 0) await send(statements, "once");
+      if (!isLong) return statements.length === 0 ? [] : send(statements, "once");
+      await importFile(target, statements);
+      return [];
     },
     close: async () => {},
   };
@@ -59,7 +63,7 @@ export async function applyMigrations(target: RemoteTarget): Promise<void> {
   const connection = await connect(target);
   const send = (sql: string) => sendQuery(connection, "repeatable", { sql });
   const readApplied = async () =>
-    new Set((await send("SELECT name FROM d1_migrations")).map(([name]) => name));
+    new Set((await send("SELECT name FROM d1_migrations"))[0]?.map(([name]) => name));
   await send(MIGRATIONS_TABLE);
   const applied = await readApplied();
   for (const { name, sql } of readMigrations(target.name)) {

@@ -1,5 +1,5 @@
 import { type Command, Option } from "commander";
-import { KEY_STATES } from "../../rules/keys/api-key.ts";
+import { KEY_STATES_AND_BAN } from "../../rules/keys/api-key.ts";
 import { LOCATION_HINTS } from "../../rules/keys/location-hints.ts";
 import {
   durationParser,
@@ -42,7 +42,7 @@ const lazy = <Name extends string>(load: () => Promise<Actions<Name>>, name: Nam
   return async (...values: unknown[]) => (await load())[name](...(values as never[]));
 };
 
-const changing = () => import("./change-key.ts");
+const changing = () => import("./change.ts");
 const showing = () => import("./show.ts");
 
 /** Defines the command line of `npm run keys`. */
@@ -69,7 +69,7 @@ export function keysProgram(): Command {
 
   command("list", "show all keys, or those that match all filters")
     .addOption(planOption())
-    .addOption(new Option("--state <state>", "state of the key").choices([...KEY_STATES, "banned"]))
+    .addOption(new Option("--state <state>", "state of the key").choices(KEY_STATES_AND_BAN))
     .option("--name <text>", "part of the name, in upper or lower case")
     .option("--ending <text>", "the last one to four characters of the key or a former one")
     .action(lazy(showing, "list"));

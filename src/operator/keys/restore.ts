@@ -7,12 +7,12 @@ import type { RemoteEnvironment } from "../arguments.ts";
 import { errorMessage, printJson, UsageError } from "../command-line.ts";
 import { requireConfirmation } from "../confirmation.ts";
 import { connect, findBookmark, restoreBookmark } from "../database/d1-api.ts";
-import { databaseTime, type Orm, type StoreDatabase } from "../database/database.ts";
+import { databaseTime, type Orm, type StoreDatabase } from "../../store/database.ts";
 import { openRemoteDatabase } from "../database/remote.ts";
 import { withInterruption } from "../interruption.ts";
 import { replaceFile } from "../replace-file.ts";
 import { PROJECT_ROOT } from "../wrangler.ts";
-import { currentActor } from "./change-key.ts";
+import { currentActor } from "./actor.ts";
 
 /** How long D1 Time Travel keeps a state on the paid plan. */
 const KEPT_MS = 30 * 86_400_000;

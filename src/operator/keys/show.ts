@@ -1,21 +1,19 @@
 import { desc, eq } from "drizzle-orm";
 import { hashSecret } from "../../rules/keys/secret.ts";
 import { keyBans, keyChanges } from "../../schema/keys.ts";
+import { databaseTime, type Orm } from "../../store/database.ts";
+import {
+  describeKey,
+  findApiKey,
+  type KeyFilter,
+  listApiKeys,
+} from "../../store/keys/find-keys.ts";
+import type { KeyAtTime, KeyDetails } from "../../store/keys/key-settings.ts";
 import { onSameStore, printData, printJson, UsageError } from "../command-line.ts";
-import { databaseTime, type Orm } from "../database/database.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
 import { readSecret } from "../read-secret.ts";
 import { type Cell, formatNumber, formatRecord, formatTable } from "../terminal-text.ts";
-import {
-  findApiKey,
-  type KeyDetails,
-  type KeyFilter,
-  listApiKeys,
-  toKeyJson,
-} from "./key-changes.ts";
-
-/** A key and the time of the database, on which the key's state depends. */
-export type KeyAtTime = readonly [key: KeyDetails, now: Date];
+import { unknownKey } from "./actor.ts";
 
 /** Prints the keys that match a filter, without their secrets. */
 export async function list(options: StoreCommandOptions & KeyFilter): Promise<void> {
@@ -27,7 +25,7 @@ export async function list(options: StoreCommandOptions & KeyFilter): Promise<vo
   }
   const keys = await useDatabase(options, "keys", async ({ orm }) => {
     const now = await databaseTime(orm);
-    return (await listApiKeys(orm, options, now)).map((key) => toKeyJson(key, now));
+    return (await listApiKeys(orm, options, now)).map((key) => describeKey(key, now));
   });
   if (options.json) return printJson(keys);
   if (keys.length === 0) return void process.stderr.write("No matching keys.\n");
@@ -50,7 +48,7 @@ export async function show(id: string, options: StoreCommandOptions): Promise<vo
     const { number, beganAt, endsAt: until, liftedAt, keyId } = keyBans;
     const ofKey = orm.select({ number, beganAt, until, liftedAt }).from(keyBans);
     const newest = ofKey.where(eq(keyId, found.id)).orderBy(desc(beganAt)).limit(10);
-    return { key: toKeyJson(found, await databaseTime(orm)), bans: await newest };
+    return { key: describeKey(found, await databaseTime(orm)), bans: await newest };
   });
   if (options.json) return printJson({ ...key, bans });
   printData(formatKey(key));
@@ -60,9 +58,8 @@ export async function show(id: string, options: StoreCommandOptions): Promise<vo
 /** Finds a key by its id. Throws an Error for the operator if no key has this id. */
 export async function requireApiKey(database: Orm, id: string): Promise<KeyDetails> {
   const key = await findApiKey(database, id);
-  if (key !== undefined) return key;
-  const all = onSameStore("npm run keys -- list");
-  throw new Error(`no key has the id ${JSON.stringify(id)}; \`${all}\` shows the ids`);
+  if (key === undefined) throw unknownKey(id);
+  return key;
 }
 
 /** Prints the audit trail of all keys, or of one, the newest change first. */
@@ -99,9 +96,9 @@ export async function audit(
 
 /** Prints a changed key on stdout, as JSON or as text after a title on stderr. */
 export function printKey([key, now]: KeyAtTime, { json }: { json: boolean }): void {
-  if (json) return printJson(toKeyJson(key, now));
+  if (json) return printJson(describeKey(key, now));
   process.stderr.write("The key is now:\n\n");
-  printData(formatKey(toKeyJson(key, now)));
+  printData(formatKey(describeKey(key, now)));
 }
 
 /**
@@ -114,7 +111,7 @@ export async function printSecret(
   [key, now]: KeyAtTime,
   { json }: { json: boolean },
 ): Promise<void> {
-  const { id, ...rest } = toKeyJson(key, now);
+  const { id, ...rest } = describeKey(key, now);
   const data = json ? JSON.stringify({ id, key: secret, ...rest }) : secret;
   const lost = await new Promise((resolve) => process.stdout.write(`${data}\n`, resolve));
   if (lost != null) {

@@ -4,11 +4,11 @@ import { html, raw } from "hono/html";
 import { dayOf, dayText } from "../../rules/days.ts";
 import { keyUsage } from "../../schema/keys.ts";
 import { printData, printJson } from "../command-line.ts";
-import { databaseTime, type Orm } from "../database/database.ts";
+import { databaseTime, type Orm } from "../../store/database.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
 import { replaceFile } from "../replace-file.ts";
 import { formatNumber, formatTable, formatTime, MISSING } from "../terminal-text.ts";
-import { listApiKeys } from "./key-changes.ts";
+import { listApiKeys } from "../../store/keys/find-keys.ts";
 import { requireApiKey } from "./show.ts";
 
 /** The share of a limit from which a key counts as near the limit. */

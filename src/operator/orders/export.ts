@@ -6,7 +6,7 @@ import { count as countRows, gte, sql } from "drizzle-orm";
 import { retry } from "../retry.ts";
 import { INT64_MAX, INT64_MIN } from "../../rules/int64.ts";
 import { orderList, orders } from "../../schema/orders.ts";
-import type { StoreDatabase } from "../database/database.ts";
+import type { StoreDatabase } from "../../store/database.ts";
 import { unlessAborted } from "../interruption.ts";
 import { replaceFile } from "../replace-file.ts";
 import { startProgress } from "./progress.ts";

@@ -1,11 +1,11 @@
 import type { Command } from "commander";
+import type { Comparison } from "../../store/orders/placement.ts";
 import { parseFile } from "../arguments.ts";
 import { createProgram, printData, printJson, UsageError } from "../command-line.ts";
 import { requireConfirmation, yesOption } from "../confirmation.ts";
 import { hasStore, storeCommand, type StoreCommandOptions, useDatabase } from "../database/open.ts";
 import { unlessAborted, withInterruption } from "../interruption.ts";
 import { formatCount, formatNumber } from "../terminal-text.ts";
-import type { Comparison } from "./placement.ts";
 
 /** The options of both commands; each has only its own. */
 interface OrderOptions extends StoreCommandOptions {
@@ -58,7 +58,7 @@ export function ordersProgram(): Command {
 
 async function importAndPrint(file: string, options: OrderOptions): Promise<void> {
   // Imported on demand, because loading the database code takes a fraction of a second.
-  const { compareFile, importOrders } = await import("./placement.ts");
+  const { compareFile, importOrders } = await import("./import.ts");
   const { SortedOrders } = await import("./sorted-orders.ts");
   const { readSource } = await import("./source.ts");
   using orders = new SortedOrders();

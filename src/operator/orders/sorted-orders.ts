@@ -1,11 +1,7 @@
 import { DatabaseSync } from "node:sqlite";
-import { getTableColumns } from "drizzle-orm";
-import { stringify } from "lossless-json";
-import { orders } from "../../schema/orders.ts";
+import { stagedText } from "../../store/orders/placement.ts";
 import { startProgress } from "./progress.ts";
 import { parseOrder, readElements, type SourceElement } from "./source.ts";
-
-const FIELDS = Object.keys(getTableColumns(orders)) as (keyof typeof orders.$inferSelect)[];
 
 /** The orders of an import, sorted by id, in a temporary file. Keeps the last order of each id. */
 export class SortedOrders {
@@ -35,9 +31,8 @@ export class SortedOrders {
     for await (const element of readElements(bytes)) {
       this.kind = element.kind;
       const order = parseOrder(element);
-      const text = stringify([element.number, ...FIELDS.map((field) => order[field])]);
       try {
-        this.#put.run(order.id, String(text));
+        this.#put.run(order.id, stagedText(element.number, order));
       } catch (cause) {
         const fault = `the orders could not be sorted in a temporary file (${(cause as Error).message})`;
         const advice = "make room, or set SQLITE_TMPDIR, and run the same command again";
@@ -51,7 +46,7 @@ export class SortedOrders {
     return Number(this.#sqlite.prepare("SELECT count(*) AS count FROM orders").get()?.["count"]);
   }
 
-  /** Yields each order as `[number, …]` in JSON, with the columns of the table `orders`. */
+  /** Yields the `stagedText` of each order. */
   *texts(): Generator<string> {
     for (const { text } of this.#sqlite.prepare("SELECT text FROM orders ORDER BY id").iterate()) {
       yield String(text);

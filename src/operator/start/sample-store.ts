@@ -6,8 +6,8 @@ import { apiKeys } from "../../schema/keys.ts";
 import { orders as orderTable } from "../../schema/orders.ts";
 import { type LocalStore, openLocalStore } from "../database/local.ts";
 import { isStore } from "../database/local-store.ts";
-import { addKeys } from "../keys/change-key.ts";
-import { createApiKey } from "../keys/key-changes.ts";
+import { addKeys } from "../keys/actor.ts";
+import { createApiKey } from "../../store/keys/key-settings.ts";
 import { INT64_MAX, INT64_MIN } from "../../rules/int64.ts";
 import { type Plan, PLANS } from "../../rules/limits/plans.ts";
 

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { INT64_MIN, parseInt64 } from "../../rules/int64.ts";
 import { PLAN_LIMITS } from "../../rules/limits/plans.ts";
-import { generateSecret } from "../keys/key-changes.ts";
+import { generateSecret } from "../../store/keys/new-secret.ts";
 import { type Call, call, expectAnswer, expectThat, LIST } from "./answer.ts";
 import { type Answer, type OwnOrders, type Trial, Untried } from "./service-promise.ts";
 

@@ -4,14 +4,14 @@ import { INT64_MAX, INT64_MIN } from "../../rules/int64.ts";
 import { exact } from "../../schema/int64.ts";
 import { cancelledOrders, orders } from "../../schema/orders.ts";
 import { withoutSecrets } from "../command-line.ts";
-import { databaseTime, type StoreDatabase } from "../database/database.ts";
+import { databaseTime, type StoreDatabase } from "../../store/database.ts";
 import { useDatabase } from "../database/open.ts";
-import { addKeys, changeKey } from "../keys/change-key.ts";
+import { addKeys, changeKey } from "../keys/actor.ts";
 import {
   createVerificationKey,
   deleteVerificationKeys,
-  revokeApiKey,
-} from "../keys/key-changes.ts";
+} from "../../store/keys/verification-key.ts";
+import { revokeApiKey } from "../../store/keys/key-settings.ts";
 import { call } from "./answer.ts";
 import { HEALTH, PROMISES } from "./promises.ts";
 import {

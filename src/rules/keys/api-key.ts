@@ -18,7 +18,11 @@ export function limitsOf({ plan, perMinute, perDay }: KeyLimits): Limits {
   return { perMinute, perDay };
 }
 
-export const KEY_STATES = ["active", "expired", "revoked"] as const;
+const KEY_STATES = ["active", "expired", "revoked"] as const;
+
+/** The states of a key as operators see them. An expired or revoked key is never `banned`. */
+export const KEY_STATES_AND_BAN = [...KEY_STATES, "banned"] as const;
+export type KeyStateOrBan = (typeof KEY_STATES_AND_BAN)[number];
 
 /**
  * Returns a key's state at `nowMs` (Unix milliseconds). A revoked key is revoked whatever the time

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
-import * as databases from "../../../src/operator/database/database.ts";
+import * as databases from "../../../src/store/database.ts";
 import { hashSecret, isSecret } from "../../../src/rules/keys/secret.ts";
 import { failure } from "../in-process.ts";
 import { KeysCommand, TIME } from "./keys-command.ts";

@@ -1,14 +1,14 @@
 import { DatabaseSync } from "node:sqlite";
 import { afterAll, beforeAll, vi } from "vitest";
-import * as databases from "../../../src/operator/database/database.ts";
+import * as databases from "../../../src/store/database.ts";
 import { openLocalDatabase } from "../../../src/operator/database/local.ts";
 import { databaseFile } from "../../../src/operator/database/local-store.ts";
-import { addKeys } from "../../../src/operator/keys/change-key.ts";
+import { addKeys } from "../../../src/operator/keys/actor.ts";
 import {
   createApiKey,
   type CreatedKey,
   type KeyDetails,
-} from "../../../src/operator/keys/key-changes.ts";
+} from "../../../src/store/keys/key-settings.ts";
 import { StoreFolder } from "../store-folder.ts";
 
 export const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;

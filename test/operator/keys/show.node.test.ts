@@ -2,12 +2,12 @@ import { hostname } from "node:os";
 import { Readable } from "node:stream";
 import { sql } from "drizzle-orm";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { addKeys, changeKey } from "../../../src/operator/keys/change-key.ts";
+import { addKeys, changeKey } from "../../../src/operator/keys/actor.ts";
 import {
   createVerificationKey,
   deleteVerificationKeys,
-  generateSecret,
-} from "../../../src/operator/keys/key-changes.ts";
+} from "../../../src/store/keys/verification-key.ts";
+import { generateSecret } from "../../../src/store/keys/new-secret.ts";
 import { keysProgram } from "../../../src/operator/keys/program.ts";
 import { keyBans } from "../../../src/schema/keys.ts";
 import { failure, runInProcess } from "../in-process.ts";

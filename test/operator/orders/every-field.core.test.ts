@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type * as z from "zod";
 import { exportPages } from "../../../src/operator/orders/export.ts";
-import { importOrders } from "../../../src/operator/orders/placement.ts";
+import { importOrders } from "../../../src/operator/orders/import.ts";
 import { SortedOrders } from "../../../src/operator/orders/sorted-orders.ts";
 import { orderSchema } from "../../../src/rules/order.ts";
 import { orders as table } from "../../../src/schema/orders.ts";

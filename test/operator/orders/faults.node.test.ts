@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { DatabaseSync, StatementSync } from "node:sqlite";
 import { text as readText } from "node:stream/consumers";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
-import { IMPORT_SIZES } from "../../../src/operator/orders/placement.ts";
+import { IMPORT_SIZES } from "../../../src/operator/orders/import.ts";
 import { interrupt } from "../deploy/faults.ts";
 import { PATIENCE } from "../../support/patience.ts";
 import { StoreFolder } from "../store-folder.ts";

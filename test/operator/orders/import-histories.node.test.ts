@@ -2,7 +2,7 @@ import { Readable } from "node:stream";
 import fc from "fast-check";
 import { afterAll, expect, it } from "vitest";
 import { exportPages } from "../../../src/operator/orders/export.ts";
-import { compareFile, IMPORT_SIZES, importOrders } from "../../../src/operator/orders/placement.ts";
+import { compareFile, IMPORT_SIZES, importOrders } from "../../../src/operator/orders/import.ts";
 import { SortedOrders } from "../../../src/operator/orders/sorted-orders.ts";
 import { openMemoryStore } from "./memory-store.ts";
 

@@ -4,7 +4,7 @@ import {
   type Statement,
   type StoreDatabase,
   toStatement,
-} from "../../../src/operator/database/database.ts";
+} from "../../../src/store/database.ts";
 import { readMigrations } from "../../../src/operator/database/migrations.ts";
 
 /** Opens a migrated orders database in memory, for tests with many orders. */
@@ -23,7 +23,7 @@ export function openMemoryStore() {
   const transact = (statements: readonly Parameters<typeof toStatement>[0][]) => {
     sqlite.exec("SAVEPOINT work");
     try {
-      for (const statement of statements) run(toStatement(statement));
+      return statements.map((statement) => run(toStatement(statement)));
     } catch (error) {
       sqlite.exec("ROLLBACK TO work");
       throw error;
@@ -36,8 +36,9 @@ export function openMemoryStore() {
     orm,
     transaction: async (statements) => {
       before();
-      transact(statements);
+      const rows = transact(statements);
       after();
+      return rows;
     },
     close: async () => {},
   });

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { ordersProgram } from "../../../src/operator/orders/program.ts";
-import { IMPORT_SIZES } from "../../../src/operator/orders/placement.ts";
+import { IMPORT_SIZES } from "../../../src/operator/orders/import.ts";
 import * as retrying from "../../../src/operator/retry.ts";
 import * as wrangler from "../../../src/operator/wrangler.ts";
 import { useFakeCloudflare } from "../deploy/fake-cloudflare.ts";

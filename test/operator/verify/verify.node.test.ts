@@ -3,11 +3,11 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { beforeAll, expect, it, vi } from "vitest";
 import { openApiDocument } from "../../../src/openapi/document.ts";
-import * as databases from "../../../src/operator/database/database.ts";
+import * as databases from "../../../src/store/database.ts";
 import { databaseFile } from "../../../src/operator/database/local-store.ts";
 import { useDatabase } from "../../../src/operator/database/open.ts";
-import { addKeys } from "../../../src/operator/keys/change-key.ts";
-import { createVerificationKey } from "../../../src/operator/keys/key-changes.ts";
+import { addKeys } from "../../../src/operator/keys/actor.ts";
+import { createVerificationKey } from "../../../src/store/keys/verification-key.ts";
 import { verifyProgram } from "../../../src/operator/verify/program.ts";
 import { PROMISES } from "../../../src/operator/verify/promises.ts";
 import {

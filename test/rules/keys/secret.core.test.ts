@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { generateSecret } from "../../../src/operator/keys/key-changes.ts";
+import { generateSecret } from "../../../src/store/keys/new-secret.ts";
 import { hashSecret, isSecret, SECRET_PREFIX } from "../../../src/rules/keys/secret.ts";
 
 const ALPHABET = "abcdefghijklmnopqrstuvwxyz234567";

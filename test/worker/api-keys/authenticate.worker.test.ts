@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, expect, test } from "vitest";
-import { generateSecret } from "../../../src/operator/keys/key-changes.ts";
+import { generateSecret } from "../../../src/store/keys/new-secret.ts";
 import { expectError, quotaOf } from "../../support/answer.ts";
 import { createApiKey, rotate, updateApiKey } from "../../support/api-key-fixture.ts";
 import { advanceClock, HOUR_MS, stopClock } from "../../support/clock.ts";

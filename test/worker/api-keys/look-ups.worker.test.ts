@@ -1,5 +1,5 @@
 import { beforeEach, expect, test, vi } from "vitest";
-import { generateSecret } from "../../../src/operator/keys/key-changes.ts";
+import { generateSecret } from "../../../src/store/keys/new-secret.ts";
 import { hashSecret } from "../../../src/rules/keys/secret.ts";
 import { ApiKeyDirectory } from "../../../src/worker/api-keys/directory.ts";
 import { DatabaseQueries } from "../../../src/worker/db/availability.ts";

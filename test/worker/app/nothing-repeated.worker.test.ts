@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { base32nopad } from "@scure/base";
 import { expect, test } from "vitest";
-import { generateSecret } from "../../../src/operator/keys/key-changes.ts";
+import { generateSecret } from "../../../src/store/keys/new-secret.ts";
 import { hashSecret, SECRET_PREFIX } from "../../../src/rules/keys/secret.ts";
 import { createApiKey } from "../../support/api-key-fixture.ts";
 import { faultyDatabases, type Outcome, PASS } from "../../support/faults.ts";

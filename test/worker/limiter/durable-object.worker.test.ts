@@ -1,10 +1,12 @@
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, expect, test, vi } from "vitest";
-import { change, findApiKey, resetApiKey } from "../../../src/operator/keys/key-changes.ts";
+import { change } from "../../../src/store/keys/change-key.ts";
+import { findApiKey } from "../../../src/store/keys/find-keys.ts";
+import { resetApiKey } from "../../../src/store/keys/key-settings.ts";
 import type { QuotaPolicy } from "../../../src/rules/limits/limiter-state.ts";
 import { createApiKey } from "../../support/api-key-fixture.ts";
-import { d1Store } from "../../support/d1-store.ts";
+import { d1Database } from "../../../src/store/d1-database.ts";
 import { advanceClock, DAY_MS, HOUR_MS, stopClock } from "../../support/clock.ts";
 import { faultyDatabases, LOST, PASS } from "../../support/faults.ts";
 import * as support from "../../support/limiter.ts";
@@ -47,7 +49,7 @@ async function ban(policy = POLICY): Promise<void> {
 
 /** Resets the key, like the command `keys reset`. */
 async function reset(): Promise<void> {
-  const database = d1Store(env.KEYS);
+  const database = d1Database(env.KEYS);
   const before = (await findApiKey(database.orm, keyId))!;
   const after = { ...resetApiKey(before), revision: before.revision + 1 };
   const operation = { action: "reset", actor: "test", at: new Date() } as const;

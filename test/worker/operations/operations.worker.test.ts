@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { expect, test } from "vitest";
-import { generateSecret } from "../../../src/operator/keys/key-changes.ts";
+import { generateSecret } from "../../../src/store/keys/new-secret.ts";
 import { createApiKey, createEnterpriseKey, rotate } from "../../support/api-key-fixture.ts";
 import { HOUR_MS } from "../../support/clock.ts";
 import { limiterStorage } from "../../support/limiter.ts";

@@ -1,5 +1,5 @@
 import { beforeEach, expect, test, vi } from "vitest";
-import { generateSecret } from "../../../src/operator/keys/key-changes.ts";
+import { generateSecret } from "../../../src/store/keys/new-secret.ts";
 import { createApiKey, createEnterpriseKey } from "../../support/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../../support/clock.ts";
 import { brokenDatabase, brokenLimiters, faultyDatabases, LOST } from "../../support/faults.ts";

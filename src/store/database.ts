@@ -21,6 +21,9 @@ export async function databaseTime(orm: Orm): Promise<Date> {
   return new Date(row?.ms ?? NaN);
 }
 
+/** The rows of a result, each an array of its columns. */
+export type Rows = readonly (readonly unknown[])[];
+
 /** A database of a local store or of a deployed environment. */
 export interface StoreDatabase {
   readonly orm: Orm;
@@ -28,9 +31,13 @@ export interface StoreDatabase {
    * Runs all statements in order, in one transaction.
    *
    * @param options `isLong`: together, the statements may run for more than 30 seconds. They then
-   *   must not contain text parameters.
+   *   must not contain text parameters, and no rows are returned.
+   * @returns the rows of each statement.
    */
-  transaction(statements: readonly SQLWrapper[], options?: { isLong?: boolean }): Promise<void>;
+  transaction(
+    statements: readonly SQLWrapper[],
+    options?: { isLong?: boolean },
+  ): Promise<readonly Rows[]>;
   close(): Promise<void>;
 }
 

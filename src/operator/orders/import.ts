@@ -1,10 +1,16 @@
 import { createHash } from "node:crypto";
-import { eq, getTableColumns, type SQL, sql } from "drizzle-orm";
-import { orderImportParts, orders as ordersTable, orderSegments } from "../../schema/orders.ts";
+import { eq, type SQL, sql } from "drizzle-orm";
+import { orderImportParts, orderSegments } from "../../schema/orders.ts";
 import { INT64_MIN } from "../../rules/int64.ts";
 import { errorMessage } from "../command-line.ts";
 import { NotConfirmedError } from "../confirmation.ts";
-import { DATABASE_TIME, type Orm, type StoreDatabase } from "../database/database.ts";
+import { DATABASE_TIME, type Orm, type StoreDatabase } from "../../store/database.ts";
+import {
+  compareOrders,
+  type Comparison,
+  placing,
+  stagedOrders,
+} from "../../store/orders/placement.ts";
 import { startProgress } from "./progress.ts";
 import type { SortedOrders } from "./sorted-orders.ts";
 import { ElementError } from "./source.ts";
@@ -44,7 +50,7 @@ export async function importOrders(
     const parts = Array.from({ length: count }, (_, part) =>
       sql.raw(`parts.import_id = '${importId}' AND parts.part = ${part}`),
     );
-    const comparison = await compare(database, parts.map(stagedOrders), orders);
+    const comparison = await compare(database, parts.map(stagedPart), orders);
     if (isUnchanged(comparison)) {
       await orm.delete(orderImportParts).where(isPart);
       return comparison;
@@ -52,7 +58,7 @@ export async function importOrders(
     await confirm(comparison);
     signal?.throwIfAborted();
     using _ = startProgress("Placing the orders");
-    const statements = await placing(orm, orders, parts);
+    const statements = await placingParts(orm, orders, parts);
     const options = { isLong: count > IMPORT_SIZES.partsPerBatch };
     const all = [requireParts(importId, count), ...statements];
     const failure = await database.transaction(all, options).then(
@@ -114,12 +120,6 @@ function* divide(orders: SortedOrders) {
   if (lines.length > 0) yield part(lines);
 }
 
-/**
- * How the orders of an import differ from the stored orders. Each order is counted once. Of `shipped`
- * ones, which the import ships, other fields may change too.
- */
-export type Comparison = Readonly<Record<"new" | "replaced" | "shipped" | "unchanged", number>>;
-
 const isUnchanged = (counts: Comparison) => counts.new + counts.replaced + counts.shipped === 0;
 
 /**
@@ -128,69 +128,29 @@ const isUnchanged = (counts: Comparison) => counts.new + counts.replaced + count
  */
 const BULK_SHARE = 1 / 8;
 
-/** The columns of `orders`, in the sequence of `SortedOrders`; the first one is `id`. */
-const COLUMNS = Object.values(getTableColumns(ordersTable)).map(({ name }) => name);
-
-/** Returns SQL with what `write` returns for each column, separated by commas. */
-const listOf = (write: (name: string, index: number) => string, columns = COLUMNS) =>
-  sql.raw(columns.map(write).join());
-
-/** True if the stored order is missing or differs from the imported order. */
-const DIFFERS = sql`(${listOf((name) => `orders.${name}`)}) IS NOT (${listOf((name) => `staged.${name}`)})`;
-
-const SHIPS = sql.raw("orders.status = 'pending' AND staged.status = 'shipped'");
-const count = (condition: SQL) => sql<number>`count(*) FILTER (WHERE ${condition})`;
-
-/** The figures of `compare`. SQLite takes `id` from the same row as the minimum of `line`. */
-const COMPARED = {
-  new: count(sql`orders.id IS NULL`),
-  replaced: count(sql`orders.id IS NOT NULL AND ${DIFFERS} AND NOT (${SHIPS})`),
-  shipped: count(SHIPS),
-  unchanged: count(sql`NOT ${DIFFERS}`),
-  /** The first line that makes a shipped order pending; `null` if none does. */
-  line: sql<number | null>`
-    min(iif(orders.status = 'shipped' AND staged.status <> 'shipped', staged.line, NULL))`,
-  id: sql<string>`CAST(staged.id AS TEXT)`,
-};
-
 /**
  * Compares the orders of a file with the stored orders, without writing to the database.
  *
  * @throws {ElementError} for the first order that would make a shipped order pending again.
  */
 export function compareFile(database: StoreDatabase, orders: SortedOrders): Promise<Comparison> {
-  const tables = divide(orders).map(({ json }) => entries(sql`json_each(${json}) AS entry`));
+  const tables = divide(orders).map(({ json }) => stagedOrders(sql`json_each(${json}) AS entry`));
   return compare(database, tables, orders);
 }
 
 async function compare({ orm }: StoreDatabase, tables: Iterable<SQL>, { kind }: SortedOrders) {
-  const counts = { new: 0, replaced: 0, shipped: 0, unchanged: 0 };
-  let refused = { line: Infinity, id: "" };
-  for (const staged of tables) {
-    const joined = sql`${staged} LEFT JOIN orders ON orders.id = staged.id`;
-    const [row] = await orm.select(COMPARED).from(joined);
-    if (row === undefined) continue;
-    for (const name of Object.keys(counts) as (keyof Comparison)[]) counts[name] += row[name];
-    if (row.line !== null && row.line < refused.line) refused = { line: row.line, id: row.id };
-  }
-  const { line: number, id } = refused;
-  if (number === Infinity) return counts;
+  const { counts, refused } = await compareOrders(orm, tables);
+  if (refused === undefined) return counts;
+  const { number, id } = refused;
   throw new ElementError({ kind, number }, `order ${id} has shipped, which cannot be turned back`);
 }
 
 /** Returns statements that write the orders that differ to the table `orders`, and delete the parts. */
-async function placing(orm: Orm, orders: SortedOrders, parts: readonly SQL[]): Promise<SQL[]> {
+async function placingParts(orm: Orm, orders: SortedOrders, parts: readonly SQL[]): Promise<SQL[]> {
   const stored = sql<number>`ifnull(sum(${orderSegments.count}), 0)`;
   const [store] = await orm.select({ count: stored }).from(orderSegments);
   const placed = parts.flatMap((part) => [
-    // Not an upsert, which would also fire the trigger that is meant for INSERT OR REPLACE.
-    sql`
-      UPDATE orders SET ${listOf((name) => `${name} = staged.${name}`, COLUMNS.slice(1))}
-      FROM ${stagedOrders(part)}
-      WHERE orders.id = staged.id AND ${DIFFERS}`,
-    sql`
-      INSERT INTO orders (${listOf(String)}) SELECT ${listOf(String)} FROM ${stagedOrders(part)}
-      WHERE NOT EXISTS (SELECT 1 FROM orders WHERE orders.id = staged.id)`,
+    ...placing(stagedPart(part)),
     sql`DELETE FROM order_import_parts AS parts WHERE ${part}`,
   ]);
   if (orders.count() < (store?.count ?? 0) * BULK_SHARE) return placed;
@@ -200,17 +160,8 @@ async function placing(orm: Orm, orders: SortedOrders, parts: readonly SQL[]): P
 }
 
 /** Returns SQL that reads the orders of a part, which a condition selects, as the table `staged`. */
-const stagedOrders = (part: SQL) =>
-  entries(sql`order_import_parts AS parts, json_each(parts.lines) AS entry WHERE ${part}`);
-
-/** Returns SQL that reads the JSON arrays `entry.value` of `source` as the table `staged`. */
-function entries(source: SQL): SQL {
-  return sql`(
-    SELECT entry.value ->> 0 AS line,
-      ${listOf((name, index) => `entry.value ->> ${index + 1} AS ${name}`)}
-    FROM ${source}
-  ) AS staged`;
-}
+const stagedPart = (part: SQL) =>
+  stagedOrders(sql`order_import_parts AS parts, json_each(parts.lines) AS entry WHERE ${part}`);
 
 /** A statement that fails if a part is missing: housekeeping or the same import may delete it. */
 function requireParts(importId: string, parts: number): SQL {

@@ -1,0 +1,143 @@
+import { limitsOf } from "../../rules/keys/api-key.ts";
+import type { LocationHint } from "../../rules/keys/location-hints.ts";
+import type { Limits, Plan } from "../../rules/limits/plans.ts";
+import { databaseTime, type StoreDatabase } from "../../store/database.ts";
+import type { Decide, Operation } from "../../store/keys/change-key.ts";
+import {
+  createApiKey,
+  type KeyAtTime,
+  type KeyDetails,
+  ownLimits,
+  resetApiKey,
+  revokeApiKey,
+  rotateApiKey,
+  updateApiKey,
+} from "../../store/keys/key-settings.ts";
+import { Refusal } from "../../store/refusal.ts";
+import { UsageError } from "../command-line.ts";
+import { requireConfirmation } from "../confirmation.ts";
+import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
+import { unlessAborted, withInterruption } from "../interruption.ts";
+import { formatNumber } from "../terminal-text.ts";
+import { addKeys, changeKey, lookFirst } from "./actor.ts";
+import { printKey, printSecret, requireApiKey } from "./show.ts";
+
+interface SettingOptions extends StoreCommandOptions, Partial<Limits> {
+  readonly plan?: Plan;
+  readonly name?: string;
+  readonly expires?: Date | "never";
+}
+
+interface CreateOptions extends SettingOptions {
+  readonly plan: Plan;
+  readonly name: string;
+  readonly expires?: Date;
+  readonly near?: LocationHint;
+}
+
+type LastingOptions = StoreCommandOptions & { readonly yes: boolean };
+
+/** Rotating with a shorter grace period needs confirmation: clients must change their key soon. */
+const SHORT_GRACE_MS = 3_600_000;
+const DEFAULT_GRACE_MS = 24 * 3_600_000;
+const ENDS = "This ends its present secret for good: clients that send it are answered 401.";
+const FORGETS = "This forgets the counts of both windows, its ban and its earlier bans for good.";
+
+/** Stores a new key and prints its secret. */
+export async function create(options: CreateOptions): Promise<void> {
+  const { name, plan, expires: expiresAt = null, near: locationHint = null } = options;
+  const limits = await withOptionNames(() => ownLimits(plan, options));
+  const createAndStore = async (database: StoreDatabase) => {
+    const now = await databaseTime(database.orm);
+    const created = createApiKey({ name, plan, limits, expiresAt, locationHint }, now);
+    await untilSignal(created.record.id, () => addKeys(database, [created.record]));
+    return created;
+  };
+  const { key, record } = await useDatabase(options, "keys", createAndStore, { mayMake: true });
+  await printSecret(key, [record, record.createdAt], options);
+  warnOfShortDay(record);
+}
+
+/** Changes the settings of a key that the options name. */
+export async function update(id: string, options: SettingOptions): Promise<void> {
+  const { plan, name, perMinute, perDay, expires } = options;
+  if ([plan, name, perMinute, perDay, expires].every((value) => value === undefined)) {
+    throw new UsageError("nothing to change: give at least one option, see --help");
+  }
+  const expiresAt = expires === "never" ? null : expires;
+  const decide: Decide = (current, now) => updateApiKey(current, { ...options, expiresAt }, now);
+  const changed = await withOptionNames(() => changeInStore(id, options, "update", decide));
+  printKey(changed, options);
+  warnOfShortDay(changed[0]);
+}
+
+/** Makes all secrets of a key invalid. */
+export async function revoke(id: string, options: LastingOptions): Promise<void> {
+  printKey(await changeInStore(id, options, "revoke", revokeApiKey, ENDS), options);
+}
+
+/** Resets the request counts and bans of a key. */
+export async function reset(id: string, options: LastingOptions): Promise<void> {
+  printKey(await changeInStore(id, options, "reset", resetApiKey, FORGETS), options);
+}
+
+/** Replaces only the secret of a key. The former one stays valid for `grace` ms, by default a day. */
+export async function rotate(
+  id: string,
+  options: LastingOptions & { readonly grace?: number },
+): Promise<void> {
+  const { grace = DEFAULT_GRACE_MS } = options;
+  let secret = "";
+  const decide: Decide = (current, now) => {
+    const rotated = rotateApiKey(current, now, grace);
+    secret = rotated.key;
+    return rotated.record;
+  };
+  const consequence = grace < SHORT_GRACE_MS ? ENDS : undefined;
+  const rotated = await changeInStore(id, options, "rotate", decide, consequence);
+  await printSecret(secret, rotated, options);
+}
+
+/** Changes a key of the store. In a deployed environment, first asks if there is a `consequence`. */
+function changeInStore(
+  id: string,
+  options: StoreCommandOptions & Partial<LastingOptions>,
+  action: Operation["action"],
+  decide: Decide,
+  consequence?: string,
+): Promise<KeyAtTime> {
+  const { env, yes } = options;
+  return useDatabase(options, "keys", async (database) => {
+    if (consequence !== undefined && env !== undefined && yes !== true) {
+      const { name, plan } = await requireApiKey(database.orm, id);
+      const key = `The key ${id} in ${env}: ${name}, plan ${plan}.`;
+      await requireConfirmation(env, `${key}\n${consequence}`);
+    }
+    return untilSignal(id, () => changeKey(database, id, action, decide));
+  });
+}
+
+/** Runs a change. After a signal, throws an Error that says how to see whether it was stored. */
+function untilSignal<T>(id: string, work: () => Promise<T>): Promise<T> {
+  const unfinished = `it was known whether ${id} was changed. ${lookFirst(id)}`;
+  return withInterruption(unfinished, (signal) => unlessAborted(signal, work));
+}
+
+/** Names the options of the command line in the refusal of limits. */
+async function withOptionNames<T>(work: () => T | Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (cause) {
+    if (!(cause instanceof Refusal) || !cause.code.startsWith("limits_")) throw cause;
+    const options = cause.message.replace("perMinute and perDay", "--per-minute and --per-day");
+    throw new UsageError(options.replace("the plan enterprise only", "--plan enterprise only"));
+  }
+}
+
+function warnOfShortDay(key: KeyDetails): void {
+  const { perMinute, perDay } = limitsOf(key);
+  if (perDay >= perMinute) return;
+  process.stderr.write(
+    `warning: the day ends first: after ${formatNumber(perDay)} requests the key is refused for a day\n`,
+  );
+}

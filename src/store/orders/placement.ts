@@ -1,0 +1,123 @@
+import { getTableColumns, type SQL, sql } from "drizzle-orm";
+import type { OrderRecord } from "../../rules/order.ts";
+import { orders as ordersTable } from "../../schema/orders.ts";
+import type { Orm, StoreDatabase } from "../database.ts";
+import { Refusal } from "../refusal.ts";
+
+/**
+ * How given orders differ from the stored orders. Each order is counted once. Of `shipped` ones, which
+ * the placement ships, other fields may change too.
+ */
+export type Comparison = Readonly<Record<"new" | "replaced" | "shipped" | "unchanged", number>>;
+
+/** An order that would make a shipped order pending again, and its number among the given orders. */
+interface RefusedOrder {
+  readonly number: number;
+  readonly id: string;
+}
+
+const FIELDS = Object.keys(getTableColumns(ordersTable)) as (keyof OrderRecord)[];
+
+/** The columns of `orders`, in the sequence of `FIELDS`; the first one is `id`. */
+const COLUMNS = Object.values(getTableColumns(ordersTable)).map(({ name }) => name);
+
+/** Returns SQL with what `write` returns for each column, separated by commas. */
+const listOf = (write: (name: string, index: number) => string, columns = COLUMNS) =>
+  sql.raw(columns.map(write).join());
+
+/** Writes an order as `[number, …]` in JSON, with the columns of the table `orders`. */
+export function stagedText(number: number, order: OrderRecord): string {
+  const values = FIELDS.map((field) => {
+    const value = order[field];
+    return typeof value === "bigint" ? String(value) : JSON.stringify(value ?? null);
+  });
+  return `[${[number, ...values].join()}]`;
+}
+
+/** Returns SQL that reads `stagedText`s, as `entry.value` of `source`, as the table `staged`. */
+export function stagedOrders(source: SQL): SQL {
+  return sql`(
+    SELECT entry.value ->> 0 AS number,
+      ${listOf((name, index) => `entry.value ->> ${index + 1} AS ${name}`)}
+    FROM ${source}
+  ) AS staged`;
+}
+
+/** True if the stored order is missing or differs from the staged order. */
+const DIFFERS = sql`(${listOf((name) => `orders.${name}`)}) IS NOT (${listOf((name) => `staged.${name}`)})`;
+
+const SHIPS = sql.raw("orders.status = 'pending' AND staged.status = 'shipped'");
+const count = (condition: SQL) => sql<number>`count(*) FILTER (WHERE ${condition})`;
+
+/** The figures of a comparison. SQLite takes `id` from the same row as the minimum of `number`. */
+const COMPARED = {
+  new: count(sql`orders.id IS NULL`),
+  replaced: count(sql`orders.id IS NOT NULL AND ${DIFFERS} AND NOT (${SHIPS})`),
+  shipped: count(SHIPS),
+  unchanged: count(sql`NOT ${DIFFERS}`),
+  /** The first order that makes a shipped order pending; `null` if none does. */
+  number: sql<number | null>`
+    min(iif(orders.status = 'shipped' AND staged.status <> 'shipped', staged.number, NULL))`,
+  id: sql<string>`CAST(staged.id AS TEXT)`,
+};
+
+const comparing = (orm: Orm, staged: SQL) =>
+  orm.select(COMPARED).from(sql`${staged} LEFT JOIN orders ON orders.id = staged.id`);
+
+/** Compares staged orders with the stored orders, without writing to the database. */
+export async function compareOrders(orm: Orm, tables: Iterable<SQL>) {
+  const counts = { new: 0, replaced: 0, shipped: 0, unchanged: 0 };
+  let refused: RefusedOrder | undefined;
+  for (const staged of tables) {
+    const [row] = await comparing(orm, staged);
+    if (row === undefined) continue;
+    for (const name of Object.keys(counts) as (keyof Comparison)[]) counts[name] += row[name];
+    const { number, id } = row;
+    if (number !== null && number < (refused?.number ?? Infinity)) refused = { number, id };
+  }
+  return { counts, refused };
+}
+
+/** Returns statements that write the staged orders that differ to the table `orders`. */
+export function placing(staged: SQL): SQL[] {
+  return [
+    // Not an upsert, which would also fire the trigger that is meant for INSERT OR REPLACE.
+    sql`
+      UPDATE orders SET ${listOf((name) => `${name} = staged.${name}`, COLUMNS.slice(1))}
+      FROM ${staged} WHERE orders.id = staged.id AND ${DIFFERS}`,
+    sql`
+      INSERT INTO orders (${listOf(String)}) SELECT ${listOf(String)} FROM ${staged}
+      WHERE NOT EXISTS (SELECT 1 FROM orders WHERE orders.id = staged.id)`,
+  ];
+}
+
+/**
+ * Places some orders in one transaction, all or none: inserts or replaces them by id. Of several with
+ * the same id, the last one wins. Lists that are under way stay whole.
+ *
+ * @param orders at most some thousand: they are one parameter, which D1 limits to 2 MB.
+ * @returns how the orders differed from the stored orders before.
+ * @throws {Refusal} `order_already_shipped`, if one would make a shipped order pending again.
+ */
+export async function placeOrders(
+  database: StoreDatabase,
+  orders: readonly OrderRecord[],
+): Promise<Comparison> {
+  const last = new Map(orders.map((order, index) => [order.id, stagedText(index, order)]));
+  const staged = stagedOrders(sql`json_each(${`[${[...last.values()].join()}]`}) AS entry`);
+  const compare = comparing(database.orm, staged);
+  try {
+    const [compared = []] = await database.transaction([compare, ...placing(staged)]);
+    const [added = 0, replaced = 0, shipped = 0, unchanged = 0] = (compared[0] ?? []) as number[];
+    return { new: added, replaced, shipped, unchanged };
+  } catch (error) {
+    const { refused } = await compareOrders(database.orm, [staged]).catch(() => ({
+      refused: undefined,
+    }));
+    if (refused === undefined) throw error;
+    throw new Refusal(
+      "order_already_shipped",
+      `orders[${refused.number}]: order ${refused.id} has shipped, which cannot be turned back`,
+    );
+  }
+}
