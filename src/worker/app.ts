@@ -45,7 +45,7 @@ export function createApp(config: Config, sizes: Partial<ListSizes> = {}): Hono<
 
   const v1 = new Hono<AppEnv>()
     .route("/store/orders", listRoute(lists))
-    .route("/store/orders", cancelRoute(databases.orders, lists, limiter));
+    .route("/store/orders", cancelRoute(databases.orders));
 
   return app
     .use(

@@ -35,11 +35,6 @@ export interface Decision extends Quota {
   readonly standsUntilMs: number | null;
   /** `null` if the request is admitted, or while refusals cannot lead to a ban. */
   readonly strikes: StrikeForecast | null;
-  /**
-   * The sequence number of the key's last cancellation. Only the key's Durable Object sets it, if
-   * the cancellation was within the last hour and `LIST_READS` was `nearest`.
-   */
-  readonly lastCancellation?: number;
 }
 
 /** A decision on one request, and its effect on the limiter's state. */

@@ -1,6 +1,6 @@
 import QuickLRU from "quick-lru";
 import type { DatabaseQueries } from "../db/availability.ts";
-import { BatchedQuery } from "../db/batched-query.ts";
+import { BatchedCalls } from "../batched-calls.ts";
 import { pause } from "../deadline.ts";
 import { type FoundKey, keysByHash } from "./key-by-hash.ts";
 
@@ -24,8 +24,6 @@ const FRESH_MS = 10_000;
  * So a revocation takes effect within the promised 30 seconds (docs/api.md, Authentication).
  */
 const STALE_MS = 25_000;
-
-type KeysByHash = ReadonlyMap<string, FoundKey>;
 
 interface Entry {
   /** `null` if no key has this hash. */
@@ -56,8 +54,8 @@ export class ApiKeyDirectory {
   readonly #known: QuickLRU<string, Entry>;
   /** Hashes that no key has. Separate, so that a flood of invented secrets evicts no known key. */
   readonly #unknown: QuickLRU<string, Entry>;
-  readonly #lookUps: BatchedQuery<string, KeysByHash>;
-  readonly #suspectLookUps: BatchedQuery<string, KeysByHash>;
+  readonly #lookUps: BatchedCalls<string, FoundKey | null>;
+  readonly #suspectLookUps: BatchedCalls<string, FoundKey | null>;
   #queryCount = 0;
 
   /** @param size the minimum capacity of each cache, for known and unknown hashes, in entries. */
@@ -66,9 +64,9 @@ export class ApiKeyDirectory {
     this.#queries = queries;
     this.#known = new QuickLRU({ maxSize: size });
     this.#unknown = new QuickLRU({ maxSize: size });
-    this.#lookUps = new BatchedQuery({ concurrency: CONCURRENCY, timeoutMs, late });
+    this.#lookUps = new BatchedCalls({ concurrency: CONCURRENCY, timeoutMs, late });
     const suspectTimeoutMs = SUSPECTS_PAUSE_MS + timeoutMs;
-    this.#suspectLookUps = new BatchedQuery({ concurrency: 1, timeoutMs: suspectTimeoutMs, late });
+    this.#suspectLookUps = new BatchedCalls({ concurrency: 1, timeoutMs: suspectTimeoutMs, late });
   }
 
   /** Returns whether the result of an earlier look-up is remembered, even if no key was found. */
@@ -100,7 +98,7 @@ export class ApiKeyDirectory {
     return entry.key;
   }
 
-  async #lookUp(
+  #lookUp(
     database: D1Database,
     hash: string,
     { isSuspect, waitUntil }: LookUp,
@@ -110,15 +108,16 @@ export class ApiKeyDirectory {
     const queryLater = (hashes: readonly string[]) =>
       pause(SUSPECTS_PAUSE_MS).then(() => query(hashes));
     const isKnown = entry !== undefined && entry.key !== null;
-    const keys =
-      !isKnown && isSuspect()
-        ? await this.#suspectLookUps.read(hash, queryLater, waitUntil)
-        : await this.#lookUps.read(hash, query, waitUntil);
-    return keys.get(hash) ?? null;
+    return !isKnown && isSuspect()
+      ? this.#suspectLookUps.valueOf(hash, queryLater, waitUntil)
+      : this.#lookUps.valueOf(hash, query, waitUntil);
   }
 
   /** Queries the database and remembers the results, unless memory has newer results. */
-  async #query(database: D1Database, hashes: readonly string[]): Promise<KeysByHash> {
+  async #query(
+    database: D1Database,
+    hashes: readonly string[],
+  ): Promise<readonly (FoundKey | null)[]> {
     this.#queryCount += 1;
     const query = this.#queryCount;
     const askedMs = Date.now();
@@ -128,7 +127,7 @@ export class ApiKeyDirectory {
       if (stored !== undefined && stored.query > query) continue;
       this.#store(hash, { key: keys.get(hash) ?? null, query, askedMs, triedMs: askedMs });
     }
-    return keys;
+    return hashes.map((hash) => keys.get(hash) ?? null);
   }
 
   #store(hash: string, entry: Entry): void {

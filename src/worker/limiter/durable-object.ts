@@ -14,17 +14,17 @@ import { logEvent } from "../log.ts";
 import { REPORT_EVERY_MS } from "../usage/day-usage.ts";
 import { KeyReports } from "../usage/key-reports.ts";
 import { GroupCommit } from "./group-commit.ts";
-import { type CallDetails, keyIdOf } from "./object-call.ts";
+import { type CallDetails, keyIdOf, type ObjectDecision } from "./object-call.ts";
 import { RecentCalls } from "./recent-calls.ts";
-import { type Cancellation, readState, type StoredState, toStored } from "./stored-state.ts";
+import { readState, type StoredState, toStored } from "./stored-state.ts";
 
 /** The storage key of the only row. A single row makes each commit a single write. */
 const STATE = "record";
 
 const RETRY_REPORT_MS = 60_000;
 
-/** How long a key's last cancellation is remembered: much longer than a replica can lag behind. */
-const CANCELLATION_MS = 3_600_000;
+/** How long a key reads no replica after a cancellation: much longer than a replica lags behind. */
+const CANCELLATION_MS = 600_000;
 
 /**
  * The limiter of one API key. Decides in one synchronous step, from its state in memory. Returns an
@@ -40,10 +40,11 @@ export class RateLimiter extends DurableObject {
   /** `null` if this Durable Object limits no key. */
   readonly #keyId: string | null;
   #limiter: LimiterState | null;
-  #cancellation: Cancellation | null;
+  /** Unix time in milliseconds of the admission of the last cancellation; 0 if there is none. */
+  #cancelledMs: number;
   readonly #reports: KeyReports;
   readonly #commits: GroupCommit;
-  readonly #decided: RecentCalls<readonly Decision[]>;
+  readonly #decided: RecentCalls<readonly ObjectDecision[]>;
   /** Unix time in milliseconds of the next alarm; `null` if none is set. */
   #alarmMs: number | null = null;
 
@@ -55,7 +56,8 @@ export class RateLimiter extends DurableObject {
     const stored = readState(ctx.storage.kv.get(STATE));
     const { limiter, keyId, usage, unreportedBans } = stored;
     this.#limiter = limiter;
-    this.#cancellation = stored.cancellation;
+    // A row by an older version does not say when the key last cancelled an order.
+    this.#cancelledMs = stored.cancelledMs ?? (limiter === null ? 0 : Date.now());
     // A Durable Object that was opened by its id has no name.
     this.#keyId = keyIdOf(ctx.id.name) ?? keyId;
     const queries = new DatabaseQueries("keys", this.#config.databaseTimeoutMs);
@@ -81,8 +83,8 @@ export class RateLimiter extends DurableObject {
     policy: QuotaPolicy,
     refusals: number,
     nonce: string,
-    { requests, wait }: CallDetails,
-  ): Promise<readonly Decision[]> {
+    { requests, wait, cancels }: CallDetails,
+  ): Promise<readonly ObjectDecision[]> {
     if (this.#keyId === null) throw new Error("This object limits no API key.");
     let decisions = this.#decided.get(nonce);
     if (decisions !== undefined) await this.#commits.settle();
@@ -90,9 +92,16 @@ export class RateLimiter extends DurableObject {
       const before = this.#limiter;
       const { unreportedBans } = this.#reports;
       const nowMs = Date.now();
+      // Calls by an older version do not say whether they cancel.
+      this.#cancelledMs = cancels === false ? Math.min(this.#cancelledMs, nowMs) : nowMs;
+      const reading = {
+        mayReadReplica: nowMs - this.#cancelledMs >= CANCELLATION_MS,
+        // Tells an older version that it must not read a replica.
+        ...(cancels === undefined && { lastCancellation: Infinity }),
+      };
       const first = this.#decide(policy, nowMs, refusals, wait);
       const others = Array.from({ length: requests - 1 }, () => this.#decide(policy, nowMs));
-      decisions = [first, ...others];
+      decisions = [first, ...others].map((decision) => ({ ...decision, ...reading }));
       this.#decided.add(nonce, decisions, nowMs);
       const hasBanned = this.#reports.unreportedBans > unreportedBans;
       // The alarm reports the ban if the report below fails or a restart prevents this report.
@@ -100,21 +109,7 @@ export class RateLimiter extends DurableObject {
       await (mustStore(before, this.#limiter) ? this.#commit() : this.#commits.settle());
       if (hasBanned) this.ctx.waitUntil(this.#report());
     }
-    if (this.#cancellationEndMs <= Date.now()) return decisions;
-    const lastCancellation = this.#cancellation?.sequence ?? 0;
-    return decisions.map((decision) => ({ ...decision, lastCancellation }));
-  }
-
-  /** Stores the sequence number that the list has after a cancellation by the key. */
-  async recordCancellation(sequence: number): Promise<void> {
-    if (this.#limiter === null) throw new Error("This object has admitted no request.");
-    const newest = Math.max(sequence, this.#cancellation?.sequence ?? 0);
-    this.#cancellation = { sequence: newest, atMs: Date.now() };
-    await this.#commit();
-  }
-
-  get #cancellationEndMs(): number {
-    return this.#cancellation === null ? 0 : this.#cancellation.atMs + CANCELLATION_MS;
+    return decisions;
   }
 
   /** Responds to a health check of the service. Stores nothing. */
@@ -126,11 +121,11 @@ export class RateLimiter extends DurableObject {
     if (!(await this.#report())) return this.#wakeBy(Date.now() + RETRY_REPORT_MS);
     const nowMs = Date.now();
     const limiterEndMs = this.#limiter === null ? 0 : stateEndMs(this.#limiter, this.#config.bans);
-    const endMs = Math.max(limiterEndMs, this.#reports.endMs, this.#cancellationEndMs);
+    const endMs = Math.max(limiterEndMs, this.#reports.endMs, this.#cancelledMs + CANCELLATION_MS);
     const nextMs = nowMs + REPORT_EVERY_MS;
     // After news, more will probably come: an alarm that is set anew costs a row.
     if (endMs > nowMs) return this.#wakeBy(hasNews ? nextMs : Math.max(endMs, nextMs));
-    this.#limiter = this.#cancellation = null;
+    this.#limiter = null;
     await this.ctx.storage.deleteAll();
   }
 
@@ -178,7 +173,7 @@ export class RateLimiter extends DurableObject {
     if (this.#keyId === null || this.#limiter === null) return;
     this.ctx.storage.kv.put<StoredState>(STATE, {
       ...toStored(this.#limiter),
-      ...(this.#cancellation && { cancellation: this.#cancellation }),
+      cancelledMs: this.#cancelledMs,
       keyId: this.#keyId,
       ...this.#reports.toStored(),
     });

@@ -1,13 +1,18 @@
 import QuickLRU from "quick-lru";
 import { CircuitBreaker } from "../circuit-breaker.ts";
 import { type Config, REMEMBERED_KEYS } from "../../rules/config.ts";
-import { BatchedQuery } from "../db/batched-query.ts";
-import { pause } from "../deadline.ts";
+import { BatchedCalls } from "../batched-calls.ts";
 import type { Decision } from "../../rules/limits/decision.ts";
 import { logEvent } from "../log.ts";
 import { Outage } from "../outage.ts";
 import { MemoryLimiter } from "./memory-limiter.ts";
-import { callObject, isOverloaded, type LimitedKey, type LimiterObjects } from "./object-call.ts";
+import {
+  callObject,
+  isOverloaded,
+  type LimitedKey,
+  type LimiterObjects,
+  type ObjectDecision,
+} from "./object-call.ts";
 import { RefusalMemory } from "./refusal-memory.ts";
 
 /**
@@ -26,11 +31,9 @@ const MAX_GROUPS = 1_000;
  */
 const MAX_VAGUE_MS = 1_000;
 
-/** How often `recordCancellation` is retried. Cloudflare stops retries 30 s after the response. */
-const RECORD_RETRIES = 5;
-const RETRY_RECORD_MS = 5_000;
-
 interface LimitedRequest {
+  /** Whether the request may cancel an order. */
+  readonly cancels: boolean;
   readonly objects: LimiterObjects;
   readonly requestId: string;
   /** Keeps the request alive until the promise settles: other requests may share its call. */
@@ -42,14 +45,13 @@ export type DecidedBy = "memory" | "object" | "fallback" | "nobody";
 
 export interface Verdict {
   /** `null` if nobody decided. Then the request is not counted. */
-  readonly decision: Decision | null;
+  readonly decision: ObjectDecision | null;
   readonly decidedBy: DecidedBy;
 }
 
-/** A request that waits for a call to its key's Durable Object. The call sets `decision`. */
-interface Waiting {
+interface Admission {
   readonly key: LimitedKey;
-  decision: Decision | null;
+  readonly cancels: boolean;
 }
 
 class NotCalledError extends Error {}
@@ -60,7 +62,7 @@ class NotCalledError extends Error {}
  * 1. `RefusalMemory` repeats a refusal until it expires or strikes must be reported. This makes
  *    a flood cheap.
  * 2. The key's Durable Object decides exactly (`callObject`). The requests of a busy key share calls
- *    (`BatchedQuery`). For a second after a failed call, there is no call (`CircuitBreaker`).
+ *    (`BatchedCalls`). For a second after a failed call, there is no call (`CircuitBreaker`).
  * 3. If there was no call or it failed, `RefusalMemory` repeats the refusal without a report.
  * 4. If the Durable Object is overloaded, nobody decides: the object still counts other requests, so
  *    a second limiter would admit too many.
@@ -70,7 +72,11 @@ export class Limiter {
   readonly #timeoutMs: number;
   /** Keyed by the id of the API key, like `#groups`. */
   readonly #refusals = new QuickLRU<string, RefusalMemory>({ maxSize: REMEMBERED_KEYS });
-  readonly #groups = new QuickLRU<string, BatchedQuery<Waiting, void>>({ maxSize: MAX_GROUPS });
+  readonly #groups = new QuickLRU<string, BatchedCalls<Admission, ObjectDecision>>({
+    maxSize: MAX_GROUPS,
+  });
+  /** The keys that may have cancelled an order without their Durable Objects knowing of it. */
+  readonly #cancelling = new QuickLRU<string, true>({ maxSize: REMEMBERED_KEYS });
   readonly #breaker: CircuitBreaker;
   readonly #fallback: MemoryLimiter;
   readonly #outage = new Outage({ began: "fallback_limiter_on", ended: "fallback_limiter_off" });
@@ -101,48 +107,32 @@ export class Limiter {
     }
   }
 
-  /**
-   * Records a cancellation in the key's Durable Object, so that the key's next list on any isolate
-   * reflects it. If this fails, only this isolate knows of the cancellation until a retry succeeds.
-   *
-   * @param sequence the list's sequence number after the cancellation.
-   */
-  async recordCancellation(
+  #askObject(
     key: LimitedKey,
-    sequence: number,
-    { objects, requestId, waitUntil }: LimitedRequest,
-  ): Promise<void> {
-    const record = () =>
-      callObject(objects, key, this.#timeoutMs, (object) => object.recordCancellation(sequence));
-    try {
-      await record();
-    } catch (error) {
-      logEvent({ event: "cancellation_not_recorded", requestId, keyId: key.keyId, error });
-      waitUntil(retryRecord(record));
-    }
-  }
-
-  async #askObject(key: LimitedKey, { objects, waitUntil }: LimitedRequest): Promise<Decision> {
-    const waiting: Waiting = { key, decision: null };
+    { objects, waitUntil, cancels }: LimitedRequest,
+  ): Promise<ObjectDecision> {
     const group = this.#groups.get(key.keyId) ?? this.#newGroup(key.keyId);
-    await group.read(waiting, (all) => this.#call(objects, all), waitUntil);
-    if (waiting.decision === null) throw new Error("The Durable Object did not decide.");
-    return waiting.decision;
+    return group.valueOf({ key, cancels }, (all) => this.#call(objects, all), waitUntil);
   }
 
-  #newGroup(keyId: string): BatchedQuery<Waiting, void> {
+  #newGroup(keyId: string): BatchedCalls<Admission, ObjectDecision> {
     const options = { concurrency: MAX_CALLS_UNDER_WAY, timeoutMs: this.#timeoutMs };
-    const group = new BatchedQuery<Waiting, void>(options);
+    const group = new BatchedCalls<Admission, ObjectDecision>(options);
     this.#groups.set(keyId, group);
     return group;
   }
 
   /** Calls the Durable Object once for all these requests of a key, and also reports refusals. */
-  async #call(objects: LimiterObjects, all: readonly Waiting[]): Promise<void> {
+  async #call(
+    objects: LimiterObjects,
+    all: readonly Admission[],
+  ): Promise<readonly ObjectDecision[]> {
     // The isolate may have read a new revision of the key between these requests.
-    const key = all.map((waiting) => waiting.key).reduce(newest);
+    const key = all.map((admission) => admission.key).reduce(newest);
     const { keyId, limits, revision, resets } = key;
     const askedMs = Date.now();
+    // If the call fails, the fallback limiter may admit a cancellation: the next call reports it.
+    if (all.some(({ cancels }) => cancels)) this.#cancelling.set(keyId, true);
     if (!this.#breaker.allows(keyId, askedMs)) {
       throw new NotCalledError(
         "The Durable Object was not called, because an earlier call has just failed.",
@@ -153,12 +143,14 @@ export class Limiter {
       // All attempts have the same nonce, so that the Durable Object counts the requests once.
       const nonce = crypto.randomUUID();
       const policy = { limits, revision, resets };
+      const details = { requests: all.length, wait, cancels: this.#cancelling.has(keyId) };
       const decisions = await callObject(objects, key, this.#timeoutMs, (object) =>
-        object.admit(policy, refusals, nonce, { requests: all.length, wait }),
+        object.admit(policy, refusals, nonce, details),
       );
       this.#breaker.succeeded(keyId);
-      all.forEach((waiting, index) => (waiting.decision = decisions[index] ?? null));
+      if (details.cancels) this.#cancelling.delete(keyId);
       this.#learn(key, decisions.at(-1), askedMs);
+      return decisions;
     } catch (error) {
       if (isOverloaded(error)) this.#breaker.succeeded(keyId);
       else this.#breaker.failed(keyId, Date.now());
@@ -191,17 +183,6 @@ export class Limiter {
     failing.failed({ requestId, keyId, error });
     if (isOverloaded(error)) return { decision: null, decidedBy: "nobody" };
     return { decision: this.#fallback.admit(keyId, key), decidedBy: "fallback" };
-  }
-}
-
-async function retryRecord(record: () => Promise<void>): Promise<void> {
-  for (let attempt = 0; attempt < RECORD_RETRIES; attempt += 1) {
-    await pause(RETRY_RECORD_MS);
-    try {
-      return await record();
-    } catch {
-      // The caller has logged the failure of the first attempt.
-    }
   }
 }
 

@@ -1,5 +1,6 @@
 import type { LocationHint } from "../../rules/keys/location-hints.ts";
 import { pause, withDeadline } from "../deadline.ts";
+import type { Decision } from "../../rules/limits/decision.ts";
 import type { QuotaPolicy } from "../../rules/limits/limiter-state.ts";
 import type { WaitReport } from "../../rules/limits/strikes.ts";
 
@@ -25,6 +26,17 @@ export interface CallDetails {
   /** The number of requests to decide on: at least 1. */
   readonly requests: number;
   readonly wait: WaitReport | null;
+  /** Whether one of the requests may cancel an order. Missing in calls by older versions. */
+  readonly cancels?: boolean;
+}
+
+/** A decision by a key's Durable Object. */
+export interface ObjectDecision extends Decision {
+  /**
+   * True if the key has cancelled no order lately, so its lists may come from a replica. Missing in
+   * decisions by older versions, and by the fallback limiter.
+   */
+  readonly mayReadReplica?: boolean;
 }
 
 export type LimiterObjects = Pick<Cloudflare.Env["RATE_LIMITER"], "getByName">;

@@ -27,11 +27,6 @@ const limiterSchema = z.object({
 /** The limiter state as stored: without the wait, which need not survive a restart. */
 export type StoredLimiterState = z.output<typeof limiterSchema>;
 
-const cancellationSchema = z.object({ sequence: count, atMs: timeMs });
-
-/** The last cancellation by a key. `atMs` is a Unix time in milliseconds. */
-export type Cancellation = z.output<typeof cancellationSchema>;
-
 /**
  * Everything that the Durable Object of a key stores, in one row. Other versions of the service
  * read this row, from 1.0.0 on. So fields must never be renamed, and a new field needs a default.
@@ -41,7 +36,8 @@ export interface StoredState extends StoredLimiterState {
   readonly keyId: string;
   readonly usage: Usage;
   readonly unreportedBans?: UnreportedBans;
-  readonly cancellation?: Cancellation;
+  /** Unix time in milliseconds of the last cancellation; 0 if there was none. */
+  readonly cancelledMs: number;
 }
 
 export function toStored({ wait: _wait, ...stored }: LimiterState): StoredLimiterState {
@@ -54,12 +50,12 @@ export interface ReadState {
   readonly keyId: string | null;
   readonly usage: Usage;
   readonly unreportedBans: UnreportedBans;
-  readonly cancellation: Cancellation | null;
+  readonly cancelledMs: number | null;
 }
 
 /** Reads a row that any version of the service has stored, and logs which parts are unreadable. */
 export function readState(stored: unknown): ReadState {
-  const { keyId, usage, unreportedBans, cancellation } = Object(stored) as Record<string, unknown>;
+  const { keyId, usage, unreportedBans, cancelledMs } = Object(stored) as Record<string, unknown>;
   const id = typeof keyId === "string" ? keyId : null;
   const read = <T>(part: string, schema: z.ZodMiniType<T>, value: unknown): T | null => {
     const parsed = schema.safeParse(value);
@@ -73,6 +69,6 @@ export function readState(stored: unknown): ReadState {
     keyId: id,
     usage: read("usage", usageSchema, usage) ?? [],
     unreportedBans: read("bans", unreportedBansSchema, unreportedBans) ?? [],
-    cancellation: read("cancellation", cancellationSchema, cancellation),
+    cancelledMs: read("cancellation", timeMs, cancelledMs),
   };
 }

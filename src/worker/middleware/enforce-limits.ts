@@ -37,6 +37,7 @@ export function enforceLimits(limiter: Limiter, readsAt: ReadonlyMap<string, Lim
     // A handler's early work is wasted if the limiter is certain to refuse the request.
     const isAlongside = exception === "alongside" && !limiter.isRefusing(key);
     const admission = limiter.admit(key, {
+      cancels: c.req.method === "DELETE",
       objects: c.env.RATE_LIMITER,
       requestId: c.get("requestId"),
       waitUntil: (promise) => c.executionCtx.waitUntil(promise),

@@ -3,11 +3,7 @@ import { cancelledOrders, ORDER_FIELDS, orderList, orders } from "../../schema/o
 import type { DatabaseQueries } from "../db/availability.ts";
 import { db, Statement } from "../db/statement.ts";
 
-interface Cancellation {
-  readonly result: "cancelled" | "already_shipped" | "not_found" | "precondition_failed";
-  /** The list's sequence number after the cancellation; `null` without `needsSequence`. */
-  readonly sequence: number | null;
-}
+type Cancellation = "cancelled" | "already_shipped" | "not_found" | "precondition_failed";
 
 const { id, status } = orders;
 const isOrder = eq(id, sql.placeholder("id"));
@@ -27,9 +23,6 @@ const KEEP = Statement.ofSql<never>(() => {
 });
 const REMOVE = Statement.of(() => db.delete(orders).where(isPending).returning({ status }));
 const STATUS = Statement.of(() => db.select({ status }).from(orders).where(isOrder));
-const SEQUENCE = Statement.of(() =>
-  db.select({ sequence: orderList.sequence }).from(orderList).where(eq(orderList.id, 1)),
-);
 
 /**
  * Cancels a pending order in one atomic step (docs/api.md, Cancelling). Returns `not_found` for an
@@ -44,29 +37,15 @@ export async function cancelOrder(
   database: D1Database,
   orderId: bigint,
   queries: DatabaseQueries,
-  options: {
-    readonly keyId: string;
-    readonly needsSequence: boolean;
-    readonly isAllowed: boolean;
-  },
+  options: { readonly keyId: string; readonly isAllowed: boolean },
 ): Promise<Cancellation> {
   const values = { id: String(orderId), keyId: options.keyId };
-  const statements: readonly Statement<unknown>[] = [
-    STATUS,
-    ...(options.isAllowed ? [KEEP, REMOVE] : []),
-    ...(options.needsSequence ? [SEQUENCE] : []),
-  ];
-  const results = await queries.run(() =>
+  const statements = [STATUS, ...(options.isAllowed ? [KEEP, REMOVE] : [])];
+  const [result] = await queries.run(() =>
     database.batch(statements.map((statement) => statement.bind(database, values))),
   );
-  const rowsAt = <Row>(statement: Statement<Row>) => {
-    const result = results[statements.indexOf(statement)];
-    return result === undefined ? [] : statement.rows(result);
-  };
-  const [order] = rowsAt(STATUS);
-  const [list] = rowsAt(SEQUENCE);
-  const sequence = list?.sequence ?? null;
-  if (order === undefined) return { result: "not_found", sequence };
-  if (order.status === "shipped") return { result: "already_shipped", sequence };
-  return { result: options.isAllowed ? "cancelled" : "precondition_failed", sequence };
+  const [order] = result === undefined ? [] : STATUS.rows(result);
+  if (order === undefined) return "not_found";
+  if (order.status === "shipped") return "already_shipped";
+  return options.isAllowed ? "cancelled" : "precondition_failed";
 }

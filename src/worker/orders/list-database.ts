@@ -56,8 +56,7 @@ interface SnapshotNeeds {
   readonly segmentVersions: readonly string[];
   /** If memory lacks more segments than this, the query reads only the first missing one. */
   readonly maxMissing: number;
-  /** The lowest acceptable sequence number; `Infinity` requires the primary database. */
-  readonly atLeast: number;
+  readonly mayReadReplica: boolean;
 }
 
 const SMALLEST = sql.raw(String(INT64_MIN));
@@ -204,16 +203,15 @@ export class ListDatabase {
    * @throws {DatabaseUnavailableError} if the primary database does not respond.
    */
   snapshot(database: D1Database, needs: SnapshotNeeds): Promise<Snapshot> {
-    const { atLeast } = needs;
     return this.#run(database, {
-      isFromReplica: this.isNearest && atLeast !== Infinity,
+      isFromReplica: this.isNearest && needs.mayReadReplica,
       query: async (source) => {
         const found = await readSnapshot(source, needs);
         // Without a session, D1 always queries the primary, whether or not its result says so.
         const isPrimary = source === database || found.servedBy.isPrimary;
         return { ...found, servedBy: { ...found.servedBy, isPrimary } };
       },
-      isUsable: ({ sequence: found }) => found >= atLeast,
+      isUsable: () => true,
     });
   }
 

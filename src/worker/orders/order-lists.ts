@@ -1,7 +1,6 @@
-import QuickLRU from "quick-lru";
-import { type Config, REMEMBERED_KEYS } from "../../rules/config.ts";
+import type { Config } from "../../rules/config.ts";
 import type { DatabaseQueries } from "../db/availability.ts";
-import { BatchedQuery } from "../db/batched-query.ts";
+import { BatchedCalls } from "../batched-calls.ts";
 import { pause } from "../deadline.ts";
 import { ApiError } from "../errors.ts";
 import { allowsMatch, knownTags, type Preconditions } from "../preconditions.ts";
@@ -21,9 +20,6 @@ import {
   StalledReaderError,
 } from "./list-stream.ts";
 
-/** How long `#seen` remembers a change: much longer than a replica can lag behind. */
-const SEEN_MS = 3_600_000;
-
 class ListMovedError extends Error {}
 
 /** Log events (docs/operating.md, The log): three for a list that is cut off, the others for a 503. */
@@ -39,18 +35,17 @@ export interface ListRequest {
   readonly preconditions: Preconditions;
   readonly isHead: boolean;
   /**
-   * Resolves with the sequence number of the key's last cancellation if the request is admitted: 0
-   * if there is none, `Infinity` if it is unknown. Resolves with `null` if it is refused.
+   * Resolves if the request is admitted, or with `null` if it is refused. The list must come from
+   * the primary database unless `mayReadReplica` is true.
    */
-  readonly admission: Promise<number | null>;
+  readonly admission: Promise<{ readonly mayReadReplica?: boolean } | null>;
   readonly log: (event: ListEvent, error?: unknown) => void;
   readonly waitUntil: (promise: Promise<unknown>) => void;
 }
 
 interface RequestNeeds {
   readonly knownVersions: readonly string[] | "*";
-  /** The lowest acceptable sequence number; `Infinity` requires the primary database. */
-  readonly atLeast: number;
+  readonly mayReadReplica: boolean;
 }
 
 interface OrderList extends Pick<Snapshot, "version"> {
@@ -72,11 +67,9 @@ export class OrderLists {
   readonly #database: ListDatabase;
   readonly #expander: OrderExpander;
   readonly #sizes: ListSizes;
-  readonly #snapshots: BatchedQuery<RequestNeeds, Snapshot>;
+  readonly #snapshots: BatchedCalls<RequestNeeds, Snapshot>;
   readonly #places: ListPlaces;
   readonly #memory: SegmentMemory;
-  /** The sequence number of the newest change that each key has seen, by the key's id. */
-  readonly #seen = new QuickLRU<string, number>({ maxSize: REMEMBERED_KEYS, maxAge: SEEN_MS });
   /** The latest short list, kept because most requests ask for the same list again. */
   #latestShortList: { readonly text: string; readonly json: Uint8Array<ArrayBuffer> } | null = null;
 
@@ -97,16 +90,7 @@ export class OrderLists {
     this.#places = options.places ?? new ListPlaces(this.#sizes);
     const { timeoutMs } = this.#database;
     const { concurrency } = this.#sizes;
-    this.#snapshots = new BatchedQuery({ concurrency, timeoutMs, late: queries.unavailable });
-  }
-
-  get areNearest(): boolean {
-    return this.#database.isNearest;
-  }
-
-  /** Records that a key has seen a change: further lists of this key are at least as new. */
-  recordSeen(keyId: string, sequence: number): void {
-    if (sequence > (this.#seen.get(keyId) ?? 0)) this.#seen.set(keyId, sequence);
+    this.#snapshots = new BatchedCalls({ concurrency, timeoutMs, late: queries.unavailable });
   }
 
   /**
@@ -116,17 +100,13 @@ export class OrderLists {
    * @throws {ApiError} if a precondition is false, the list is too long or too many lists are sent.
    */
   async answer(request: ListRequest): Promise<OrderList | null> {
-    const seen = () => this.#seen.get(request.keyId) ?? 0;
-    const early = this.#snapshot(request, seen());
+    const early = this.#snapshot(request, true);
     early.catch(() => undefined); // If the request is admitted, this error is thrown below.
-    const cancellation = await request.admission;
-    if (cancellation === null) return null;
+    const admission = await request.admission;
+    if (admission === null) return null;
     let snapshot = await early;
-    // A key's list is as new as its last cancellation and as every list that this isolate sent to it.
-    const isOld = snapshot.sequence < Math.max(cancellation, seen());
-    if (this.areNearest) {
-      if (isOld && !snapshot.servedBy.isPrimary) snapshot = await this.#snapshot(request, Infinity);
-      this.recordSeen(request.keyId, snapshot.sequence);
+    if (!snapshot.servedBy.isPrimary && admission.mayReadReplica !== true) {
+      snapshot = await this.#snapshot(request, false);
     }
     const { version } = snapshot;
     if (!allowsMatch(request.preconditions, version)) {
@@ -138,17 +118,24 @@ export class OrderLists {
     const known = knownTags(request.preconditions);
     const isKnown = known === "*" || known.includes(version);
     const body = isKnown ? null : this.#body(snapshot, request);
-    return { version, servedBy: this.areNearest ? snapshot.servedBy : null, isKnown, body };
+    return {
+      version,
+      servedBy: this.#database.isNearest ? snapshot.servedBy : null,
+      isKnown,
+      body,
+    };
   }
 
-  #snapshot({ preconditions, database, waitUntil }: ListRequest, atLeast: number) {
-    const needs = { knownVersions: knownTags(preconditions), atLeast };
-    const query = (requests: readonly RequestNeeds[]) => this.#query(database, requests);
-    return this.#snapshots.read(needs, query, waitUntil);
+  #snapshot({ preconditions, database, waitUntil }: ListRequest, mayReadReplica: boolean) {
+    const needs = { knownVersions: knownTags(preconditions), mayReadReplica };
+    const call = async (requests: readonly RequestNeeds[]) => {
+      const snapshot = await this.#query(database, requests);
+      return requests.map(() => snapshot);
+    };
+    return this.#snapshots.valueOf(needs, call, waitUntil);
   }
 
   async #query(database: D1Database, requests: readonly RequestNeeds[]): Promise<Snapshot> {
-    const atLeast = Math.max(...requests.map((request) => request.atLeast));
     const held = this.#memory.manifest;
     const segmentVersions = this.#memory.versions;
     const listRequests = requests
@@ -162,7 +149,7 @@ export class OrderLists {
       knownVersions: [...commonVersions(listRequests), ...(canReuseHeld ? [held.version] : [])],
       segmentVersions,
       maxMissing: this.#sizes.missingWithManifest,
-      atLeast,
+      mayReadReplica: requests.every((request) => request.mayReadReplica),
     });
     const { version, sequence, manifest, texts, servedBy } = snapshot;
     if (manifest === null) {

@@ -3,7 +3,7 @@ import { apiKeys } from "../../schema/keys.ts";
 import { orderList } from "../../schema/orders.ts";
 import type { AppEnv } from "../app-env.ts";
 import { DatabaseQueries } from "../db/availability.ts";
-import { BatchedQuery } from "../db/batched-query.ts";
+import { BatchedCalls } from "../batched-calls.ts";
 import { db, Statement } from "../db/statement.ts";
 import { withDeadline } from "../deadline.ts";
 import { logEvent } from "../log.ts";
@@ -31,7 +31,7 @@ export function healthRoute() {
   // Not the instances of other routes: a probe that succeeds must not end an outage that they log.
   const orders = new DatabaseQueries("orders", PROBE_TIMEOUT_MS);
   const keys = new DatabaseQueries("keys", PROBE_TIMEOUT_MS);
-  const probes = new BatchedQuery<null, Health>({ concurrency: 1, timeoutMs: PROBE_TIMEOUT_MS });
+  const probes = new BatchedCalls<null, Health>({ concurrency: 1, timeoutMs: PROBE_TIMEOUT_MS });
   let last = { health: UNKNOWN, fromMs: -Infinity };
 
   const remembered = (): Health | null => {
@@ -57,8 +57,12 @@ export function healthRoute() {
 
   return new Hono<AppEnv>().get("/", async (c) => {
     const waitUntil = (promise: Promise<unknown>) => c.executionCtx.waitUntil(promise);
-    const shared = () => probes.read(null, async () => remembered() ?? probe(c), waitUntil);
-    // `read` rejects only if the platform ended the request that ran the shared probe.
+    const call = async (all: readonly null[]) => {
+      const health = remembered() ?? (await probe(c));
+      return all.map(() => health);
+    };
+    const shared = () => probes.valueOf(null, call, waitUntil);
+    // `valueOf` rejects only if the platform ended the request that ran the shared probe.
     const health = remembered() ?? (await shared().catch(() => UNKNOWN));
     const isHealthy = Object.values(health).every((state) => state === "ok");
     return Response.json(health, {

@@ -3,7 +3,6 @@ import expansion from "../../../dist/wasm/expand-orders.wasm";
 import type { AppEnv } from "../app-env.ts";
 import { methodNotAllowed } from "../errors.ts";
 import { logEvent } from "../log.ts";
-import type { Verdict } from "../limiter/limiter.ts";
 import type { OrderLists } from "../orders/order-lists.ts";
 import { type Expansion, OrderExpander } from "../orders/list-stream.ts";
 import { preconditionsOf } from "../preconditions.ts";
@@ -27,7 +26,7 @@ export function listRoute(lists: OrderLists) {
       keyId,
       preconditions: preconditionsOf(c.req.raw.headers),
       isHead: c.req.raw.method === "HEAD",
-      admission: c.get("admission").then(lastCancellation),
+      admission: c.get("admission").then(({ decision }) => (decision?.admitted ? decision : null)),
       log: (event, error) => logEvent({ event, requestId, keyId, error }),
       waitUntil: (promise) => c.executionCtx.waitUntil(promise),
     });
@@ -39,10 +38,4 @@ export function listRoute(lists: OrderLists) {
     return new Response(list.body, { headers: { ...headers, "Content-Type": "application/json" } });
   });
   return routes.all("/", methodNotAllowed("GET, HEAD"));
-}
-
-/** Only the key's Durable Object knows cancellations on other isolates. */
-function lastCancellation({ decision, decidedBy }: Verdict): number | null {
-  if (!decision?.admitted) return null;
-  return decidedBy === "object" ? (decision.lastCancellation ?? 0) : Infinity;
 }

@@ -1,4 +1,4 @@
-import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
+import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, expect, test, vi } from "vitest";
 import { change } from "../../../src/store/keys/change-key.ts";
@@ -186,18 +186,44 @@ test("the alarm repeats a failed report, and deletes the storage when all window
   expect(await storage()).toMatchObject({ keys: [], alarmMs: null });
 });
 
-test("the last cancellation is part of every decision for an hour, also after an eviction", async () => {
-  const lastCancellation = async () => (await support.admit(limiter(), POLICY)).lastCancellation;
-  expect(await lastCancellation()).toBeUndefined();
-  await limiter().recordCancellation(5);
-  await limiter().recordCancellation(3);
-  expect(await lastCancellation()).toBe(5);
-  advanceClock(HOUR_MS - 1);
+test("for ten minutes after a call that cancels, decisions allow no replica, also after an eviction; the note costs no row", async () => {
+  const mayReadReplica = async (cancels = false) => {
+    const details = { requests: 1, wait: null, cancels };
+    const [decision] = await limiter().admit(POLICY, 0, crypto.randomUUID(), details);
+    return decision!.mayReadReplica;
+  };
+  expect(await mayReadReplica()).toBe(true);
+  const { rowsWritten } = await storage();
+  expect(await mayReadReplica(true)).toBe(false);
+  expect((await storage()).rowsWritten).toBe(rowsWritten + 1);
+  advanceClock(10 * 60_000 - 1);
   await evict();
-  await runDurableObjectAlarm(limiter());
-  expect(await lastCancellation()).toBe(5);
+  expect(await mayReadReplica()).toBe(false);
   advanceClock(1);
-  expect(await lastCancellation()).toBeUndefined();
+  expect(await mayReadReplica()).toBe(true);
+  // An older version does not store the note.
+  await runInDurableObject(limiter(), (_, { storage: { kv } }) => {
+    kv.put("record", { ...kv.get<object>("record"), cancelledMs: undefined });
+  });
+  await evict();
+  expect(await mayReadReplica()).toBe(false);
+});
+
+test("the storage is kept until the note of a cancellation has ended", async () => {
+  advanceClock(DAY_MS / 2 - 60_000);
+  await requests(1);
+  advanceClock(DAY_MS - 10_000);
+  const cancelling = { requests: 1, wait: null, cancels: true };
+  await limiter().admit(POLICY, 0, crypto.randomUUID(), cancelling);
+  // Both windows and the day have ended at midnight.
+  for (const [ms, keys] of [
+    [80_000, ["record"]],
+    [520_000, []],
+  ] as const) {
+    advanceClock(ms);
+    await runInDurableObject(limiter(), (object) => object.alarm());
+    expect(await storage()).toMatchObject({ keys });
+  }
 });
 
 test("a call that is sent again within 10 seconds is counted once, however many calls came between", async () => {

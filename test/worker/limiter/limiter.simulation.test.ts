@@ -37,15 +37,16 @@ const overlappingRequests = step(
     isolate: anyIsolate,
     times: fc.oneof(fc.integer({ min: 1, max: 6 }), fc.integer({ min: 1, max: 40 })),
     gapMs: fc.oneof(fc.constant(0), fc.integer({ min: 1, max: 2_500 })),
+    cancels: fc.boolean(),
     wires: fc.array(anyWire, { minLength: 1, maxLength: 6 }),
   }),
-  async (world: World, { isolate, times, gapMs, wires }) => {
+  async (world: World, { isolate, times, gapMs, cancels, wires }) => {
     world.wires = [...wires];
     for (let n = 0; n < times; n++) {
       if (n > 0 && gapMs > 0) await world.advance(gapMs);
       // Requests before and after this one may share a call.
       if (n === 15) world.learn(isolate);
-      void world.send(isolate);
+      void world.send(isolate, cancels && n % 3 === 0);
     }
     await world.advance(0);
   },
@@ -97,7 +98,7 @@ afterEach(() => {
 });
 
 test("several isolates and a Durable Object keep every promise, whatever happens to calls, versions and disk", async () => {
-  const seen = { waited: 0, memory: 0, object: 0, fallback: 0, nobody: 0 };
+  const seen = { waited: 0, replicas: 0, memory: 0, object: 0, fallback: 0, nobody: 0 };
   await fc.assert(
     fc.asyncProperty(anyWorld, anyHistory, async (of, history) => {
       const world = new World(of.policy, of.behindMs, of.vars);
@@ -120,6 +121,7 @@ test("several isolates and a Durable Object keep every promise, whatever happens
       for (const index of ALL) expect((await world.answerTo(index)).decidedBy).toBe("object");
       world.witness.ends(world.isolates);
       expect(world.witness.broken).toStrictEqual([]);
+      seen.replicas += world.witness.replicas;
       for (const [by, count] of Object.entries(world.witness.decidedBy)) {
         seen[by as "memory"] += count;
       }

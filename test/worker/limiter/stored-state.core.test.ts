@@ -21,7 +21,7 @@ test("a stored state is read even if it has fields of a later version, or lacks 
   const ban = { ...limiter.ban, reason: "hammering" };
   const later = { ...limiter, version: 2, hour: { openedMs: 1, count: 1 }, ban };
   const read = { limiter: { ...limiter, wait: null }, usage: [], unreportedBans: [] };
-  expect(readState(later)).toEqual({ ...read, keyId: null, cancellation: null });
+  expect(readState(later)).toEqual({ ...read, keyId: null, cancelledMs: null });
   expect(eventLines()).toStrictEqual([]);
 });
 
@@ -29,11 +29,11 @@ test.for([
   ["limiter", { minute: { openedMs: 1, count: -1 } }, { limiter: null }],
   ["usage", { usage: [{ day: -1 }] }, { usage: [] }],
   ["bans", { unreportedBans: "none" }, { unreportedBans: [] }],
-  ["cancellation", { cancellation: { sequence: 1 } }, { cancellation: null }],
+  ["cancellation", { cancelledMs: "now" }, { cancelledMs: null }],
 ] as const)("only the part %s is empty if it cannot be read, which is logged", (one) => {
   const [part, bad, read] = one;
   const unreportedBans = [{ beganMs: 1, untilMs: 2, number: 1, resets: 0 }];
-  const others = { keyId, usage: [], unreportedBans, cancellation: { sequence: 7, atMs: 5 } };
+  const others = { keyId, usage: [], unreportedBans, cancelledMs: 5 };
   const whole = { ...others, limiter: { ...limiter, wait: null } };
   expect(readState({ ...limiter, ...others })).toStrictEqual(whole);
   expect(readState({ ...limiter, ...others, ...bad })).toStrictEqual({ ...whole, ...read });

@@ -3,13 +3,14 @@ import type { BanPolicy } from "../../../src/rules/limits/bans.ts";
 import { decide, type Decision } from "../../../src/rules/limits/decision.ts";
 import type { LimiterState, QuotaPolicy } from "../../../src/rules/limits/limiter-state.ts";
 import type { RateLimiter } from "../../../src/worker/limiter/durable-object.ts";
+import type { ObjectDecision } from "../../../src/worker/limiter/object-call.ts";
 import type { Verdict } from "../../../src/worker/limiter/limiter.ts";
 import type { Isolate } from "./world.ts";
 
 export const TIMEOUT_MS = 5_000;
 
 export type Call = Parameters<RateLimiter["admit"]>;
-export type Answer = readonly Decision[];
+export type Answer = readonly ObjectDecision[];
 
 /** The part of the state that an answer promises to be on disk. */
 function durable(state: LimiterState | null): string {
@@ -24,6 +25,9 @@ function durable(state: LimiterState | null): string {
 export class Witness {
   readonly broken: unknown[] = [];
   requests = 0;
+  /** When the last cancellation that the object admitted was answered. */
+  cancelledMs = -Infinity;
+  replicas = 0;
   readonly decidedBy = { memory: 0, object: 0, fallback: 0, nobody: 0 };
   readonly #bans: BanPolicy;
   /** When each attempt of a call began, by its nonce. */
@@ -81,7 +85,9 @@ export class Witness {
   /** An answer leaves the object while this state is on disk. */
   leaves(nonce: string, answer: Answer, disk: LimiterState | null): void {
     const decided = this.#decided.get(nonce)!;
-    this.claim(isDeepStrictEqual(answer, decided.answer), "The rules decide.", answer, decided);
+    const { mayReadReplica } = answer[0]!;
+    const rules = decided.answer.map((decision) => ({ ...decision, mayReadReplica }));
+    this.claim(isDeepStrictEqual(answer, rules), "The rules decide.", answer, decided);
     const isOnDisk = this.#versions.indexOf(durable(disk), decided.version) !== -1;
     this.claim(isOnDisk, "An answer leaves when its decisions are on disk.", answer, disk);
   }
@@ -111,6 +117,19 @@ export class Witness {
       this.claim(isNewest, "No outdated version of the key decides.", decision);
       this.claim(this.#received.delete(decision!), "No two requests share a decision.", decision);
     } else this.claim(isolate.hasFailed, "The object decides if it can be reached.");
+  }
+
+  /** @param cancelledMs what `cancelledMs` was when the request arrived. */
+  cancels(
+    cancels: boolean,
+    cancelledMs: number,
+    { decision, decidedBy }: Verdict,
+    nowMs: number,
+  ): void {
+    if (cancels && decision?.admitted && decidedBy === "object") this.cancelledMs = nowMs;
+    const isLong = nowMs - cancelledMs >= 600_000;
+    this.claim(isLong || !decision?.mayReadReplica, "A key never sees what it cancelled.");
+    if (decision?.mayReadReplica) this.replicas += 1;
   }
 
   /** Every isolate has called the object again, long after its last refusal. */

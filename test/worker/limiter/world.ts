@@ -95,15 +95,17 @@ export class World {
     for (const index of indexes) this.isolates[index]!.policy = this.newest;
   }
 
-  async send(index: number): Promise<Verdict> {
+  async send(index: number, cancels = false): Promise<Verdict> {
     const isolate = this.isolates[index]!;
     const { policy, limiter } = isolate;
     const sentMs = Date.now();
+    const { cancelledMs } = this.witness;
     this.witness.requests += 1;
     const admit = (...call: Call) => this.#attempt(isolate, call);
     const verdict = await limiter.admit(
       { keyId: KEY_ID, ...policy },
       {
+        cancels,
         objects: { getByName: () => ({ admit }) } as never,
         requestId: "simulated",
         waitUntil: (promise) => void promise.catch(() => undefined),
@@ -112,6 +114,7 @@ export class World {
     const { retryAtMs = null, nowMs = 0 } = verdict.decision ?? {};
     if (retryAtMs !== null) this.retryAtMs = Date.now() + retryAtMs - nowMs;
     this.witness.responds(isolate, policy, verdict, Date.now());
+    this.witness.cancels(cancels, cancelledMs, verdict, Date.now());
     const isInTime = Date.now() - sentMs <= 2 * TIMEOUT_MS;
     this.witness.claim(isInTime, "Each request is answered in time.");
     return verdict;

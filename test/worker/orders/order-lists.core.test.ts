@@ -25,7 +25,12 @@ const listsOf = (options: ConstructorParameters<typeof OrderLists>[2]) =>
 const textOf = async (lists: OrderLists, request: ListRequest) =>
   new Response((await lists.answer(request))?.body).text();
 const snapshotOf = (isNearest: boolean, d1: D1Database) => {
-  const needs = { needsManifest: true, knownVersions: [], segmentVersions: [], atLeast: 0 };
+  const needs = {
+    needsManifest: true,
+    knownVersions: [],
+    segmentVersions: [],
+    mayReadReplica: true,
+  };
   return new ListDatabase(queries, isNearest).snapshot(d1, { ...needs, maxMissing: 1_000 });
 };
 
@@ -129,12 +134,34 @@ test("a list needs at most 1,000 queries, and a replica that is too old costs it
   const see = vi.fn();
   const sizes = { missingWithManifest: 0, shortBytes: 0, groupSegments: 1, groupsAhead: 1 };
   const lists = listsOf({ listReads: "nearest", sizes, memoryBytes: 0 });
-  lists.recordSeen("key", Number.MAX_SAFE_INTEGER); // The snapshot comes from the primary.
-  expect(await textOf(lists, listRequest(d1Of(on(see), on(see, stale))))).toBe(listOf(database));
+  const request = listRequest(d1Of(on(see), on(see, stale)), undefined, {
+    admission: Promise.resolve({}), // The snapshot comes from the primary.
+  });
+  expect(await textOf(lists, request)).toBe(listOf(database));
   // One query for each segment; the replica is asked for the snapshot and one segment in vain.
   expect(see.mock.calls.length).toBeLessThanOrEqual(segmentCount() + 3);
   stale.close();
   expect(LIST_SIZES.maxQueries * LIST_SIZES.groupSegments).toBe(LIST_SIZES.maxSegments);
+});
+
+test("a request that must not read a replica never shares the query of one that may", async () => {
+  place(1);
+  let release = (): void => undefined;
+  const held = () => new Promise<void>((resolve) => void (release = resolve));
+  const d1 = d1Of(on(), on(held, openOrderDatabase()));
+  const lists = listsOf({ listReads: "nearest", sizes: { concurrency: 1 } });
+  const read = (mayReadReplica: boolean) =>
+    textOf(lists, listRequest(d1, undefined, { admission: Promise.resolve({ mayReadReplica }) }));
+  const idle = () => new Promise((resolve) => void setImmediate(resolve));
+  const [first] = [read(false), read(true)];
+  release();
+  await idle();
+  // While the second request's query is under way, the first one waits again, now with a third.
+  void read(true);
+  release();
+  await idle();
+  release();
+  expect(await first).toBe(listOf(database));
 });
 
 test.each([

@@ -12,7 +12,7 @@ export function listRequest(
     keyId: "key",
     preconditions: { ifMatch: null, ifNoneMatch: ifNoneMatch ?? null },
     isHead: false,
-    admission: Promise.resolve(0),
+    admission: Promise.resolve({ mayReadReplica: true }),
     log: () => undefined,
     waitUntil: (promise) => void promise.catch(() => undefined),
     ...options,

@@ -65,8 +65,7 @@ export async function play(
       places,
       listReads: isNearest ? "nearest" : "primary",
     });
-    /** By key, the newest moment that it has received. */
-    return { lists, places, seen: new Map<string, number>() };
+    return { lists, places };
   }
 
   /** Runs scheduled steps until `work` is done. */
@@ -121,27 +120,24 @@ export async function play(
     const { key, isHead, tag, stopsAfter, pauseMs, staysMs } = reader;
     await after(reader.delayMs, "a request arrives");
     const isolate = isolates[reader.isolate]!;
-    const seen = Math.max(cancellations.get(key) ?? 0, isolate.seen.get(key) ?? 0);
     const begun = moments.length - 1;
     const nowMs = Date.now();
     const times = { begun, ended: begun, begunMs: nowMs, takenMs: nowMs, endedMs: nowMs };
     const known = typeof tag === "number" ? tags.at(tag) : (tag ?? undefined);
-    const oldest = isNearest ? seen : begun;
+    const oldest = isNearest ? (cancellations.get(key) ?? 0) : begun;
     const answer = { end: null, version: null, received: "" };
     const one: Read = { reader, tag: known, oldest, ...times, events: [], ...answer };
     history.reads.push(one);
     const end = (how: Read["end"]) => {
       Object.assign(one, { end: how, endedMs: Date.now(), ended: moments.length - 1 });
-      if (one.version === null) return;
-      if (how === "whole") tags.push(one.version);
-      const found = moments.findIndex(({ version }) => version === one.version);
-      isolate.seen.set(key, Math.max(found, isolate.seen.get(key) ?? 0));
+      if (one.version !== null && how === "whole") tags.push(one.version);
     };
     const request = listRequest(d1(), one.tag, {
       keyId: key,
       isHead,
       admission: step("the limiter admits").then(() => {
-        return moments[cancellations.get(key) ?? -1]?.sequence ?? 0;
+        const { atMs = -Infinity } = moments[cancellations.get(key) ?? -1] ?? {};
+        return { mayReadReplica: Date.now() - atMs > 3 * MAX_LAG_MS };
       }),
       log: (event) => void one.events.push(event),
     });

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { BatchedQuery } from "../../../src/worker/db/batched-query.ts";
+import { BatchedCalls } from "../../src/worker/batched-calls.ts";
 
 const CONCURRENCY = 2;
 const TIMEOUT_MS = 100;
@@ -19,7 +19,7 @@ type End = "answer" | "fail" | "hang" | "late";
 function databaseOf(schedule: () => Promise<void>, ends: End[] = []) {
   const late = () => new Error("late");
   const options = { concurrency: CONCURRENCY, timeoutMs: TIMEOUT_MS, late };
-  const batched = new BatchedQuery<number, { held: number; keys: readonly number[] }>(options);
+  const batched = new BatchedCalls<number, { held: number; key: number }>(options);
   const running = new Set<{ readonly startMs: number }>();
   const world = { held: 0, queries: 0, kept: [] as Promise<unknown>[], read };
   return world;
@@ -28,12 +28,12 @@ function databaseOf(schedule: () => Promise<void>, ends: End[] = []) {
   function read(key: number) {
     const ended = Promise.withResolvers<never>();
     const query = (keys: readonly number[]) => run(keys, () => ended.reject(new Error("ended")));
-    const answer = batched.read(key, query, (promise) => void world.kept.push(promise));
+    const answer = batched.valueOf(key, query, (promise) => void world.kept.push(promise));
     return Promise.race([answer, ended.promise]);
   }
 
   async function run(keys: readonly number[], endRequest: () => void) {
-    const answer = { held: world.held, keys };
+    const answer = keys.map((key) => ({ held: world.held, key }));
     const end = ends.shift() ?? "answer";
     const one = { startMs: Date.now() };
     world.queries += 1;
@@ -46,7 +46,7 @@ function databaseOf(schedule: () => Promise<void>, ends: End[] = []) {
     if (end === "late") await pause(3 * TIMEOUT_MS);
     await schedule();
     running.delete(one);
-    if (end === "fail") throw Object.assign(new Error("failed"), { keys });
+    if (end === "fail") throw new Error("failed");
     return answer;
   }
 }
@@ -80,14 +80,14 @@ test("each request soon receives a result for its key that was read after the re
       if (key % 3 === 2) return void (world.held += 1);
       const { held } = world;
       const beganMs = Date.now();
-      const lost = (error: Error & { keys?: number[] }) => {
+      const lost = (error: Error) => {
         if (error.message !== "failed") expect(hasLost).toBe(true);
         if (error.message === "late") expect(Date.now() - beganMs).toBe(LONGEST_MS);
-        return { held, keys: error.keys ?? [key] };
+        return { held, key };
       };
       const answer = await world.read(key).catch(lost);
       expect(answer.held).toBeGreaterThanOrEqual(held);
-      expect(answer.keys).toContain(key);
+      expect(answer.key).toBe(key);
       expect(Date.now() - beganMs).toBeLessThanOrEqual(LONGEST_MS);
     };
     await finish(...delaysMs.map(ask));
