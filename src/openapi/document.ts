@@ -28,7 +28,10 @@ export function openApiDocument(origin = "", contact?: Contact): string {
     info: contact === undefined ? info : { ...info, contact },
     servers: [{ url: `${origin}/v1`, description: "The server that serves this document." }],
     security: [{ apiKey: [] }],
-    tags: [{ name: "Orders", description: "List and cancel the orders of the store." }],
+    tags: [
+      { name: "Orders", description: "List and cancel the orders of the store." },
+      { name: "Quota", description: "Look at what a key may still send." },
+    ],
     paths,
     components: {
       securitySchemes: {

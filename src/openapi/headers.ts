@@ -62,8 +62,8 @@ const someResponses = {
     '"b635bf2fd4266e169c4c0e2344af96d9"',
   ),
   "Cache-Control": header(
-    "Only your own cache may keep the list. Send `If-None-Match` before you use it again.",
-    { type: "string", enum: ["private, no-cache"] },
+    "On a list: only your own cache may keep it; send `If-None-Match` before you use it again. On a quota: no cache may keep it.",
+    { type: "string", enum: ["private, no-cache", "no-store"] },
     "private, no-cache",
   ),
   "WWW-Authenticate": text(

@@ -7,6 +7,18 @@ const LIST_EXAMPLE = [
   { id: 1008 },
 ];
 
+const QUOTA_EXAMPLE = {
+  keyId: "key_petspetspetspets",
+  plan: "pro",
+  expiresAt: null,
+  windows: [
+    { name: "minute", limit: 300, remaining: 288, resetsAt: "2026-11-27T15:20:11.000Z" },
+    { name: "day", limit: 10_000, remaining: 9_120, resetsAt: "2026-11-28T09:00:00.000Z" },
+  ],
+  ban: null,
+  retryAfterSeconds: 0,
+};
+
 // API consoles send every documented header parameter, filled with "<string>" or the like. So a header
 // that would turn such a request into a 412 is documented in words only.
 
@@ -80,6 +92,24 @@ export const paths = {
         "204": { description: "The order is cancelled.", headers: headerRefs() },
         ...responseRefs("NotFound", "Conflict", ...ALWAYS_POSSIBLE),
         "405": orderMethodNotAllowed(),
+      },
+    },
+  },
+  "/quota": {
+    parameters: [{ $ref: "#/components/parameters/X-Request-Id" }],
+    get: {
+      operationId: "getQuota",
+      tags: ["Quota"],
+      summary: "Look at the quota",
+      description:
+        "Returns what is left in the windows of the key, when they end, and whether the key is banned. This request counts in no window and is no strike. It succeeds even if the windows are full or the key is banned.\n\nThe rate-limit headers have the same values. The response can be up to a second old, because those who look at the same time share it. `HEAD` receives the same response as `GET`, without the body.",
+      responses: {
+        "200": {
+          description: "The quota of the key.",
+          headers: headerRefs("Cache-Control"),
+          content: { "application/json": { schema: schemaRef("Quota"), example: QUOTA_EXAMPLE } },
+        },
+        ...responseRefs("MethodNotAllowed", ...ALWAYS_POSSIBLE),
       },
     },
   },

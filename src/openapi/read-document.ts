@@ -14,7 +14,7 @@ export interface ReadDocument {
     readonly securitySchemes: { readonly apiKey: { readonly description: string } };
     readonly headers: Readonly<Record<string, Header>>;
     readonly responses: Readonly<Record<string, DocumentedAnswer>>;
-    readonly schemas: Readonly<Record<"Order" | "Error", Schema>>;
+    readonly schemas: Readonly<Record<"Order" | "Quota" | "Error", Schema>>;
   };
 }
 

@@ -67,7 +67,7 @@ export const ERROR_ANSWERS = {
   },
   Unavailable: {
     description:
-      "The database cannot be reached, the API key sends more requests at once than can be counted, the service sends too many long lists at the moment, or the store has more orders than one response can list. Repeat the request after the time in `Retry-After`. A cancellation can be repeated safely.",
+      "The database cannot be reached (for the quota: the limiter), the API key sends more requests at once than can be counted, the service sends too many long lists at the moment, or the store has more orders than one response can list. Repeat the request after the time in `Retry-After`. A cancellation can be repeated safely.",
     headers: ["Retry-After"],
     messages: {
       service_unavailable:

@@ -1,6 +1,8 @@
 import * as z from "zod";
 import { ERROR_STATUS } from "../rules/error-codes.ts";
 import { CANONICAL_DECIMAL, INT64_MAX, INT64_MIN } from "../rules/int64.ts";
+import { MAX_LIMIT, PLANS } from "../rules/limits/plans.ts";
+import { WINDOW_NAMES } from "../rules/limits/windows.ts";
 import { int64Schema, orderSchema } from "../rules/order.ts";
 
 /** A JSON Schema (2020-12), as OpenAPI 3.1 uses it. Integers above 2^53 are bigints. */
@@ -25,10 +27,47 @@ const listedOrderSchema = orderSchema.partial().meta({
     "An order. Every order has an `id`; any other field that the order lacks is left out, never `null`.",
 });
 
+const dateTime = z.iso.datetime({ precision: 3 }).meta({ pattern: undefined });
+
+const quotaWindowSchema = z
+  .strictObject({
+    name: z.enum(WINDOW_NAMES).describe("The name of the window, as in `RateLimit`."),
+    limit: z.int().min(1).max(MAX_LIMIT).describe("The number of requests that it admits."),
+    remaining: z.int().min(0).max(MAX_LIMIT).describe("Requests left in the window."),
+    resetsAt: dateTime
+      .nullable()
+      .describe("The end of the window; `null` if no request has opened it."),
+  })
+  .meta({ id: "QuotaWindow", description: "What is left in one window." });
+
+const banSchema = z
+  .strictObject({
+    endsAt: dateTime.describe("The end of the ban."),
+    number: z.int().min(1).describe("The number of bans in a row, including this one."),
+  })
+  .meta({ id: "Ban", description: "A temporary ban of the key." });
+
+const quotaSchema = z
+  .strictObject({
+    keyId: z.string().describe("The id of the key. It is no secret."),
+    plan: z.enum(PLANS).describe("The plan of the key."),
+    expiresAt: dateTime.nullable().describe("When the key expires; `null` if never."),
+    windows: z
+      .array(quotaWindowSchema)
+      .describe("The windows `minute` and `day`. During a ban, nothing is left in either."),
+    ban: banSchema.nullable().describe("The ban that is in force; `null` if there is none."),
+    retryAfterSeconds: z
+      .int()
+      .min(0)
+      .describe("The `Retry-After` of a 429 at this moment; 0 if a request would be admitted."),
+  })
+  .meta({ id: "Quota", description: "What an API key may still send." });
+
 /** Returns `components.schemas`. The name of each schema is the id in its `meta`. */
 export function componentSchemas(): Record<string, JsonSchema> {
   const registry = z.registry<{ id?: string | undefined }>();
-  for (const schema of [listedOrderSchema, int64Schema, errorSchema]) {
+  const quota = [quotaSchema, quotaWindowSchema, banSchema];
+  for (const schema of [listedOrderSchema, int64Schema, errorSchema, ...quota]) {
     registry.add(schema, z.globalRegistry.get(schema) ?? {});
   }
   const { schemas } = z.toJSONSchema(registry, {
@@ -61,6 +100,6 @@ export function componentSchemas(): Record<string, JsonSchema> {
   };
 }
 
-export function schemaRef(name: "Order" | "OrderId" | "Error"): JsonSchema {
+export function schemaRef(name: "Order" | "OrderId" | "Quota" | "Error"): JsonSchema {
   return { $ref: `#/components/schemas/${name}` };
 }

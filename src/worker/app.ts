@@ -17,10 +17,14 @@ import { OrderLists } from "./orders/order-lists.ts";
 import { healthRoute } from "./routes/health.ts";
 import { expander, listRoute } from "./routes/list-orders.ts";
 import { cancelRoute } from "./routes/cancel-order.ts";
+import { quotaRoute } from "./routes/quota.ts";
 import type { DatabaseName } from "../schema/databases.ts";
 
 /** The reads that do not wait for the limiter before their handlers run. */
-const LIMIT_EXCEPTIONS = new Map<string, LimitException>([["/v1/store/orders", "alongside"]]);
+const LIMIT_EXCEPTIONS = new Map<string, LimitException>([
+  ["/v1/store/orders", "alongside"],
+  ["/v1/quota", "uncounted"],
+]);
 
 /**
  * Creates the service. A request under `/v1` needs a valid key and counts against the key's limits,
@@ -45,7 +49,8 @@ export function createApp(config: Config, sizes: Partial<ListSizes> = {}): Hono<
 
   const v1 = new Hono<AppEnv>()
     .route("/store/orders", listRoute(lists))
-    .route("/store/orders", cancelRoute(databases.orders));
+    .route("/store/orders", cancelRoute(databases.orders))
+    .route("/quota", quotaRoute(limiter));
 
   return app
     .use(

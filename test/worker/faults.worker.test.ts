@@ -100,11 +100,11 @@ test("while the orders database fails or hangs, a list and a cancellation receiv
   await expectUnavailable(list);
   advanceClock(9_999);
   await list();
-  expect(events()).toStrictEqual(["orders_database_unavailable"]);
+  expect(events()).toStrictEqual(["quota_low", "orders_database_unavailable"]);
   advanceClock(1);
   await list();
   const ended = { event: "orders_database_available", failures: 5, seconds: 10 };
-  expect(eventLines().slice(1)).toMatchObject([ended]);
+  expect(eventLines().slice(2)).toMatchObject([ended]);
 });
 
 test("while the keys database fails or hangs, an unknown key receives 503, which counts against no address; a remembered key is served for 25 seconds, and then receives 503, never 401", async () => {
@@ -200,7 +200,9 @@ test.each<[string, faults.Outcome[], counted: number, usesFallback: boolean]>([
   expect(await remaining()).toBe(usesFallback ? 2 - counted : 0);
   advanceClock(10_000);
   await list();
-  if (usesFallback) expect(events()).toStrictEqual(["fallback_limiter_on", "fallback_limiter_off"]);
+  const low = counted === 1 ? ["quota_low"] : [];
+  const around = ["fallback_limiter_on", ...low, "fallback_limiter_off"];
+  if (usesFallback) expect(events()).toStrictEqual(around);
 });
 
 test("a Durable Object that is overloaded, at once or at a retry, admits nothing, counts nothing and is not called again", async () => {

@@ -42,6 +42,7 @@ function llmsText(document: string, origin: string, contact?: Contact): string {
     ].join("\n");
   const sections = {
     "Fields of an order": meanings(schemas.Order["properties"] ?? {}),
+    "Fields of a quota": meanings(schemas.Quota["properties"] ?? {}),
     "Fields of an error": meanings(schemas.Error["properties"] ?? {}),
     "Headers of answers": meanings(headers),
   };

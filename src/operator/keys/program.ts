@@ -1,6 +1,7 @@
 import { type Command, Option } from "commander";
 import { KEY_STATES_AND_BAN } from "../../rules/keys/api-key.ts";
 import { LOCATION_HINTS } from "../../rules/keys/location-hints.ts";
+import { NEAR_LIMIT } from "../../rules/limits/low-quota.ts";
 import {
   durationParser,
   envOption,
@@ -108,7 +109,7 @@ export function keysProgram(): Command {
     .option("--days <n>", "how many days in UTC, today included", wholeNumberParser(MAX_DAYS), 14)
     .option("--html <file>", "write an HTML page instead, of all keys or of one", parsePath)
     .addOption(
-      new Option("--near", "only keys that reached 80 % of a limit")
+      new Option("--near", `only keys that reached ${100 * NEAR_LIMIT} % of a limit`)
         .default(false)
         .conflicts("html"),
     )

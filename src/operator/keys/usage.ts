@@ -2,6 +2,7 @@ import { writeFile } from "node:fs/promises";
 import { and, eq, sql } from "drizzle-orm";
 import { html, raw } from "hono/html";
 import { dayOf, dayText } from "../../rules/days.ts";
+import { NEAR_LIMIT } from "../../rules/limits/low-quota.ts";
 import { keyUsage } from "../../schema/keys.ts";
 import { printData, printJson } from "../command-line.ts";
 import { databaseTime, type Orm } from "../../store/database.ts";
@@ -11,8 +12,6 @@ import { formatNumber, formatTable, formatTime, MISSING } from "../terminal-text
 import { listApiKeys } from "../../store/keys/find-keys.ts";
 import { requireApiKey } from "./show.ts";
 
-/** The share of a limit from which a key counts as near the limit. */
-const NEAR_LIMIT = 0.8;
 /** The number of rows that one query reads: about 1.5 MB from a remote database. */
 const PAGE_ROWS = 10_000;
 

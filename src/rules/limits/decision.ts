@@ -26,6 +26,16 @@ export interface Quota extends PerWindow<WindowQuota> {
   /** The earliest Unix time in milliseconds of the next admission; `null` if it is possible now. */
   readonly retryAtMs: number | null;
   readonly banned: boolean;
+  /** Set while the key is banned, except in a decision of a version that did not tell it. */
+  readonly ban?: BanInForce | undefined;
+}
+
+/** A ban that refuses requests. */
+export interface BanInForce {
+  /** Unix time in milliseconds. */
+  readonly endsMs: number;
+  /** The number of consecutive bans of the key, including this one: at least 1. */
+  readonly number: number;
 }
 
 /** The limiter's decision on one request, with the quota that is left after this request. */
@@ -76,7 +86,17 @@ export function quotaLater<T extends Quota>(quota: T, nowMs: number): T {
     const isOpen = remaining < limit && nowMs < endsMs;
     return isOpen ? quota[name] : windowQuota(name, null, limit, nowMs);
   };
-  return { ...quota, nowMs, ...mapWindows(later) };
+  const { ban } = quota;
+  const retryAtMs = quota.retryAtMs !== null && nowMs < quota.retryAtMs ? quota.retryAtMs : null;
+  const banned = quota.banned && nowMs < (ban?.endsMs ?? Infinity);
+  return {
+    ...quota,
+    nowMs,
+    ...mapWindows(later),
+    retryAtMs,
+    banned,
+    ban: banned ? ban : undefined,
+  };
 }
 
 /** Returns the quota of a key whose requests are all refused for `pauseMs` milliseconds. */
@@ -104,17 +124,19 @@ function quotaOf(state: LimiterState, banPolicy: BanPolicy, nowMs: number): Quot
   const windows = mapWindows((name) =>
     windowQuota(name, state[name], limitOf(state.limits, name), nowMs),
   );
-  const ban = banAt(state.ban, banPolicy, nowMs);
-  const bannedUntilMs = ban === null || ban.loggedOnly ? 0 : ban.untilMs;
+  const known = banAt(state.ban, banPolicy, nowMs);
+  const isBanned = known !== null && !known.loggedOnly && known.untilMs > nowMs;
+  const ban = isBanned ? { endsMs: known.untilMs, number: known.number } : null;
   const fullWindows = WINDOW_NAMES.map((name) => windows[name]).filter(
     (one) => one.remaining === 0,
   );
-  const retryAtMs = Math.max(bannedUntilMs, ...fullWindows.map(({ endsMs }) => endsMs));
+  const retryAtMs = Math.max(ban?.endsMs ?? 0, ...fullWindows.map(({ endsMs }) => endsMs));
   return {
     nowMs,
     ...windows,
     retryAtMs: retryAtMs > nowMs ? retryAtMs : null,
-    banned: bannedUntilMs > nowMs,
+    banned: ban !== null,
+    ...(ban && { ban }),
   };
 }
 

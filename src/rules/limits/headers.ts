@@ -56,7 +56,7 @@ function quotaItem(name: WindowName, quota: Quota): string {
 }
 
 /** Returns the quota that the headers show: during a ban, nothing is left until `retryAtMs`. */
-function announcedWindow(name: WindowName, quota: Quota): WindowQuota {
+export function announcedWindow(name: WindowName, quota: Quota): WindowQuota {
   if (!quota.banned || quota.retryAtMs === null) return quota[name];
   return { limit: quota[name].limit, remaining: 0, endsMs: quota.retryAtMs };
 }

@@ -12,6 +12,7 @@ const NAVIGATION = [
   ["authentication", "Authentication"],
   ["listOrders", "List"],
   ["cancelOrder", "Cancel"],
+  ["getQuota", "Quota"],
   ["int64", "Integers"],
   ["clients", "Clients"],
   ["try", "Try it"],
@@ -23,7 +24,7 @@ const NAVIGATION = [
 const NEAR_READS =
   "A list may be a second or two old, but it is complete, shows the store at one moment, and never contains an order that the same key has cancelled.";
 
-/** Renders the reference page. @throws an Error unless its operations are list and cancel. */
+/** Renders the reference page. @throws an Error unless its operations are list, cancel and quota. */
 export async function renderPage(facts: PageFacts): Promise<string> {
   const reference = readReference(facts.document);
   const page = <Page facts={facts} reference={reference} />;
@@ -186,7 +187,7 @@ function Authentication({ authentication, list }: Reference) {
 }
 
 function Operations({ facts, reference }: PageProps) {
-  const { list, cancel, orderFields } = reference;
+  const { list, cancel, quota, orderFields } = reference;
   const orderId = cancel.parameters.find(({ name }) => name === "orderId")?.example;
   return (
     <>
@@ -204,6 +205,16 @@ function Operations({ facts, reference }: PageProps) {
           <a href="#int64">Read integers exactly.</a>
         </p>
       </OperationSection>
+      <Section
+        id={quota.operationId}
+        title={quota.summary}
+        aside={<HttpAnswers answer={quota.answers.find(({ status }) => status === 200)} />}
+      >
+        <p>
+          <b class="method get">{quota.method}</b> <code>{quota.path}</code>
+        </p>
+        <Paragraphs text={`${quota.description}\n\n${quota.answers[0]?.description}`} />
+      </Section>
     </>
   );
 }

@@ -31,7 +31,7 @@ export const LOCAL_ORIGIN = "http://localhost:8787";
 /**
  * Reads the content that the page shows from the JSON text of an OpenAPI document.
  *
- * @throws an Error unless its operations are list and cancel.
+ * @throws an Error unless its operations are list, cancel and quota.
  */
 export function readReference(text: string) {
   const document = readDocument(parse(text, undefined, parseNumberAndBigInt));
@@ -67,9 +67,10 @@ export function readReference(text: string) {
     path: `${basePath}${operation.path}`,
     answers: Object.entries(operation.responses).map(answerOf),
   }));
-  const [list, cancel] = operations;
+  const [list, cancel, quota] = operations;
   const names = operations.map((one) => `${one.method} ${one.operationId}`).join(", ");
-  if (names !== "GET listOrders, DELETE cancelOrder" || !list || !cancel) {
+  const expected = "GET listOrders, DELETE cancelOrder, GET getQuota";
+  if (names !== expected || !list || !cancel || !quota) {
     throw new Error(`The page cannot show these operations: ${names}.`);
   }
   const answers = operations.flatMap((operation) => operation.answers);
@@ -82,6 +83,7 @@ export function readReference(text: string) {
     authentication: components.securitySchemes.apiKey.description,
     list,
     cancel,
+    quota,
     orderFields: fieldsOf(components.schemas.Order),
     errorFields: fieldsOf(components.schemas.Error),
     headers,

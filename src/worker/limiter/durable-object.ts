@@ -2,12 +2,19 @@ import { DurableObject } from "cloudflare:workers";
 import { type Config, parseConfig } from "../../rules/config.ts";
 import { DatabaseQueries } from "../db/availability.ts";
 import type { Ban } from "../../rules/limits/bans.ts";
-import { type Decision, decide } from "../../rules/limits/decision.ts";
+import {
+  type Decision,
+  decide,
+  peek,
+  type Quota,
+  type WindowQuota,
+} from "../../rules/limits/decision.ts";
 import {
   type LimiterState,
   type QuotaPolicy,
   stateEndMs,
 } from "../../rules/limits/limiter-state.ts";
+import { newlyNearLimit } from "../../rules/limits/low-quota.ts";
 import type { WaitReport } from "../../rules/limits/strikes.ts";
 import { WINDOW_NAMES, type WindowName } from "../../rules/limits/windows.ts";
 import { logEvent } from "../log.ts";
@@ -112,6 +119,16 @@ export class RateLimiter extends DurableObject {
     return decisions;
   }
 
+  /**
+   * Returns the quota of the key. Counts and stores nothing, but waits for pending writes, so that a
+   * restart cannot take back what the quota shows.
+   */
+  async peek(policy: QuotaPolicy): Promise<Quota> {
+    const quota = peek(this.#limiter, policy, this.#config.bans, Date.now());
+    await this.#commits.pending;
+    return quota;
+  }
+
   /** Responds to a health check of the service. Stores nothing. */
   ping(): void {}
 
@@ -146,7 +163,13 @@ export class RateLimiter extends DurableObject {
       logEvent({ event: "limiter_reset", keyId: this.#keyId });
     }
     if (newBan !== null) this.#noteBan(newBan, state.resets);
+    for (const name of newlyNearLimit(before, decision)) this.#logLowQuota(name, decision[name]);
     return decision;
+  }
+
+  #logLowQuota(window: WindowName, { limit, remaining, endsMs }: WindowQuota): void {
+    const resetsAt = new Date(endsMs).toISOString();
+    logEvent({ event: "quota_low", keyId: this.#keyId, window, limit, remaining, resetsAt });
   }
 
   #noteBan({ beganMs, untilMs, number, loggedOnly }: Ban, resets: number): void {

@@ -2,7 +2,7 @@ import QuickLRU from "quick-lru";
 import { CircuitBreaker } from "../circuit-breaker.ts";
 import { type Config, REMEMBERED_KEYS } from "../../rules/config.ts";
 import { BatchedCalls } from "../batched-calls.ts";
-import type { Decision } from "../../rules/limits/decision.ts";
+import type { Decision, Quota } from "../../rules/limits/decision.ts";
 import { logEvent } from "../log.ts";
 import { Outage } from "../outage.ts";
 import { MemoryLimiter } from "./memory-limiter.ts";
@@ -11,8 +11,10 @@ import {
   isOverloaded,
   type LimitedKey,
   type LimiterObjects,
+  newest,
   type ObjectDecision,
 } from "./object-call.ts";
+import { QuotaLooks } from "./quota-looks.ts";
 import { RefusalMemory } from "./refusal-memory.ts";
 
 /**
@@ -79,13 +81,16 @@ export class Limiter {
   readonly #cancelling = new QuickLRU<string, true>({ maxSize: REMEMBERED_KEYS });
   readonly #breaker: CircuitBreaker;
   readonly #fallback: MemoryLimiter;
+  readonly #looks: QuotaLooks;
   readonly #outage = new Outage({ began: "fallback_limiter_on", ended: "fallback_limiter_off" });
   readonly #overload = new Outage({ began: "limiter_overloaded", ended: "limiter_not_overloaded" });
+  readonly #blindness = new Outage({ began: "quota_unavailable", ended: "quota_available" });
 
   constructor({ bans, limiterTimeoutMs }: Pick<Config, "bans" | "limiterTimeoutMs">) {
     this.#timeoutMs = limiterTimeoutMs;
     this.#breaker = new CircuitBreaker({ size: REMEMBERED_KEYS, probeMs: limiterTimeoutMs });
     this.#fallback = new MemoryLimiter(bans, REMEMBERED_KEYS);
+    this.#looks = new QuotaLooks(limiterTimeoutMs);
   }
 
   /** Returns whether a remembered refusal certainly applies to a request now. Counts nothing. */
@@ -104,6 +109,29 @@ export class Limiter {
       return { decision, decidedBy: "object" };
     } catch (error) {
       return this.#decideAlone(key, request, error);
+    }
+  }
+
+  /**
+   * Returns what the key's next request would meet. Counts nothing, is no strike, and changes no
+   * later decision. The Durable Object is called at most once a second, however many look.
+   *
+   * @returns `null` if the Durable Object does not respond.
+   */
+  async look(
+    key: LimitedKey,
+    { objects, requestId, waitUntil }: Omit<LimitedRequest, "cancels">,
+  ): Promise<Quota | null> {
+    const { keyId } = key;
+    try {
+      const quota = await this.#looks.look(key, objects, waitUntil);
+      this.#blindness.answered();
+      // This isolate repeats a refusal until it knows of the change that has ended the refusal.
+      const refusal = this.#refusals.get(keyId)?.decisionAt(Date.now(), key) ?? null;
+      return quota.retryAtMs === null && refusal !== null ? refusal : quota;
+    } catch (error) {
+      this.#blindness.failed({ requestId, keyId, error });
+      return null;
     }
   }
 
@@ -160,13 +188,15 @@ export class Limiter {
   }
 
   #learn(key: LimitedKey, decision: Decision | undefined, askedMs: number): void {
-    const memory = this.#refusals.get(key.keyId) ?? new RefusalMemory();
+    const { keyId, revision } = key;
+    const memory = this.#refusals.get(keyId) ?? new RefusalMemory();
     const answeredMs = Date.now();
+    if (decision) this.#looks.hear(keyId, { quota: decision, revision, askedMs, answeredMs });
     const isVague = answeredMs - askedMs > MAX_VAGUE_MS;
     if (decision === undefined || decision.admitted || isVague) return memory.learn(null);
     // A clock that was set back during the call must not prolong the refusal.
     memory.learn({ decision, policy: key, askedMs: Math.min(askedMs, answeredMs), answeredMs });
-    this.#refusals.set(key.keyId, memory);
+    this.#refusals.set(keyId, memory);
   }
 
   #decideAlone(key: LimitedKey, { requestId }: LimitedRequest, error: unknown): Verdict {
@@ -182,10 +212,7 @@ export class Limiter {
     const failing = isOverloaded(error) ? this.#overload : this.#outage;
     failing.failed({ requestId, keyId, error });
     if (isOverloaded(error)) return { decision: null, decidedBy: "nobody" };
+    this.#looks.forget(keyId);
     return { decision: this.#fallback.admit(keyId, key), decidedBy: "fallback" };
   }
-}
-
-function newest(one: LimitedKey, other: LimitedKey): LimitedKey {
-  return other.revision > one.revision ? other : one;
 }

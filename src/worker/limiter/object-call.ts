@@ -17,6 +17,11 @@ export interface LimitedKey extends QuotaPolicy {
   readonly locationHint?: LocationHint | null;
 }
 
+/** Returns the later version of a key, which an isolate may have read between two requests. */
+export function newest(one: LimitedKey, other: LimitedKey): LimitedKey {
+  return other.revision > one.revision ? other : one;
+}
+
 /** Returns the id of the key that the Durable Object with this name limits; `null` if none. */
 export function keyIdOf(name: string | undefined): string | null {
   return name?.startsWith(NAME_PREFIX) ? name.slice(NAME_PREFIX.length) : null;
@@ -41,6 +46,12 @@ export interface ObjectDecision extends Decision {
 
 export type LimiterObjects = Pick<Cloudflare.Env["RATE_LIMITER"], "getByName">;
 
+/** Returns a stub of a key's Durable Object. Each call needs a new one: a failure may break it. */
+export function objectOf(objects: LimiterObjects, { keyId, locationHint }: LimitedKey) {
+  const place = locationHint ? { locationHint } : undefined;
+  return objects.getByName(NAME_PREFIX + keyId, place);
+}
+
 /**
  * Calls a key's Durable Object, and retries after a temporary failure.
  *
@@ -48,17 +59,15 @@ export type LimiterObjects = Pick<Cloudflare.Env["RATE_LIMITER"], "getByName">;
  */
 export function callObject<T>(
   objects: LimiterObjects,
-  { keyId, locationHint }: LimitedKey,
+  key: LimitedKey,
   timeoutMs: number,
   method: (object: ReturnType<LimiterObjects["getByName"]>) => Promise<T>,
 ): Promise<T> {
-  const place = locationHint ? { locationHint } : undefined;
   let isOver = false;
   const call = async () => {
     for (let attempt = 1; ; attempt += 1) {
       try {
-        // Every attempt gets a new stub, because a stub that has thrown may be permanently broken.
-        return await method(objects.getByName(NAME_PREFIX + keyId, place));
+        return await method(objectOf(objects, key));
       } catch (error) {
         if (attempt === ATTEMPTS || !isRetryable(error)) throw error;
         await pause(attempt * FIRST_PAUSE_MS * (1 + Math.random()));

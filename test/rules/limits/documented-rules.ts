@@ -62,6 +62,8 @@ export class DocumentedRules {
     const fullUntilMs = [minute, day].map((of) => (of.remaining === 0 ? of.endsMs : 0));
     const banned = isBanned();
     const retryAtMs = Math.max(...fullUntilMs, banned ? ban!.untilMs : 0) || null;
-    return { quota: { nowMs, minute, day, retryAtMs, banned }, isAdmitted, strikes, newBan };
+    const inForce = banned && { ban: { endsMs: ban!.untilMs, number: ban!.number } };
+    const all = { nowMs, minute, day, retryAtMs, banned, ...inForce };
+    return { quota: all, isAdmitted, strikes, newBan };
   }
 }

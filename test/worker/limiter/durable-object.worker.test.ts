@@ -67,7 +67,12 @@ test("refusals and strikes write nothing; a ban writes one row, and is logged an
   const until = new Date(times.ends_at).toISOString();
   await requests(11);
   expect((await storage()).rowsWritten).toBe(rowsWritten + 1);
-  expect(eventLines()).toMatchObject([{ event: "banned", keyId, number: 1, until }]);
+  const resetsAt = new Date(noonMs + 60_000).toISOString();
+  const minute = { window: "minute", limit: 3, remaining: 0, resetsAt };
+  expect(eventLines()).toStrictEqual([
+    { event: "quota_low", keyId, ...minute },
+    { event: "banned", keyId, number: 1, until },
+  ]);
   await expect.poll(bans).toStrictEqual([{ key_id: keyId, number: 1, ...times }]);
   expect(await usage()).toMatchObject([{ admitted: 3, strikes: 60, bans: 1 }]);
 });

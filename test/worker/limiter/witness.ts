@@ -5,6 +5,7 @@ import type { LimiterState, QuotaPolicy } from "../../../src/rules/limits/limite
 import type { RateLimiter } from "../../../src/worker/limiter/durable-object.ts";
 import type { ObjectDecision } from "../../../src/worker/limiter/object-call.ts";
 import type { Verdict } from "../../../src/worker/limiter/limiter.ts";
+import { DAY_MS, MINUTE_MS } from "../../support/clock.ts";
 import type { Isolate } from "./world.ts";
 
 export const TIMEOUT_MS = 5_000;
@@ -16,6 +17,18 @@ export type Answer = readonly ObjectDecision[];
 function durable(state: LimiterState | null): string {
   const { minute = null, day = null, ban = null, revision = -1, resets = 0 } = state ?? {};
   return JSON.stringify({ minute, day, ban, revision, resets });
+}
+
+/** Names the open windows of which four fifths or more are used. */
+function lowWindows(state: LimiterState | null, nowMs: number): string[] {
+  const { minute = null, day = null, limits = { perMinute: 1, perDay: 1 } } = state ?? {};
+  return [
+    { name: "minute", window: minute, limit: limits.perMinute, lengthMs: MINUTE_MS },
+    { name: "day", window: day, limit: limits.perDay, lengthMs: DAY_MS },
+  ].flatMap(({ name, window, limit, lengthMs }) => {
+    if (window === null || nowMs >= window.openedMs + lengthMs) return [];
+    return 5 * window.count >= 4 * limit ? [`${name} ${window.openedMs}`] : [];
+  });
 }
 
 /**
@@ -52,7 +65,8 @@ export class Witness {
 
   logs(line: string): void {
     const { event } = JSON.parse(line) as { event: string };
-    if (["limiter_reset", "would_ban", "banned"].includes(event)) this.#events.push(event);
+    if (["limiter_reset", "would_ban", "banned", "quota_low"].includes(event))
+      this.#events.push(event);
   }
 
   /** An isolate calls the object, or sends a call again. */
@@ -76,6 +90,9 @@ export class Witness {
       const events = this.#expectedEvents;
       if (before !== null && state.resets > before.resets) events.push("limiter_reset");
       if (newBan !== null) events.push(newBan.loggedOnly ? "would_ban" : "banned");
+      const wasLow = new Set(lowWindows(before, nowMs));
+      const isNew = (window: string) => !wasLow.has(window);
+      events.push(...lowWindows(state, nowMs).filter(isNew).fill("quota_low"));
       return decision;
     });
     const version = this.#versions.push(durable(this.#state)) - 1;
@@ -137,7 +154,11 @@ export class Witness {
     const answered = Object.values(this.decidedBy).reduce((sum, count) => sum + count);
     this.claim(answered === this.requests, "Each request is answered.", answered);
     const [events, expected] = [this.#events, this.#expectedEvents];
-    this.claim(isDeepStrictEqual(events, expected), "Bans and resets are logged.", events);
+    this.claim(
+      isDeepStrictEqual(events, expected),
+      "Bans, resets and low quotas are logged.",
+      events,
+    );
     for (const { hasFailed, reported, repeated } of isolates) {
       const isOnce = hasFailed ? reported <= repeated : reported === repeated;
       this.claim(isOnce, "Each refusal is reported once.", reported, repeated);
