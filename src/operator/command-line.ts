@@ -24,8 +24,8 @@ const NPM_LETTERS: Readonly<Record<string, readonly string[]>> = {
   "--days": ["all", "yes"],
 };
 
-/** The arguments of the command that runs, for messages that repeat them. */
-const typed = new AsyncLocalStorage<readonly string[]>();
+/** The command that runs and its arguments, for messages that repeat them. */
+const typed = new AsyncLocalStorage<readonly [command: string, words: readonly string[]]>();
 
 /** Wrong usage that commander cannot detect, such as contradictory options. */
 export class UsageError extends Error {}
@@ -107,7 +107,7 @@ export async function exitStatus(
   try {
     refuseSecrets(args);
     refuseKeptByNpm(program, args, env);
-    await typed.run(args, () => program.parseAsync(args, { from: "user" }));
+    await typed.run([program.name(), args], () => program.parseAsync(args, { from: "user" }));
     return 0;
   } catch (error) {
     if (error instanceof EndWithStatus) return error.exitCode;
@@ -160,9 +160,20 @@ function refuseKeptByNpm(program: Command, args: readonly string[], env: NodeJS.
   );
 }
 
+/** Returns the first typed argument that matches; an empty text if none does. */
+export function typedWord(isWanted: (word: string) => boolean): string {
+  return typed.getStore()?.[1].find(isWanted) ?? "";
+}
+
+/** Returns the line that was typed, with another word in the place of `word`. */
+export function typedLine(word: string, other: string): string {
+  const [command, words] = typed.getStore() ?? ["", []];
+  return [command, ...words.map((each) => quote(each === word ? other : each))].join(" ");
+}
+
 /** Adds the typed `--env` or `--persist-to` to another command that a message recommends. */
 export function onSameStore(command: string): string {
-  const words = typed.getStore() ?? [];
+  const [, words] = typed.getStore() ?? ["", []];
   const isOption = (word = "") => /^--(?:env|persist-to)(?:=|$)/.test(word);
   const kept = words.filter((word, index) => {
     return isOption(word) || /^--(?:env|persist-to)$/.test(words[index - 1] ?? "");

@@ -1,9 +1,9 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Readable } from "node:stream";
 import { gunzipSync, gzipSync } from "node:zlib";
-import { afterAll, describe, expect, it } from "vitest";
+import { afterAll, afterEach, describe, expect, it, vi } from "vitest";
 import { ordersProgram } from "../../src/operator/orders/program.ts";
 import { type Outcome, runCommand } from "./deploy/run-command.ts";
 import { failure, runInProcess } from "./in-process.ts";
@@ -16,6 +16,8 @@ afterAll(() => {
   for (const each of [store, other]) each.remove();
   rmSync(folder, { recursive: true });
 });
+
+afterEach(() => vi.unstubAllEnvs());
 
 const file = (name: string) => join(folder, name);
 
@@ -32,11 +34,14 @@ const EXPORT = LINES.map((line) => `${line}\n`).join("");
 describe("orders import and export", () => {
   it("copy orders from one store to another byte for byte, also as gzip, and count them", async () => {
     writeFileSync(file("shuffled.json"), `[\n${LINES.toReversed().join(",\n")}\n]\n`);
-    const counts = { imported: LINES.length };
-    expect(await store.ordersJson(["import", file("shuffled.json")])).toEqual(counts);
+    await store.ordersJson(["import", "-"], `${LINES[1]}\n{"id":0,"petId":1}\n`);
+    const counts = { imported: LINES.length, new: LINES.length - 2, replaced: 1, shipped: 0 };
+    const before = { ...counts, unchanged: 1 };
+    expect(await store.ordersJson(["import", file("shuffled.json")])).toEqual(before);
     const whole = { status: 0, stderr: "", stdout: EXPORT };
     expect(await store.orders(["export"])).toEqual(whole);
-    expect(await other.ordersJson(["import", "-"], EXPORT)).toEqual(counts);
+    const anew = { ...counts, new: LINES.length, replaced: 0, unchanged: 0 };
+    expect(await other.ordersJson(["import", "-"], EXPORT)).toEqual(anew);
     for (const name of ["again.ndjson", "again.ndjson.gz"]) {
       const exported = await other.ordersJson(["export", file(name)]);
       expect(exported).toEqual({ exported: LINES.length });
@@ -52,24 +57,88 @@ describe("orders import and export", () => {
     writeFileSync(file("plain.gz"), '{"id":1}\n');
     writeFileSync(file("cut.gz"), zipped.subarray(0, -6));
     for (const name of ["zipped.txt", "plain.gz"]) {
-      expect(await store.ordersJson(["import", file(name)])).toEqual({ imported: 1 });
+      expect(await store.ordersJson(["import", file(name)])).toMatchObject({ imported: 1 });
     }
     expect(await store.orders(["import", file("cut.gz")])).toEqual(failure("not whole gzip"));
     const bytes = Readable.from(Array.from(zipped, (byte) => Buffer.of(byte)));
     const line = ["import", "-", "--json", "--persist-to", store.path];
-    const outcome = { status: 0, stdout: '{"imported":1}\n', stderr: "" };
+    const outcome = { status: 0, stdout: expect.stringContaining('{"imported":1,'), stderr: "" };
     expect(await runInProcess(ordersProgram(), line, bytes)).toEqual(outcome);
   });
 
-  it("refuse a file with a bad line and change nothing", async () => {
-    const { status, stdout, stderr } = await other.orders(
-      ["import", "-", "--json"],
-      '{"id":5,"petId":1}\n{"id":0.5}\n',
-    );
-    expect([status, stdout]).toEqual([1, ""]);
-    expect(stderr).toMatch(/^error: line 2: id: expected an integer .*, got 0\.5\n$/);
+  it("refuse a file with bad lines, list the first ten and count all, and change nothing", async () => {
+    const bad = (input: string) => other.orders(["import", "-", "--json"], input);
+    const one = await bad('{"id":5,"petId":1}\n{"id":0.5}\n');
+    expect(one).toEqual(failure("error: line 2: id: expected an integer"));
+    expect(one.stderr).toMatch(/^error: .*, got 0\.5\n$/);
+    const lines = Array.from({ length: 12 }, (_, index) => `{"id":${index},"petId":null}`);
+    const { status, stdout, stderr } = await bad(`{"id":1}\n\n${lines.join("\n")}\n{"id":2}`);
+    const listed = lines.slice(0, 10).map((_, index) => {
+      return `  line ${index + 3}: petId: null is no value, leave the field out\n`;
+    });
+    const title = "error: 12 orders are bad: nothing was imported. The first 10:\n";
+    expect([status, stdout, stderr]).toEqual([1, "", title + listed.join("")]);
+    const both = "  element 2: unknown field.*\n  element 3: the file ends before";
+    expect((await bad('[{"id":1},{"id":1,"a":1},')).stderr).toMatch(new RegExp(both));
     expect((await other.orders(["export"])).stdout === EXPORT).toBe(true);
   });
+
+  it("take a file without an order for a mistake, and make no store for it", async () => {
+    const path = file("no-store");
+    for (const input of ["", " \n", "[]"]) {
+      const line = ["import", "-", "--persist-to", path];
+      expect(await runInProcess(ordersProgram(), line, input)).toEqual(failure("has no orders"));
+    }
+    expect(existsSync(path)).toBe(false);
+  });
+
+  const CSV = 'id,pet_id,Quantity,note\n9007199254740993,-9223372036854775808,,"a, b"\n7,,3,\n';
+  const ORDERS = [
+    '{"id":9007199254740993,"petId":-9223372036854775808}\n',
+    '{"id":7,"quantity":3}\n',
+  ].join("");
+  const OBJECTS = ORDERS.trim().replace("\n", ",\n");
+  const sqlite = `rm FILE; sqlite3 FILE 'CREATE TABLE orders(id INTEGER, petId INTEGER, quantity INTEGER, shipDate, complete, status)' \
+    'INSERT INTO orders(id, petId) VALUES (9007199254740993, -9223372036854775808)' 'INSERT INTO orders(id, quantity) VALUES (7, 3)'`;
+  it.each([
+    ["CSV", "sqlite3", CSV],
+    ["CSV", "sqlite3", CSV.replaceAll(", ", "").replaceAll(",", ";")],
+    ["CSV", "sqlite3", CSV.replaceAll(", ", "").replaceAll(",", "\t")],
+    ["an SQLite database", "sqlite3", sqlite],
+    ["SQL", "sqlite3", `${sqlite.replaceAll("FILE", "FILE.db")} && sqlite3 FILE.db .dump > FILE`],
+    ["a zip archive", "unzip", "python3 -m zipfile -c FILE orders.ndjson"],
+    ["compressed with bzip2", "bzip2", "bzip2 -c orders.ndjson > FILE"],
+    ["compressed with xz", "xz", "xz -c orders.ndjson > FILE"],
+    ["compressed with zstd", "zstd", "zstd -qc orders.ndjson > FILE"],
+    ["text in UTF-16", "iconv", "iconv -t UTF-16 orders.ndjson > FILE"],
+    ["text in UTF-16", "iconv", "iconv -t UTF-16LE orders.ndjson > FILE"],
+    ["one object with the orders inside", "sqlite3", `{"count":2,"list":\n[${OBJECTS}]}`],
+    ["one object with the orders inside", "sqlite3", `{"7":${OBJECTS.replace(",\n", ',"8":')}}`],
+    ["XML or HTML", undefined, "<orders/>"],
+  ] as const)(
+    "name what a file is (%s), and the line that converts it with %s",
+    async (name, tool, make) => {
+      const inFolder = (line: string): Promise<Outcome> =>
+        runCommand("bash", ["-c", `cd ${folder} && ${line}`], { env: {} });
+      if (tool && (await inFolder(`command -v ${tool}`)).status !== 0) return;
+      vi.stubEnv("INIT_CWD", folder);
+      writeFileSync(file("orders.ndjson"), ORDERS);
+      if (!make.includes("FILE")) writeFileSync(file("a b"), make);
+      else expect(await inFolder(make.replaceAll("FILE", "'a b'"))).toMatchObject({ status: 0 });
+      const line = ["import", "a b", "--dry-run", "--persist-to", other.path];
+      const refused = await runInProcess(ordersProgram(), line);
+      expect(refused).toEqual(
+        failure(`${folder}/a b is ${name}, but an import reads orders in JSON`),
+      );
+      const [, convert, then] = refused.stderr.trimEnd().split("\n");
+      if (tool === undefined) return expect(convert).toBeUndefined();
+      const again = `npm run orders -- import 'a b.ndjson' --dry-run --persist-to ${other.path}`;
+      expect(then?.trim()).toBe(again);
+      expect(await inFolder(convert!.replace(/ &&$/, ""))).toMatchObject({ status: 0 });
+      const converted = readFileSync(file("a b.ndjson"), "utf8");
+      expect(converted).toBe(ORDERS);
+    },
+  );
 
   it.each([
     ["import .", 1, "is a folder"],

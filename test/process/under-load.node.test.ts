@@ -114,7 +114,7 @@ test("no request or order is lost while commands run and clients disconnect", as
   await vi.waitUntil(() => Math.min(lists.count, cancels.count) > 5, PATIENCE);
   await Promise.all([lists.stop(), cancels.stop()]);
 
-  expect(imported).toEqual({ imported: IMPORTED.length });
+  expect(imported).toMatchObject({ imported: IMPORTED.length });
   expect(readFileSync(file, "utf8")).toContain(linesOf(IMPORTED));
   expect((await request(created.key)).status).toBe(200);
   expect([...lists.failures, ...cancels.failures]).toEqual([]);

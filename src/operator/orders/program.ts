@@ -15,7 +15,8 @@ interface OrderOptions extends StoreCommandOptions {
 }
 
 const IMPORT_HELP = `
-FILE is newline-delimited JSON or one JSON array, gzip or not, of such orders:
+FILE is newline-delimited JSON or one JSON array, gzip or not, of such orders,
+each on one line or several:
   {"id":1,"petId":7,"shipDate":"2026-11-20T08:30:00.000Z","status":"pending"}
 
 Only id is required. id, petId and quantity are integers of 64 bits, complete
@@ -66,6 +67,7 @@ async function importAndPrint(file: string, options: OrderOptions): Promise<void
     unlessAborted(signal, async () => orders.read(readSource(file))),
   );
   const count = orders.count();
+  if (count === 0) throw new Error("the file has no orders: nothing was imported");
   if (options.dryRun) {
     if (!hasStore(options)) process.stderr.write("There is no store yet: this import makes one.\n");
     const counts = hasStore(options)
@@ -80,7 +82,7 @@ async function importAndPrint(file: string, options: OrderOptions): Promise<void
       mayMake: true,
     }),
   );
-  if (options.json) printJson({ imported: count });
+  if (options.json) printJson({ imported: count, ...imported });
   else process.stdout.write(`Imported ${describeImport(count, imported)}.\n`);
 }
 

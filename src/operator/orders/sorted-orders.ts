@@ -1,7 +1,8 @@
 import { DatabaseSync } from "node:sqlite";
+import type { OrderRecord } from "../../rules/order.ts";
 import { stagedText } from "../../store/orders/placement.ts";
 import { startProgress } from "./progress.ts";
-import { parseOrder, readElements, type SourceElement } from "./source.ts";
+import { Faults, parseOrder, readElements, type SourceElement } from "./source.ts";
 
 /** The orders of an import, sorted by id, in a temporary file. Keeps the last order of each id. */
 export class SortedOrders {
@@ -24,21 +25,36 @@ export class SortedOrders {
   /**
    * Adds the orders of a file.
    *
-   * @throws {ElementError} for the first line or array element that is not a valid order.
+   * @throws an Error that lists the first lines or array elements that are not valid orders.
    */
   async read(bytes: AsyncIterable<Uint8Array>): Promise<void> {
     using progress = startProgress("Reading");
-    for await (const element of readElements(bytes)) {
-      this.kind = element.kind;
-      const order = parseOrder(element);
-      try {
-        this.#put.run(order.id, stagedText(element.number, order));
-      } catch (cause) {
-        const fault = `the orders could not be sorted in a temporary file (${(cause as Error).message})`;
-        const advice = "make room, or set SQLITE_TMPDIR, and run the same command again";
-        throw new Error(`${fault}: nothing was sent: ${advice}`, { cause });
+    const faults = new Faults();
+    try {
+      for await (const element of readElements(bytes)) {
+        this.kind = element.kind;
+        this.#add(element, faults);
+        progress.advance(1);
       }
-      progress.advance(1);
+    } catch (error) {
+      faults.add(error);
+    }
+    faults.throwIfAny();
+  }
+
+  #add(element: SourceElement, faults: Faults): void {
+    let order: OrderRecord;
+    try {
+      order = parseOrder(element);
+    } catch (error) {
+      return faults.add(error);
+    }
+    try {
+      this.#put.run(order.id, stagedText(element.number, order));
+    } catch (cause) {
+      const fault = `the orders could not be sorted in a temporary file (${(cause as Error).message})`;
+      const advice = "make room, or set SQLITE_TMPDIR, and run the same command again";
+      throw new Error(`${fault}: nothing was sent: ${advice}`, { cause });
     }
   }
 

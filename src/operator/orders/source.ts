@@ -4,6 +4,9 @@ import { createGunzip } from "node:zlib";
 import { LosslessNumber, parse, stringify } from "lossless-json";
 import { CANONICAL_DECIMAL } from "../../rules/int64.ts";
 import { type OrderRecord, orderRecordSchema } from "../../rules/order.ts";
+import { parseFile } from "../arguments.ts";
+import { quote, typedLine, typedWord } from "../command-line.ts";
+import { recognizeOther, RECOGNIZED_BYTES } from "./file-format.ts";
 
 /** One order in the file of an import, not yet parsed. */
 export interface SourceElement {
@@ -11,6 +14,8 @@ export interface SourceElement {
   /** The number of the line or array element in the file, from 1. */
   readonly number: number;
   readonly text: string;
+  /** What is wrong with the text, if that is known before it is parsed. */
+  readonly fault?: string | undefined;
 }
 
 /** Thrown if a line or an array element of an import is wrong. The message names its number. */
@@ -22,31 +27,84 @@ export class ElementError extends Error {
   }
 }
 
+/** Collects what is wrong with a file, so that one run shows more than the first fault. */
+export class Faults {
+  readonly #listed: ElementError[] = [];
+  #count = 0;
+
+  /** @throws every other error. */
+  add(error: unknown): void {
+    if (!(error instanceof ElementError)) throw error;
+    if (this.#count++ < LISTED) this.#listed.push(error);
+  }
+
+  /** @throws {ElementError} if there is one; an Error that lists the first of several, and counts all. */
+  throwIfAny(): void {
+    const [first] = this.#listed;
+    if (first === undefined) return;
+    if (this.#count === 1) throw first;
+    const which = this.#count > LISTED ? `. The first ${LISTED}` : "";
+    const lines = this.#listed.map(({ message }) => `\n  ${message}`).join("");
+    throw new Error(`${this.#count} orders are bad: nothing was imported${which}:${lines}`);
+  }
+}
+
 /** Limits a line or array element, because a file with a single line could fill the memory. */
 const MAX_CHARACTERS = 65_536;
+const TOO_LONG = `longer than ${MAX_CHARACTERS} characters`;
+/** The number of bad elements that an error lists. */
+const LISTED = 10;
 
 /** Matches a character that is not JSON white space (RFC 8259, section 2). */
-const VISIBLE = /[^ \t\r\n]/;
-const LINE_END = /\n/g;
-/** Matches a JSON bracket, brace, comma or string. The last string may lack its closing quote. */
-const PUNCTUATION = /"(?:[^"\\]+|\\[^])*(?:"|\\?$)|[[\]{},]/g;
+const VISIBLE = /[^ \t\r\n]/g;
+/** Matches a line with one object and no nested one, which is what most lines are. */
+const PLAIN_LINE = /\{[^{}\n]*\}[ \t\r]*(?=\n)/y;
+/** Matches a JSON bracket, brace, comma or string, and the end of a line before another object. */
+const PUNCTUATION = /"(?:[^"\\\n]+|\\.)*(?:"|\\?$)?|[[\]{},]|\n(?=\{)/g;
 
 /**
  * Yields the bytes of a file, or of standard input for `-`, and of gzip the decompressed ones.
  *
- * @throws an Error if it is a folder, or if standard input is closed: Node then reads /dev/null.
+ * @throws an Error if it is a folder or of another format, or if standard input is closed: Node then
+ *   reads /dev/null.
  */
 export function readSource(file: string): AsyncIterable<Uint8Array> {
   if (file !== "-") {
     if (statSync(file).isDirectory()) throw new Error(`${file} is a folder: name a file`);
-    return gunzip(createReadStream(file));
+    return refuseOthers(gunzip(createReadStream(file)), file);
   }
   const input: NodeJS.ReadStream & { readonly fd?: number } = process.stdin;
   const found = input.fd === undefined || input.isTTY ? undefined : fstatSync(input.fd);
   if (found?.isDirectory() || found?.isCharacterDevice()) {
     throw new Error("standard input is closed, or a folder: pass the orders, or name a file");
   }
-  return gunzip(input);
+  return refuseOthers(gunzip(input), file);
+}
+
+/** Yields the bytes of a file unchanged. @throws an Error that names the format if it is not JSON. */
+async function* refuseOthers(bytes: AsyncIterable<Uint8Array>, file: string) {
+  const typed = file === "-" ? "" : typedWord((word) => parseFile(word) === file);
+  let beginning: Uint8Array | null = new Uint8Array();
+  const check = (all: Uint8Array) => {
+    const other = recognizeOther(all, typed);
+    if (other === undefined) return;
+    const command = other.command ?? "";
+    const converted = `${typed}.ndjson`;
+    const again = `${command} > ${quote(converted)} &&\n  ${typedLine(typed, converted)}`;
+    const advice = command && `. Convert it:\n  ${typed === "" ? command : again}`;
+    const what = file === "-" ? "standard input" : file;
+    throw new Error(`${what} is ${other.name}, but an import reads orders in JSON${advice}`);
+  };
+  for await (const part of bytes) {
+    if (beginning !== null) beginning = Buffer.concat([beginning, part]);
+    if (beginning !== null && beginning.length < RECOGNIZED_BYTES) continue;
+    if (beginning !== null) check(beginning);
+    yield beginning ?? part;
+    beginning = null;
+  }
+  if (beginning === null) return;
+  check(beginning);
+  yield beginning;
 }
 
 /** Decompresses bytes that begin like gzip (RFC 1952), and yields other bytes unchanged. */
@@ -69,34 +127,72 @@ async function* gunzip(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Ar
 }
 
 /**
- * Divides a file into lines or array elements, which may be invalid JSON. A file is a JSON array if
- * its first character other than white space is `[`, else newline-delimited JSON. Skips blank lines
- * and a byte order mark.
+ * Divides a file into orders, which may be invalid JSON. A file is a JSON array if its first character
+ * other than white space is `[`. Otherwise one object follows another, with or without line ends in and
+ * between them, and anything else up to the end of its line. Skips a byte order mark.
  *
- * @throws {ElementError} for a bad element, and for an array that does not end or is not all.
+ * @throws {ElementError} where the rest of the file cannot be divided: an element without an end, an
+ *   array that does not end or is not all.
  */
 export async function* readElements(bytes: AsyncIterable<Uint8Array>) {
   const decoder = new TextDecoder();
   let kind: SourceElement["kind"] | undefined;
+  /** The number of the element, or of the line at the start of `rest`. */
   let number = 1;
   /** The text after the last complete element. */
   let rest = "";
   let isClosed = false;
   const bad = (fault: string) => new ElementError({ kind: kind ?? "line", number }, fault);
-  const checkLength = ({ length }: string) => {
-    if (length > MAX_CHARACTERS) throw bad(`longer than ${MAX_CHARACTERS} characters`);
-  };
-  function* element(text: string): Generator<SourceElement> {
-    checkLength(text);
+  const element = (text: string): SourceElement => {
+    const isLong = text.length > MAX_CHARACTERS && TOO_LONG;
     // The decoder writes U+FFFD for bytes that are not UTF-8. No order contains this character.
-    if (text.includes("\ufffd")) throw bad("not valid UTF-8, or contains U+FFFD");
-    const isBlank = !VISIBLE.test(text);
-    const isEmpty = kind !== "element" || (isClosed && number === 1);
-    if (isBlank && !isEmpty) throw bad("expected an order");
-    if (!isBlank) yield { kind: kind ?? "line", number, text };
-    if (!isBlank || kind === "line") number += 1;
+    const isBroken = text.includes("\ufffd") && "not valid UTF-8, or contains U+FFFD";
+    return { kind: kind ?? "line", number, text, fault: isLong || isBroken || undefined };
+  };
+
+  function* objects(isEnd: boolean): Generator<SourceElement> {
+    for (let start = 0; ;) {
+      VISIBLE.lastIndex = start;
+      const next = VISIBLE.exec(rest)?.index ?? rest.length;
+      number += countLines(rest, start, next);
+      start = next;
+      const end = start === rest.length ? -1 : endOfObject(rest, start);
+      if (end === -1 && (!isEnd || start === rest.length)) {
+        rest = rest.slice(start);
+        return;
+      }
+      const text = rest.slice(start, end === -1 ? rest.length : end);
+      yield element(text);
+      number += countLines(text, 0, text.length);
+      start += text.length;
+    }
   }
 
+  function* elements(isEnd: boolean): Generator<SourceElement> {
+    let start = 0;
+    let depth = 0;
+    PUNCTUATION.lastIndex = 0;
+    for (const { 0: token, index } of isClosed ? [] : rest.matchAll(PUNCTUATION)) {
+      if (token === "[" || token === "{") depth += 1;
+      else if (depth > 0) depth -= token === "]" || token === "}" ? 1 : 0;
+      else if (token === "," || token === "]") {
+        isClosed = token === "]";
+        const text = rest.slice(start, index);
+        const isBlank = text.search(VISIBLE) === -1;
+        if (!isBlank) yield element(text);
+        else if (!isClosed || number > 1) yield { ...element(text), fault: "expected an order" };
+        if (!isBlank || !isClosed) number += 1;
+        start = index + 1;
+        if (isClosed) break;
+      }
+    }
+    rest = rest.slice(start);
+    if (isClosed && rest.search(VISIBLE) !== -1) throw bad("text after the end of the array");
+    if (isClosed) rest = "";
+    else if (isEnd) throw bad("the file ends before the array does");
+  }
+
+  const divide = (isEnd: boolean) => (kind === "element" ? elements(isEnd) : objects(isEnd));
   for await (const part of bytes) {
     rest += decoder.decode(part, { stream: true });
     if (kind === undefined) {
@@ -104,27 +200,36 @@ export async function* readElements(bytes: AsyncIterable<Uint8Array>) {
       if (first !== -1) kind = rest[first] === "[" ? "element" : "line";
       if (kind === "element") rest = rest.slice(first + 1);
     }
-    let start = 0;
-    let depth = 0;
-    const ends = kind === "line" ? LINE_END : PUNCTUATION;
-    for (const { 0: token, index } of isClosed ? [] : rest.matchAll(ends)) {
-      if (token === "[" || token === "{") depth += 1;
-      else if (depth > 0) depth -= token === "]" || token === "}" ? 1 : 0;
-      else if (token === "\n" || token === "," || token === "]") {
-        isClosed = token === "]";
-        yield* element(rest.slice(start, index));
-        start = index + 1;
-        if (isClosed) break;
-      }
-    }
-    rest = rest.slice(start);
-    if (isClosed && VISIBLE.test(rest)) throw bad("text after the end of the array");
-    if (isClosed) rest = "";
-    checkLength(rest);
+    if (kind !== undefined) yield* divide(false);
+    if (rest.length > MAX_CHARACTERS) throw bad(TOO_LONG);
   }
   rest += decoder.decode();
-  if (kind !== "element") yield* element(rest);
-  else if (!isClosed) throw bad("the file ends before the array does");
+  yield* divide(true);
+}
+
+/** Returns the index after the object, or after the line of anything else; -1 if `text` lacks it. */
+function endOfObject(text: string, start: number): number {
+  if (text[start] !== "{") return text.indexOf("\n", start);
+  PLAIN_LINE.lastIndex = start;
+  if (PLAIN_LINE.test(text)) return PLAIN_LINE.lastIndex;
+  let depth = 0;
+  PUNCTUATION.lastIndex = start;
+  for (const { 0: token, index } of text.matchAll(PUNCTUATION)) {
+    // An object that begins a line is another one: of this one, the end is missing.
+    if (token === "\n") return index;
+    if (token === "[" || token === "{") depth += 1;
+    else if (token === "]" || token === "}") depth -= 1;
+    if (depth === 0) return index + token.length;
+  }
+  return -1;
+}
+
+function countLines(text: string, start: number, end: number): number {
+  let count = 0;
+  for (let at = text.indexOf("\n", start); at !== -1 && at < end; at = text.indexOf("\n", at + 1)) {
+    count += 1;
+  }
+  return count;
 }
 
 /**
@@ -134,21 +239,25 @@ export async function* readElements(bytes: AsyncIterable<Uint8Array>) {
  * @throws {ElementError} if the order is not valid. The message names the field.
  */
 export function parseOrder(element: SourceElement): OrderRecord {
+  const bad = (fault: string) => new ElementError(element, fault);
+  const shorten = (text: string) => (text.length <= 60 ? text : `${text.slice(0, 57)}...`);
+  if (element.fault !== undefined) throw bad(element.fault);
+  if (!/^\s*\{/.test(element.text)) {
+    throw bad(`expected an order, which is a JSON object, got ${shorten(element.text.trim())}`);
+  }
   const value = parseJson(element);
   const { data, error } = orderRecordSchema.safeParse(value);
   if (data !== undefined) return data;
-  const bad = (fault: string) => new ElementError(element, fault);
   const [issue] = error.issues;
-  const field = issue?.path[0];
+  const field = String(issue?.path[0]);
   if (issue?.code === "unrecognized_keys") {
     const known = Object.keys(orderRecordSchema.shape).join(", ");
     throw bad(`unknown field ${JSON.stringify(issue.keys[0])}, an order has ${known}`);
   }
-  if (field === undefined) throw bad("expected an order, which is a JSON object");
-  const found = stringify((value as Record<PropertyKey, unknown>)[field]);
-  if (found === undefined) throw bad(`${String(field)}: missing, ${issue?.message}`);
-  const shown = found.length <= 60 ? found : `${found.slice(0, 57)}...`;
-  throw bad(`${String(field)}: ${issue?.message}, got ${shown}`);
+  const found = stringify((value as Record<string, unknown>)[field]);
+  if (found === undefined) throw bad(`${field}: missing, ${issue?.message}`);
+  if (found === "null") throw bad(`${field}: null is no value, leave the field out`);
+  throw bad(`${field}: ${issue?.message}, got ${shorten(found)}`);
 }
 
 function parseJson(element: SourceElement): unknown {
