@@ -8,6 +8,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import packageJson from "../package.json" with { type: "json" };
 import { StoreFolder } from "./operator/store-folder.ts";
 import { Service } from "./process/service.ts";
+import { needs } from "./support/needs.ts";
 import { textOf } from "./site/page-text.ts";
 
 const run = promisify(execFile);
@@ -126,14 +127,10 @@ test("the page has the first call in five languages", () => {
   expect([...languages].map(([, language]) => language)).toEqual(Object.keys(LANGUAGES));
 });
 
-test.each(Object.entries(LANGUAGES))(
-  "the samples of the page in %s list every digit, and cancel an order",
-  async (language, { command, args, file }) => {
-    const isHere = PATH.split(delimiter).some((entry) => existsSync(join(entry, command)));
-    if (!isHere && !existsSync(command)) {
-      console.error(`\n!!! No ${command} here: its samples on the page are SKIPPED.\n`);
-      return;
-    }
+for (const [language, { command, args, file }] of Object.entries(LANGUAGES)) {
+  const isHere = ["", ...PATH.split(delimiter)].some((entry) => existsSync(join(entry, command)));
+  const title = `the samples of the page in ${language} list every digit, and cancel an order`;
+  test(title, needs(language, isHere), async () => {
     const paste = async (label: string) => {
       const code = sampleOnPage(label, language).replaceAll(DOCUMENTED_URL, url);
       if (file !== undefined) await writeFile(join(folder, file), code);
@@ -145,8 +142,8 @@ test.each(Object.entries(LANGUAGES))(
     for (const id of ["-9223372036854775808", "9223372036854775807"]) expect(stdout).toContain(id);
     expect((await paste("Cancel an order")).stdout).toMatch(/204|cancelled/);
     expect(await store.ordersJson(["export", join(folder, "left")])).toEqual({ exported: 9 });
-  },
-);
+  });
+}
 
 /** Runs a program in the fresh project. @throws if its exit status is not 0. */
 function execute(command: string, args: readonly string[]) {

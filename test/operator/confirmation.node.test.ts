@@ -1,6 +1,7 @@
 import { execFileSync, spawnSync } from "node:child_process";
 import { join } from "node:path";
-import { expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
+import { needs } from "../support/needs.ts";
 
 const CONFIRMATION = join(import.meta.dirname, "../../src/operator/confirmation.ts");
 const PYTHON = spawnSync("python3", ["-c", "import pty"]).status === 0;
@@ -18,15 +19,17 @@ os.write(terminal, sys.argv[4].encode())
 print(os.WEXITSTATUS(os.waitpid(pid, 0)[1]))
 `;
 
-it.skipIf(!PYTHON).each([
-  ["the environment's name", "production\n", "0\n"],
-  ["Ctrl+C", "\u0003", "2\n"],
-])("a question in a terminal is answered by %s", (_, typed, status) => {
-  const script = `const { requireConfirmation } = await import(${JSON.stringify(CONFIRMATION)});
+describe("a question in a terminal", needs("Python", PYTHON), () => {
+  it.each([
+    ["the environment's name", "production\n", "0\n"],
+    ["Ctrl+C", "\u0003", "2\n"],
+  ])("is answered by %s", (_, typed, status) => {
+    const script = `const { requireConfirmation } = await import(${JSON.stringify(CONFIRMATION)});
     const ended = "ended by SIGINT before the answer: nothing was changed";
     await requireConfirmation("production", "This ships orders.").catch(({ message }) => {
       process.exitCode = message === ended ? 2 : 1;
     });`;
-  const args = ["-c", TYPE, process.execPath, "--eval", script, typed];
-  expect(execFileSync("python3", args, { encoding: "utf8", timeout: 600_000 })).toBe(status);
+    const args = ["-c", TYPE, process.execPath, "--eval", script, typed];
+    expect(execFileSync("python3", args, { encoding: "utf8", timeout: 600_000 })).toBe(status);
+  });
 });

@@ -4,6 +4,7 @@ import type { Browser, BrowserContextOptions, Locator, Page, Route } from "playw
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { StoreFolder } from "../operator/store-folder.ts";
 import { copyProject, Service } from "../process/service.ts";
+import { needs } from "../support/needs.ts";
 import { PATIENCE } from "../support/patience.ts";
 import { findChromium, launchChromium } from "./chromium.ts";
 import { violations } from "./violations.ts";
@@ -52,7 +53,8 @@ let complaints: string[];
 let requests: string[];
 
 // The tests share a store, but no two cancel the same order or use up the limits of the same key.
-describe.skipIf(chromium === undefined)("the reference page", () => {
+const CHROMIUM = "Chromium: install it, or set CHROMIUM_PATH";
+describe("the reference page", needs(CHROMIUM, chromium !== undefined), () => {
   beforeAll(async () => {
     // Counts every refusal towards a ban, even in the ten seconds after the first refusal.
     const root = copyProject(join(store.path, "project"), "BAN_GRACE_SECONDS=0");
