@@ -60,12 +60,17 @@ export class Service {
   /** Starts the service and waits until it serves requests. */
   static async start(store: string, options?: StartOptions): Promise<Service> {
     const service = await Service.launch(store, options);
-    const isServing = () => service.stdout.includes("Serving on");
-    await vi
-      .waitUntil(() => isServing() || service.hasExited, PATIENCE)
-      .catch(() => service.end("SIGKILL"));
-    if (!isServing()) throw new Error(`not ready: ${service.stdout}${service.stderr}`);
+    await service.until(() => service.stdout.includes("Serving on"));
     return service;
+  }
+
+  /** Waits for a condition. @throws an Error with the output if the service exits before, or hangs. */
+  async until(condition: () => boolean): Promise<void> {
+    await vi
+      .waitUntil(() => condition() || this.hasExited, PATIENCE)
+      .catch(() => this.end("SIGKILL"));
+    if (!condition())
+      throw new Error(`${condition.toString()} not met: ${this.stdout}${this.stderr}`);
   }
 
   get hasExited(): boolean {

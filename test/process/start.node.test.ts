@@ -49,10 +49,9 @@ describe("npm start on a new store", () => {
     const { free } = service.demoKeys;
     const { headers } = await service.request(free, "/1", "DELETE");
     const id = headers.get("X-Request-Id")!;
-    const line = await vi.waitUntil(
-      () => service.stdout.split("\n").find((each) => each.includes(`"${id}"`)),
-      PATIENCE,
-    );
+    const logged = () => service.stdout.split("\n").find((each) => each.includes(`"${id}"`));
+    await service.until(() => logged() !== undefined);
+    const line = logged() ?? "";
     expect(JSON.parse(line)).toMatchObject({
       event: "request",
       time: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
@@ -118,7 +117,10 @@ test("after a kill, one of two starts at once serves the store with its data", a
   {
     await using databases = await openLocalStore(store.path);
     // Housekeeping fails to delete old usage, and deletes the old part of an import.
-    await databases.keys.orm.run(sql`ALTER TABLE key_usage RENAME TO lost_usage`);
+    await databases.keys.orm.run(sql`INSERT INTO key_usage
+      VALUES ('key_old', '1970-01-01', 1, 0, 0, 0, 1, 1, 60, 1000, 0)`);
+    await databases.keys.orm.run(sql`CREATE TRIGGER kept BEFORE DELETE ON key_usage
+      BEGIN SELECT RAISE(ABORT, 'kept'); END`);
     const part = { importId: "left", part: 0, createdAt: new Date(0), lines: "[]" };
     await databases.orders.orm.insert(orderImportParts).values(part);
   }
@@ -137,7 +139,7 @@ test("after a kill, one of two starts at once serves the store with its data", a
 
   // `npm start` itself triggers housekeeping, because `wrangler dev` never runs cron triggers.
   const failed = "Housekeeping failed and is tried again in an hour: answered 500.\n";
-  await vi.waitUntil(() => winner!.stderr.includes(failed), PATIENCE);
+  await winner!.until(() => winner!.stderr.includes(failed));
   expect(winner!.stderr).toContain('{"event":"housekeeping","importParts":1,');
   expect(service.processes()).toEqual([]);
   expect(winner!.stdout).not.toContain("sord_");
@@ -159,7 +161,7 @@ test("--empty adds no keys and orders; a signal to npm alone ends all processes"
   const starting = await Service.launch(empty.path, { args: ["--empty"], npm: true });
   onTestFinished(() => starting.end("SIGKILL"));
   // After the databases, `npm start` makes this folder.
-  await vi.waitUntil(() => existsSync(join(empty.path, "site")), PATIENCE);
+  await starting.until(() => existsSync(join(empty.path, "site")));
   await starting.end("SIGTERM");
   expect(await empty.keysJson("list")).toEqual([]);
   expect((await empty.orders(["export"])).stdout).toBe("");

@@ -239,7 +239,9 @@ it("asks before it creates or takes over something, and changes nothing without 
   cloudflare.deployService("staging");
   cloudflare.workers.domains.set("orders.shop.example", "another Worker");
   expect((await deploy(...STAGING)).stderr).toMatch(
-    new RegExp(`^This creates ${domain}.\nerror: nothing was changed, .* confirm with --yes\n`),
+    new RegExp(
+      `^This creates ${domain}.\nerror: nothing was changed, .* confirm with --yes, typed after --\n`,
+    ),
   );
   expect(cloudflare.changes).toEqual([]);
   cloudflare.workers.domains.set("orders.shop.example", WORKER);
