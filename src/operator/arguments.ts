@@ -1,5 +1,6 @@
 import { resolve } from "node:path";
 import { InvalidArgumentError, Option } from "commander";
+import { isName } from "../rules/keys/key-name.ts";
 import { MAX_LIMIT, PLANS } from "../rules/limits/plans.ts";
 import { PROJECT_ROOT } from "./wrangler.ts";
 
@@ -64,11 +65,6 @@ export function parseName(text: string): string {
   throw new InvalidArgumentError(
     "Expected 1 to 100 characters, not only spaces, without control characters.",
   );
-}
-
-/** A name is one line of 1 to 100 characters, is not blank, and has no control characters. */
-export function isName(text: string): boolean {
-  return text.trim() !== "" && /^[^\p{Cc}\p{Zl}\p{Zp}]{1,100}$/u.test(text);
 }
 
 /** Parses a time in ISO 8601, to milliseconds. A date alone means 00:00 UTC. */

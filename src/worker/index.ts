@@ -3,6 +3,8 @@ import { createApp } from "./app.ts";
 import { parseConfig } from "../rules/config.ts";
 import { keepHouse } from "./housekeeping.ts";
 
+export { ApiKeys } from "./entrypoints/api-keys.ts";
+export { Orders } from "./entrypoints/orders.ts";
 export { RateLimiter } from "./limiter/durable-object.ts";
 
 const config = parseConfig(env);

@@ -2,15 +2,19 @@ import { join } from "node:path";
 import { build } from "esbuild";
 import { afterAll } from "vitest";
 import { PROJECT_ROOT } from "../../src/operator/wrangler.ts";
-import { bundleIn } from "../support/bundle.ts";
-import { Server } from "../support/server.ts";
+import { type Bundle, bundleIn } from "../support/bundle.ts";
+import { type Caller, Server } from "../support/server.ts";
 import { StoreFolder } from "../operator/store-folder.ts";
+import { decode, encode } from "./workers/exact-json.ts";
 
 const PATIENT = { LIMITER_TIMEOUT_MS: "30000", DATABASE_TIMEOUT_MS: "30000" };
 
 export const SERVICE = "src/worker/index.ts";
 /** The service with a clock that `advanceClock` moves, and a log at `/log`. */
 export const CLOCKED_SERVICE = "test/process/workers/controlled.ts";
+
+/** A second Worker, which calls the service's entrypoints: see `callOf`. */
+const CALLER = "test/process/workers/caller.ts";
 
 /** A store with Workers. After the tests of a file, the Workers end and the store is removed. */
 export class ServedStore extends StoreFolder {
@@ -25,10 +29,21 @@ export class ServedStore extends StoreFolder {
   }
 
   /**
-   * Bundles and serves a Worker, by default with the longest timeouts, so that a slow machine is no
+   * Bundles and serves a Worker, with `bindings` beside a Worker that has these service bindings, by default with the longest timeouts, so that a slow machine is no
    * outage. Uses esbuild, because wrangler takes seconds to bundle.
    */
-  async serve(entry: string, vars: Record<string, string> = {}): Promise<Server> {
+  async serve(
+    entry: string,
+    vars: Record<string, string> = {},
+    bindings?: Caller["bindings"],
+  ): Promise<Server> {
+    const bundle = await this.#bundle(entry);
+    const caller = bindings && { script: (await this.#bundle(CALLER)).script, bindings };
+    const options = { store: this.path, vars: { ...PATIENT, ...vars }, ...(caller && { caller }) };
+    return this.#servers.use(await Server.start(bundle, options));
+  }
+
+  async #bundle(entry: string): Promise<Bundle> {
     const outdir = join(this.path, "bundle");
     await build({
       absWorkingDir: PROJECT_ROOT,
@@ -42,10 +57,7 @@ export class ServedStore extends StoreFolder {
       loader: { ".wasm": "copy" },
       logLevel: "error",
     });
-    const bundle = bundleIn(outdir, entry, PROJECT_ROOT);
-    return this.#servers.use(
-      await Server.start(bundle, { store: this.path, vars: { ...PATIENT, ...vars } }),
-    );
+    return bundleIn(outdir, entry, PROJECT_ROOT);
   }
 }
 
@@ -53,4 +65,13 @@ export class ServedStore extends StoreFolder {
 export async function advanceClock({ url }: Server, seconds: number): Promise<void> {
   const { ok } = await fetch(`${url}/clock?ms=${Math.round(seconds * 1_000)}`);
   if (!ok) throw new Error("The clock did not move.");
+}
+
+/** Calls a method of an entrypoint through the second Worker. Throws what the method throws. */
+export async function call(server: Server, binding: string, method: string, ...args: unknown[]) {
+  const body = JSON.stringify({ binding, method, args }, encode);
+  const response = await server.fetchCaller("/", { method: "POST", body });
+  const { value, error } = JSON.parse(await response.text(), decode);
+  if (error !== undefined) throw new Error(error);
+  return value;
 }

@@ -13,16 +13,33 @@ interface ServerOptions {
   readonly vars?: Readonly<Record<string, string>>;
   /** Whether the disposal of the server removes the store. */
   readonly isTemporary?: boolean;
+  /** A second Worker that calls the service's entrypoints. */
+  readonly caller?: Caller;
+}
+
+export interface Caller {
+  /** The path of its bundled script. */
+  readonly script: string;
+  /** The service bindings: the entrypoint and props of each. */
+  readonly bindings: Readonly<Record<string, { entrypoint: string; props: object }>>;
 }
 
 /** A Worker, with the Durable Object class `RateLimiter`, in a workerd process on its own port. */
 export class Server implements AsyncDisposable {
   readonly url: string;
   readonly process: WorkerProcess;
+  /** Sends a request to the second Worker. */
+  readonly fetchCaller: (path: string, init?: RequestInit) => Promise<Response>;
   readonly #end: () => Promise<void>;
 
-  private constructor(url: string, pid: number, end: () => Promise<void>) {
+  private constructor(
+    url: string,
+    pid: number,
+    fetchCaller: Server["fetchCaller"],
+    end: () => Promise<void>,
+  ) {
     this.url = url;
+    this.fetchCaller = fetchCaller;
     this.process = new WorkerProcess(pid);
     this.#end = end;
   }
@@ -35,27 +52,37 @@ export class Server implements AsyncDisposable {
     const { convertV4MiniflareOptions, Log, LogLevel, Miniflare } = requireLikeWrangler(
       "miniflare",
     ) as typeof MiniflarePackage;
+    const { compatibilityDate } = bundle;
+    const service = {
+      name: "store-orders",
+      modules: [
+        { type: "ESModule" as const, path: bundle.script },
+        ...bundle.wasm.map((path) => ({ type: "CompiledWasm" as const, path })),
+      ],
+      modulesRoot: dirname(bundle.script),
+      compatibilityDate,
+      bindings: options.vars ?? {},
+      durableObjects: { RATE_LIMITER: { className: "RateLimiter", useSQLite: true } },
+      d1Databases: Object.values(BINDINGS),
+    };
+    const callers = options.caller === undefined ? [] : [callerOf(options.caller)];
     const miniflare = new Miniflare(
       convertV4MiniflareOptions({
-        modules: [
-          { type: "ESModule", path: bundle.script },
-          ...bundle.wasm.map((path) => ({ type: "CompiledWasm" as const, path })),
-        ],
-        modulesRoot: dirname(bundle.script),
-        compatibilityDate: bundle.compatibilityDate,
-        bindings: options.vars ?? {},
-        durableObjects: { RATE_LIMITER: { className: "RateLimiter", useSQLite: true } },
-        d1Databases: Object.values(BINDINGS),
+        workers: [service, ...callers.map((caller) => ({ ...caller, compatibilityDate }))],
         resourcePersistencePath: join(options.store, LAYOUT_VERSION),
         host: "127.0.0.1",
         port: 0,
         cf: false,
         log: new Log(LogLevel.NONE),
-      }),
+      } as MiniflarePackage.V4MiniflareOptions),
     );
     const url = (await miniflare.ready).origin;
     const [pid] = childProcesses().filter((one) => !before.has(one));
-    return new Server(url, pid!, async () => {
+    const fetchCaller = async (path: string, init?: RequestInit) => {
+      const caller = await miniflare.getWorker("caller");
+      return (await caller.fetch(`http://caller${path}`, init as never)) as unknown as Response;
+    };
+    return new Server(url, pid!, fetchCaller, async () => {
       await miniflare.dispose();
       if (options.isTemporary) await rm(options.store, { recursive: true });
     });
@@ -64,6 +91,18 @@ export class Server implements AsyncDisposable {
   [Symbol.asyncDispose](): Promise<void> {
     return this.#end();
   }
+}
+
+function callerOf({ script, bindings }: Caller) {
+  const names = Object.entries(bindings).map(([name, to]) => {
+    return [name, { name: "store-orders", ...to }] as const;
+  });
+  return {
+    name: "caller",
+    modules: [{ type: "ESModule" as const, path: script }],
+    modulesRoot: dirname(script),
+    serviceBindings: Object.fromEntries(names),
+  };
 }
 
 /** The unit in which Linux reports processor time. */

@@ -9,7 +9,7 @@ import {
 import type { KeyAtTime, KeyDetails } from "../../store/keys/key-settings.ts";
 import type { StoreDatabase } from "../../store/database.ts";
 import { Refusal } from "../../store/refusal.ts";
-import { isName } from "../arguments.ts";
+import { isName } from "../../rules/keys/key-name.ts";
 import { onSameStore, UsageError } from "../command-line.ts";
 
 /**

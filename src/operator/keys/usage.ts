@@ -1,19 +1,16 @@
 import { writeFile } from "node:fs/promises";
-import { and, eq, sql } from "drizzle-orm";
 import { html, raw } from "hono/html";
 import { dayOf, dayText } from "../../rules/days.ts";
 import { NEAR_LIMIT } from "../../rules/limits/low-quota.ts";
-import { keyUsage } from "../../schema/keys.ts";
+import type { keyUsage } from "../../schema/keys.ts";
 import { printData, printJson } from "../command-line.ts";
 import { databaseTime, type Orm } from "../../store/database.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
 import { replaceFile } from "../replace-file.ts";
 import { formatNumber, formatTable, formatTime, MISSING } from "../terminal-text.ts";
 import { listApiKeys } from "../../store/keys/find-keys.ts";
+import { readUsage } from "../../store/keys/usage.ts";
 import { requireApiKey } from "./show.ts";
-
-/** The number of rows that one query reads: about 1.5 MB from a remote database. */
-const PAGE_ROWS = 10_000;
 
 const COUNTS = ["admitted", "refused", "bans"] as const;
 /** The columns of usage, in the terminal and on the page. */
@@ -89,20 +86,6 @@ async function readReport(orm: Orm, id: string | undefined, count: number) {
   const busiestFirst = (one: Figures, other: Figures) =>
     (other.admitted ?? 0) - (one.admitted ?? 0) || (other.refused ?? 0) - (one.refused ?? 0);
   return { days, keys: keys.toSorted(busiestFirst) };
-}
-
-async function readUsage(orm: Orm, id: string | undefined, firstDay: string) {
-  const { day, keyId } = keyUsage;
-  const rows: (typeof keyUsage.$inferSelect)[] = [];
-  let read = rows;
-  do {
-    const after = rows.at(-1) ?? { day: firstDay, keyId: "" };
-    const isLater = sql`(${day}, ${keyId}) > (${after.day}, ${after.keyId})`;
-    const where = and(isLater, id === undefined ? undefined : eq(keyId, id));
-    read = await orm.select().from(keyUsage).where(where).orderBy(day, keyId).limit(PAGE_ROWS);
-    rows.push(...read);
-  } while (read.length === PAGE_ROWS);
-  return rows;
 }
 
 /** Adds up the usage of days, and takes the largest share of a limit, from 0 to 1. */

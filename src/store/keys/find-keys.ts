@@ -49,6 +49,18 @@ export async function listApiKeys(
   );
 }
 
+/** Returns keys in ascending id, after an id, for a reader that goes on page by page. */
+export async function pageOfApiKeys(orm: Orm, after: string, limit: number): Promise<KeyDetails[]> {
+  const ids = orm
+    .select({ id: apiKeys.id })
+    .from(apiKeys)
+    .where(and(gt(apiKeys.id, after), sql`${isOfVerification} IS NOT TRUE`))
+    .orderBy(apiKeys.id)
+    .limit(limit);
+  const keys = await selectKeys(orm, inArray(apiKeys.id, ids));
+  return keys.toSorted((one, other) => (one.id < other.id ? -1 : 1));
+}
+
 /** Finds a key by its id, or by the hash of a present or former secret. */
 export async function findApiKey(
   orm: Orm,

@@ -50,8 +50,11 @@ export function createApiKey(settings: NewKeySettings, now: Date): CreatedKey {
   return { key, record };
 }
 
+/** Limits of which each may be missing. */
+type GivenLimits = { readonly [Name in keyof Limits]?: number | undefined };
+
 /** The settings to change; those that are left out stay. `expiresAt`: `null` means never. */
-export interface ChangedSettings extends Partial<Limits> {
+export interface ChangedSettings extends GivenLimits {
   readonly name?: string | undefined;
   readonly plan?: Plan | undefined;
   readonly expiresAt?: Date | null | undefined;
@@ -82,7 +85,7 @@ export function updateApiKey(
  *
  * @throws {Refusal} `limits_missing` or `limits_not_allowed`.
  */
-export function ownLimits(plan: Plan, given: Partial<Limits>, current?: KeyDetails): Limits | null {
+export function ownLimits(plan: Plan, given: GivenLimits, current?: KeyDetails): Limits | null {
   if (plan === "enterprise") {
     const perMinute = given.perMinute ?? current?.perMinute ?? null;
     const perDay = given.perDay ?? current?.perDay ?? null;

@@ -4,6 +4,8 @@ import { createApp } from "../../../src/worker/app.ts";
 import { LIST_SIZES } from "../../../src/worker/orders/list-stream.ts";
 import { observedBindings } from "../../support/observed-bindings.ts";
 
+export { ApiKeys } from "../../../src/worker/entrypoints/api-keys.ts";
+export { Orders } from "../../../src/worker/entrypoints/orders.ts";
 export { RateLimiter } from "../../../src/worker/limiter/durable-object.ts";
 
 /** The sizes of lists that the var `SIZES` replaces, as JSON. */

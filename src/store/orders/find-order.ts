@@ -1,0 +1,38 @@
+import { desc, eq } from "drizzle-orm";
+import { exact } from "../../schema/int64.ts";
+import { cancelledOrders, orders } from "../../schema/orders.ts";
+import type { Orm } from "../database.ts";
+
+/** A stored order. A field is `null` if the order lacks it. */
+export interface FoundOrder extends Readonly<Omit<typeof orders.$inferSelect, "status">> {
+  readonly status: "pending" | "shipped" | "cancelled";
+  readonly cancelledAt: Date | null;
+  /** The id of the API key that cancelled the order; `null` if it is not cancelled, or not known. */
+  readonly cancelledBy: string | null;
+}
+
+/** Returns the columns of an order, with exact integers. */
+export function exactColumns({
+  id,
+  petId,
+  quantity,
+  shipDate,
+  complete,
+}: typeof orders | typeof cancelledOrders) {
+  return { id: exact(id), petId: exact(petId), quantity: exact(quantity), shipDate, complete };
+}
+
+/** Finds an order by its id, also if it is cancelled; of several cancelled ones the last. */
+export async function findOrder(orm: Orm, id: bigint): Promise<FoundOrder | undefined> {
+  const listed = orm.select({ ...exactColumns(orders), status: orders.status }).from(orders);
+  const [order] = await listed.where(eq(orders.id, id));
+  if (order !== undefined) return { ...order, cancelledAt: null, cancelledBy: null };
+  const { cancelledAt, cancelledBy, position } = cancelledOrders;
+  const [cancelled] = await orm
+    .select({ ...exactColumns(cancelledOrders), cancelledAt, cancelledBy })
+    .from(cancelledOrders)
+    .where(eq(cancelledOrders.id, id))
+    .orderBy(desc(position))
+    .limit(1);
+  return cancelled && { ...cancelled, status: "cancelled" };
+}

@@ -1,0 +1,138 @@
+import { WorkerEntrypoint } from "cloudflare:workers";
+import * as z from "zod";
+import type { OrderRecord } from "../../rules/order.ts";
+import { readCancellations } from "../../store/orders/cancellations.ts";
+import { findOrder, type FoundOrder } from "../../store/orders/find-order.ts";
+import { type Comparison, placeOrders } from "../../store/orders/placement.ts";
+import { type Shipping, shipOrders } from "../../store/orders/ship.ts";
+import { answer, databaseOf, int64Input, limitInput, type Refused } from "./answer.ts";
+
+/** How many orders one call may name. */
+const MAX_ORDERS = 1_000;
+const LAST_YEAR_END = new Date("9999-12-31T23:59:59.999Z");
+
+const orderInput = z.strictObject({
+  id: int64Input,
+  petId: int64Input.optional(),
+  quantity: int64Input.optional(),
+  shipDate: z
+    .date("expected a Date")
+    .min(new Date("0000-01-01"), "expected a Date from the year 0 on")
+    .max(LAST_YEAR_END, "expected a Date before the year 10000")
+    .optional(),
+  complete: z.boolean("expected true or false").optional(),
+  status: z.enum(["pending", "shipped"], 'expected "pending" or "shipped"').default("pending"),
+});
+
+const atMost = <T extends z.ZodType>(element: T, what: string) => {
+  const expected = `expected 1 to ${MAX_ORDERS} ${what}`;
+  return z.array(element, expected).min(1, expected).max(MAX_ORDERS, expected);
+};
+const placeInput = z.object({ orders: atMost(orderInput, "orders") });
+const shipInput = z.object({ ids: atMost(int64Input, "ids") });
+const getInput = z.object({ id: int64Input });
+const POSITION_EXPECTED = "expected a bigint that a call has returned as `next`, or 0n";
+const cancellationsInput = z
+  .strictObject({
+    after: z
+      .bigint(POSITION_EXPECTED)
+      .min(0n, POSITION_EXPECTED)
+      .max(BigInt(Number.MAX_SAFE_INTEGER), POSITION_EXPECTED)
+      .default(0n),
+    limit: limitInput.default(100),
+  })
+  .default({ after: 0n, limit: 100 });
+
+/** An order to place. A field that is left out is missing in the order. */
+export type OrderToPlace = z.input<typeof orderInput>;
+
+/** An order of the store. A field that the order lacks is left out. */
+export interface StoredOrder {
+  readonly id: bigint;
+  readonly petId?: bigint;
+  readonly quantity?: bigint;
+  readonly shipDate?: Date;
+  readonly complete?: boolean;
+  readonly status: "pending" | "shipped" | "cancelled";
+  /** Only of a cancelled order. */
+  readonly cancelledAt?: Date;
+  /** The id of the API key that cancelled the order, if it is known. */
+  readonly cancelledBy?: string;
+}
+
+export interface Cancellations {
+  readonly ok: true;
+  /** The cancelled orders, in the order in which they were cancelled. */
+  readonly cancellations: readonly StoredOrder[];
+  /** Where the next call goes on. The same as `after` if nothing was cancelled since. */
+  readonly next: bigint;
+}
+
+/** The door for Workers of the same account that place and ship orders (docs/operating.md). */
+export class Orders extends WorkerEntrypoint<Cloudflare.Env> {
+  /**
+   * Places 1 to 1,000 orders, all or none: inserts or replaces by `id`.
+   *
+   * @returns how many orders were new, replaced, shipped by this call, and unchanged.
+   */
+  place(orders: readonly OrderToPlace[]): Promise<({ readonly ok: true } & Comparison) | Refused> {
+    return answer(placeInput, { orders }, async (input) => {
+      const records = input.orders.map(({ shipDate, ...order }): OrderRecord => {
+        return shipDate === undefined ? order : { ...order, shipDate: shipDate.toISOString() };
+      });
+      return { ok: true, ...(await placeOrders(this.#database, records)) };
+    });
+  }
+
+  /** Ships 1 to 1,000 pending orders. Of `ship` and a cancellation of one order, exactly one wins. */
+  ship(ids: readonly bigint[]): Promise<
+    | {
+        readonly ok: true;
+        readonly results: readonly { readonly id: bigint; readonly result: Shipping }[];
+      }
+    | Refused
+  > {
+    return answer(shipInput, { ids }, async (input) => {
+      return { ok: true, results: await shipOrders(this.#database, input.ids) };
+    });
+  }
+
+  /** Returns an order, also a cancelled one; `null` if there has been none with this id. */
+  get(id: bigint): Promise<({ readonly ok: true } & StoredOrder) | null | Refused> {
+    return answer(getInput, { id }, async (input) => {
+      const found = await findOrder(this.#database.orm, input.id);
+      return found === undefined ? null : { ok: true as const, ...toStoredOrder(found) };
+    });
+  }
+
+  /**
+   * Returns up to `limit` (100) orders that were cancelled after the position `after` (the first).
+   * A reader that passes `next` as its next `after` receives every cancellation exactly once.
+   */
+  cancellations(input?: {
+    readonly after?: bigint;
+    readonly limit?: number;
+  }): Promise<Cancellations | Refused> {
+    return answer(cancellationsInput, input, async ({ after, limit }) => {
+      const rows = await readCancellations(this.#database.orm, Number(after), limit);
+      const last = rows.at(-1);
+      return {
+        ok: true,
+        cancellations: rows.map((row) => toStoredOrder({ ...row, status: "cancelled" })),
+        next: last === undefined ? after : BigInt(last.position),
+      };
+    });
+  }
+
+  get #database() {
+    return databaseOf(this.env, "orders");
+  }
+}
+
+function toStoredOrder(order: FoundOrder): StoredOrder {
+  const { id, petId, quantity, shipDate, complete, status, cancelledAt, cancelledBy } = order;
+  const date = shipDate === null ? null : new Date(shipDate);
+  const all = { id, petId, quantity, shipDate: date, complete, status, cancelledAt, cancelledBy };
+  const present = Object.entries(all).filter(([, value]) => value !== null);
+  return Object.fromEntries(present) as unknown as StoredOrder;
+}
