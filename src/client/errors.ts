@@ -3,6 +3,7 @@ import type { CancelResult } from "./order.ts";
 /** Every `code` of an Error body (docs/api.md, Errors). Later versions of the service may add some. */
 export type ApiErrorCode =
   | "unauthorized"
+  | "https_required"
   | "order_not_found"
   | "not_found"
   | "method_not_allowed"

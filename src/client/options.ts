@@ -40,6 +40,8 @@ export interface ClientOptions {
   readonly apiKey: string;
   /** The URL of the service, such as `https://orders.example`, with or without `/v1`. */
   readonly baseUrl: string | URL;
+  /** Whether `baseUrl` may be a plain `http:` URL of another machine. Default false. */
+  readonly allowHttp?: boolean | undefined;
   /** The function that sends the requests. Default: `globalThis.fetch`. */
   readonly fetch?: typeof globalThis.fetch | undefined;
   /** The longest wait in ms for a response, and for each further part of a list. Default 30,000. */
@@ -75,6 +77,7 @@ type OptionTypes<Options> = Readonly<Record<keyof Options, string>>;
 const CLIENT_OPTIONS: OptionTypes<ClientOptions> = {
   apiKey: "string",
   baseUrl: "string or object",
+  allowHttp: "boolean",
   fetch: "function",
   timeoutMs: "number",
   retries: "number",
@@ -106,13 +109,14 @@ export function checkTypes<T extends object>(options: T, types: OptionTypes<T>):
 /** Validates options and fills in defaults. Errors name the option and never show the API key. */
 export function checkOptions(options: ClientOptions): Settings {
   checkTypes(options, CLIENT_OPTIONS);
-  const { apiKey, pacing = false } = options;
+  const { apiKey, allowHttp = false, pacing = false } = options;
   if (typeof apiKey !== "string" || !/^[\x21-\x7e]+$/.test(apiKey)) {
     throw new TypeError("apiKey: expected an API key, without spaces or line breaks");
   }
   return {
     apiKey,
-    baseUrl: checkBaseUrl(options.baseUrl),
+    baseUrl: checkBaseUrl(options.baseUrl, allowHttp),
+    allowHttp,
     // Bound to `globalThis`, because in Workers and browsers `fetch` throws with another `this`.
     fetch: options.fetch ?? globalThis.fetch.bind(globalThis),
     ...checkAttempts(options, { timeoutMs: 30_000, retries: 5 }),
@@ -140,12 +144,21 @@ export function checkNumber(name: string, value: number, min: number, max: numbe
   throw new RangeError(`${name}: expected a whole number from ${min} to ${max}, got ${value}`);
 }
 
-function checkBaseUrl(baseUrl: string | URL): string {
+/** The hosts of this machine, to which no network carries the API key. */
+const LOOPBACK = /^(?:(?:.+\.)?localhost|127(?:\.\d+){3}|\[::1\])$/;
+
+function checkBaseUrl(baseUrl: string | URL, allowHttp: boolean): string {
   const text = String(baseUrl);
   if (!URL.canParse(text)) throw new TypeError(`baseUrl: not a URL: ${JSON.stringify(text)}`);
-  const { protocol, username, password, search, hash, origin, pathname } = new URL(text);
+  const url = new URL(text);
+  const { protocol, hostname, username, password, search, hash, origin, pathname } = url;
   if (!/^https?:$/.test(protocol) || username + password + search + hash !== "") {
     throw new TypeError("baseUrl: expected http or https, and no user, query or fragment");
+  }
+  if (protocol === "http:" && !allowHttp && !LOOPBACK.test(hostname)) {
+    throw new TypeError(
+      "baseUrl: http would send the API key in the clear; use https, or set allowHttp: true",
+    );
   }
   return origin + pathname.replace(/(?:\/v1)?\/*$/, "");
 }

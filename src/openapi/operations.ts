@@ -25,6 +25,7 @@ const QUOTA_EXAMPLE = {
 /** The error responses of every operation. */
 const ALWAYS_POSSIBLE = [
   "Unauthorized",
+  "HttpsRequired",
   "PreconditionFailed",
   "TooManyRequests",
   "InternalError",

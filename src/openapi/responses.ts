@@ -19,6 +19,14 @@ export const ERROR_ANSWERS = {
       unauthorized: "No API key was sent. Send your API key as `Authorization: Bearer <API_KEY>`.",
     },
   },
+  HttpsRequired: {
+    description:
+      "The request came over plain HTTP. It was not performed and counts against nothing: the response is the same with a valid key and without. Use `https://`.",
+    messages: {
+      https_required:
+        "The request came over plain HTTP and was not performed. Use https://, and ask the operator of the service for a new API key if you sent yours.",
+    },
+  },
   NotFound: {
     description:
       "`order_not_found`: no order has this id, or it was cancelled before. `not_found`: there is no such path, whatever the method.",

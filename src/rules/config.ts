@@ -2,6 +2,9 @@ import * as z from "zod/mini";
 import { DAY_SECONDS } from "./days.ts";
 import { BAN_MODES, type BanPolicy } from "./limits/bans.ts";
 
+/** Where Cloudflare can keep both databases and Durable Objects. */
+export const JURISDICTIONS = ["eu", "fedramp", "us"] as const;
+
 /** The number of keys that each cache of an isolate remembers. */
 export const REMEMBERED_KEYS = 10_000;
 
@@ -48,6 +51,13 @@ const varsSchema = z
   .object({
     /** Origins whose scripts may call the service from a browser. */
     CORS_ORIGINS: origins,
+    /** `true`: also serves plain HTTP, because something before the service ends TLS. */
+    ALLOW_HTTP: z._default(
+      z.pipe(z.transform(String), z.enum(["true", "false"], "must be true or false")),
+      "false",
+    ),
+    /** What the databases and the limiters of an environment never leave. */
+    JURISDICTION: z.optional(z.enum(JURISDICTIONS, "must be eu, fedramp or us")),
     /** The requests to log. `errors`: with a 5xx response, or decided by the fallback limiter. */
     REQUEST_LOG: z._default(
       z.enum(["all", "errors", "none"], "must be all, errors or none"),
@@ -112,6 +122,8 @@ export function parseConfig(env: unknown) {
   };
   return {
     corsOrigins: vars.CORS_ORIGINS,
+    allowsHttp: vars.ALLOW_HTTP === "true",
+    jurisdiction: vars.JURISDICTION,
     lifecycle: { deprecatedAt: vars.V1_DEPRECATED_AT, sunsetAt: vars.V1_SUNSET_AT },
     requestLog: vars.REQUEST_LOG,
     listReads: vars.LIST_READS,

@@ -1,6 +1,7 @@
 /** Every `code` of an error response, with its HTTP status (docs/api.md, Errors). */
 export const ERROR_STATUS = {
   unauthorized: 401,
+  https_required: 403,
   order_not_found: 404,
   not_found: 404,
   method_not_allowed: 405,

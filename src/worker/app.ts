@@ -9,6 +9,7 @@ import { authenticate } from "./middleware/authenticate.ts";
 import { crossOrigin } from "./middleware/cross-origin.ts";
 import { enforceLimits, type LimitException } from "./middleware/enforce-limits.ts";
 import { observeRequests } from "./middleware/observe-requests.ts";
+import { requireHttps } from "./middleware/require-https.ts";
 import { commonHeaders, v1Headers } from "./middleware/response-headers.ts";
 import { AddressBudget } from "./limiter/address-budget.ts";
 import { Limiter } from "./limiter/limiter.ts";
@@ -56,6 +57,7 @@ export function createApp(config: Config, sizes: Partial<ListSizes> = {}): Hono<
     .use(
       "/v1/*",
       v1Headers(addresses, config),
+      requireHttps(config, directory),
       crossOrigin(config.corsOrigins),
       authenticate(directory, addresses),
       enforceLimits(limiter, LIMIT_EXCEPTIONS),

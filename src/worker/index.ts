@@ -2,15 +2,18 @@ import { env } from "cloudflare:workers";
 import { createApp } from "./app.ts";
 import { parseConfig } from "../rules/config.ts";
 import { keepHouse } from "./housekeeping.ts";
+import { inJurisdiction } from "./jurisdiction.ts";
 
 export { ApiKeys } from "./entrypoints/api-keys.ts";
 export { Orders } from "./entrypoints/orders.ts";
 export { RateLimiter } from "./limiter/durable-object.ts";
 
 const config = parseConfig(env);
+const app = createApp(config);
 
 /** The entry point of the Worker. With invalid vars, it throws before the first request. */
 export default {
-  fetch: createApp(config).fetch,
+  fetch: (request, bindings, context) =>
+    app.fetch(request, inJurisdiction(bindings, config), context),
   scheduled: ({ scheduledTime }, bindings) => keepHouse(bindings, config, new Date(scheduledTime)),
 } satisfies ExportedHandler<Cloudflare.Env>;

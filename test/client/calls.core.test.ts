@@ -298,6 +298,8 @@ test.each([
   { apiKey: "" },
   { apiKey: "sord_secret sord_secret" },
   { baseUrl: "orders.example" },
+  { baseUrl: "http://a.example" },
+  { baseUrl: "http://localhost.example" },
   { baseUrl: "https://secret@a.example" },
   { baseUrl: "https://a.example?key=secret" },
   { timeoutMs: 2 ** 31 },

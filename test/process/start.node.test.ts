@@ -78,6 +78,8 @@ test.each([
   expect(response.headers.get("Content-Type")).toBe(type);
   expect(response.headers.get("Access-Control-Allow-Origin")).toBe(origin);
   expect(response.headers.get("Location")).toBeNull();
+  const hsts = status === 200 ? "max-age=31536000" : null;
+  expect(response.headers.get("Strict-Transport-Security")).toBe(hsts);
   expect(await response.text()).not.toContain("SECRET");
 });
 

@@ -4,6 +4,8 @@ import { DEFAULT_BANS } from "./limits/simulated-limiter.ts";
 
 const DEFAULTS: Config = {
   corsOrigins: new Set(),
+  allowsHttp: false,
+  jurisdiction: undefined,
   lifecycle: { deprecatedAt: undefined, sunsetAt: undefined },
   requestLog: "none",
   listReads: "primary",
@@ -51,6 +53,9 @@ test.for<[vars: object, changed: Partial<Config>]>([
   [{ ORDERS: { prepare() {} } }, {}],
   [{ BAN_MODE: "log" }, { bans: { ...DEFAULT_BANS, mode: "log" } }],
   [{ REQUEST_LOG: "errors" }, { requestLog: "errors" }],
+  [{ ALLOW_HTTP: true }, { allowsHttp: true }],
+  [{ ALLOW_HTTP: "false" }, {}],
+  [{ JURISDICTION: "eu" }, { jurisdiction: "eu" }],
   [{ LIST_READS: "nearest" }, { listReads: "nearest" }],
   [{ CORS_ORIGINS: " https://app.example, ,http://localhost:3000 " }, { corsOrigins }],
   [{ V1_DEPRECATED_AT: EARLY, V1_SUNSET_AT: LATE }, { lifecycle }],

@@ -1,9 +1,16 @@
 import { description } from "../../openapi/description.ts";
 import { type Contact, info, openApiDocument } from "../../openapi/document.ts";
+import { DAY_SECONDS } from "../../rules/days.ts";
 import { readDocument } from "../../openapi/read-document.ts";
 import { CLIENT_PACKAGE } from "./client-package.ts";
 
-/** Returns the OpenAPI document, the API catalog (RFC 9727) and the text for language models. */
+/** How long a security.txt is valid after its build: less than a year (RFC 9116, section 2.5.5). */
+const SECURITY_TEXT_DAYS = 364;
+
+/**
+ * Returns the OpenAPI document, the API catalog (RFC 9727), the text for language models and, if
+ * there is a contact, security.txt (RFC 9116).
+ */
 export function machineReadableFiles(
   origin: string,
   contact?: Contact,
@@ -13,7 +20,16 @@ export function machineReadableFiles(
     ["openapi.json", document],
     [".well-known/api-catalog", apiCatalog(origin)],
     ["llms.txt", llmsText(document, origin, contact)],
+    ...(contact === undefined ? [] : [securityText(origin, contact)]),
   ];
+}
+
+function securityText(origin: string, contact: Contact): [path: string, content: string] {
+  const path = ".well-known/security.txt";
+  const address = "email" in contact ? `mailto:${contact.email}` : contact.url;
+  const expires = new Date(Date.now() + SECURITY_TEXT_DAYS * DAY_SECONDS * 1_000);
+  const own = origin === "" ? "" : `Canonical: ${origin}/${path}\n`;
+  return [path, `Contact: ${address}\nExpires: ${expires.toISOString()}\n${own}`];
 }
 
 function apiCatalog(origin: string): string {

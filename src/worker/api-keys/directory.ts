@@ -74,6 +74,11 @@ export class ApiKeyDirectory {
     return this.#known.has(hash) || this.#unknown.has(hash);
   }
 
+  /** Returns the remembered key with this hash, of whatever age, without a look-up. */
+  recall(hash: string): FoundKey | null {
+    return this.#known.peek(hash)?.key ?? null;
+  }
+
   /**
    * Finds a key by its current hash or by a hash from before a rotation. Also returns expired and
    * revoked keys. Returns `null` if no key has the hash.

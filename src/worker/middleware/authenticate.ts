@@ -95,7 +95,7 @@ const B64_TOKEN = /^[A-Za-z0-9._~+/-]+=*$/;
  * Parses the value of the `Authorization` header (docs/api.md, Authentication). Checks the form of
  * the secret but not its checksum, because remembered keys need no such check.
  */
-function parseCredentials(header: string): { readonly secret: string } | FailureReason {
+export function parseCredentials(header: string): { readonly secret: string } | FailureReason {
   // `trim` would also cut characters that are no white space in HTTP.
   const value = header.replace(/^[ \t]+/, "").replace(/[ \t]+$/, "");
   if (value === "") return "missing";

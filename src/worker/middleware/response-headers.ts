@@ -4,6 +4,7 @@ import type { Config } from "../../rules/config.ts";
 import { mayHoldSecret } from "../../rules/keys/secret.ts";
 import { quotaHeaders } from "../../rules/limits/headers.ts";
 import type { AddressBudget } from "../limiter/address-budget.ts";
+import { isHttps } from "./require-https.ts";
 
 /** The request ids to accept from callers: these are safe in log lines and headers. */
 const ACCEPTED_ID = /^[\w\-=]{1,255}$/;
@@ -16,6 +17,7 @@ const REFERENCE = '</openapi.json>; rel="service-desc", </>; rel="service-doc"';
  * - `X-Request-Id`: the caller's id if it is acceptable and holds no API key, otherwise a new UUID. Hono's `requestId`
  *   middleware would set the header before the handler runs, which allocates another `Headers`.
  * - `Link`: an error response also links to the section of the reference page about its code.
+ * - `Strict-Transport-Security` (RFC 6797): only over HTTPS, because browsers ignore it elsewhere.
  * - `X-Version`: only for a caller that sends the id of the deployed version. So a deployment knows
  *   which version responds, but nobody else can learn the id.
  */
@@ -28,6 +30,7 @@ export const commonHeaders = createMiddleware<AppEnv>(
     const code = c.get("errorCode");
     const { headers } = c.res;
     headers.set("X-Request-Id", requestId);
+    if (isHttps(c.req.raw)) headers.set("Strict-Transport-Security", "max-age=31536000");
     const version = c.req.header("X-Version");
     if (version !== undefined && version === c.env.VERSION.id) headers.set("X-Version", version);
     headers.set("Link", code === undefined ? REFERENCE : `${REFERENCE}, </#${code}>; rel="help"`);

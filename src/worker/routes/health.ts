@@ -6,6 +6,7 @@ import { DatabaseQueries } from "../db/availability.ts";
 import { BatchedCalls } from "../batched-calls.ts";
 import { db, Statement } from "../db/statement.ts";
 import { withDeadline } from "../deadline.ts";
+import { methodNotAllowed } from "../errors.ts";
 import { logEvent } from "../log.ts";
 
 /** The timeout of a probe: shorter than the timeouts of common monitors. */
@@ -55,7 +56,7 @@ export function healthRoute() {
     return health;
   };
 
-  return new Hono<AppEnv>().get("/", async (c) => {
+  const routes = new Hono<AppEnv>().get("/", async (c) => {
     const waitUntil = (promise: Promise<unknown>) => c.executionCtx.waitUntil(promise);
     const call = async (all: readonly null[]) => {
       const health = remembered() ?? (await probe(c));
@@ -70,6 +71,7 @@ export function healthRoute() {
       headers: { "Cache-Control": "no-store" },
     });
   });
+  return routes.all("/", methodNotAllowed("GET, HEAD"));
 }
 
 async function stateOf(

@@ -2,6 +2,7 @@ import { expect, test } from "vitest";
 import { machineReadableFiles } from "../../../src/operator/build/machine-readable.ts";
 import { publicOrigin, siteFiles } from "../../../src/operator/build/site.ts";
 import { openApiDocument } from "../../../src/openapi/document.ts";
+import { DAY_MS } from "../../support/clock.ts";
 
 const ORIGIN = "https://orders.example";
 
@@ -34,6 +35,16 @@ test("the operator's address is in the files for programs", () => {
   const files = Object.fromEntries(machineReadableFiles("", { url }));
   expect(JSON.parse(files["openapi.json"] ?? "").info.contact).toStrictEqual({ url });
   expect(files["llms.txt"]).toContain(`\n- Questions to the operator: ${url}\n`);
+  const path = ".well-known/security.txt";
+  const [, expires = ""] =
+    /^Contact: https:\/\/shop\.example\/help\nExpires: (.*)\n$/.exec(files[path] ?? "") ?? [];
+  const days = (new Date(expires).getTime() - Date.now()) / DAY_MS;
+  expect(days).toBeGreaterThan(363);
+  expect(days).toBeLessThan(365);
+  const byMail = Object.fromEntries(machineReadableFiles(ORIGIN, { email: "o@shop.example" }));
+  expect(byMail[path]).toMatch(/^Contact: mailto:o@shop\.example\n/);
+  expect(byMail[path]).toContain(`\nCanonical: ${ORIGIN}/${path}\n`);
+  expect(Object.fromEntries(machineReadableFiles(ORIGIN))).not.toHaveProperty([path]);
 });
 
 test("the site has the page with its styles and script, and the files for programs", async () => {

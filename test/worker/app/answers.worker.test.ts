@@ -72,7 +72,8 @@ test("every answer has exactly these headers and the body of the documented exam
     expect(response.status, `${method} ${path}`).toBe(status);
     const link = code === "" ? REFERENCE : `${REFERENCE}, </#${code}>; rel="help"`;
     const type = code === "" ? {} : JSON_TYPE;
-    const own = { "x-request-id": REQUEST_ID, "x-version": env.VERSION.id, link };
+    const hsts = { "strict-transport-security": "max-age=31536000" };
+    const own = { "x-request-id": REQUEST_ID, "x-version": env.VERSION.id, link, ...hsts };
     const all = { ...own, ...quota, ...type, ...headers };
     expect(headersOf(response), `${status} ${code}`).toStrictEqual(all);
     if (code === "") {

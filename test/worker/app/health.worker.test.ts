@@ -13,7 +13,7 @@ const { faultyDatabases, faultyLimiters, HANG, LOST, PASS } = faults;
 const HEALTH = "/healthz";
 const ALL_OK = { orders: "ok", keys: "ok", limiter: "ok" };
 
-test("GET and HEAD /healthz answer 200 without a key; another method is 404", async () => {
+test("GET and HEAD /healthz answer 200 without a key; another method is 405", async () => {
   const response = await send(HEALTH);
   expect([response.status, await response.json()]).toStrictEqual([200, ALL_OK]);
   expect(response.headers.get("Cache-Control")).toBe("no-store");
@@ -21,7 +21,9 @@ test("GET and HEAD /healthz answer 200 without a key; another method is 404", as
   const head = await send(HEALTH, { method: "HEAD", headers: { "X-Version": id } });
   expect([head.status, head.headers.get("X-Version")]).toStrictEqual([200, id]);
   expect(await head.text()).toBe("");
-  await expectError(await send(HEALTH, { method: "POST" }), 404, "not_found");
+  const post = await send(HEALTH, { method: "POST" });
+  expect(post.headers.get("Allow")).toBe("GET, HEAD");
+  await expectError(post, 405, "method_not_allowed");
 });
 
 test("a health check counts neither against a key nor an address, is not recorded, and stores nothing", async () => {

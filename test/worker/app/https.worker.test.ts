@@ -1,0 +1,78 @@
+import { expect, test } from "vitest";
+import { expectError, quotaOf } from "../../support/answer.ts";
+import { createApiKey } from "../../support/api-key-fixture.ts";
+import { faultyDatabases } from "../../support/faults.ts";
+import { placeOrder, storedOrder } from "../../support/order-fixture.ts";
+import { LIST, type RequestOptions, startService } from "../../support/service.ts";
+import { eventLines } from "../../support/written-lines.ts";
+
+const CLEAR = { origin: "http://orders.shop.example", address: "192.0.2.44" };
+const APP = "https://app.example";
+const PREFLIGHT = { Origin: APP, "Access-Control-Request-Method": "DELETE" };
+
+test("a request over plain HTTP is refused with any key or none, counts nothing and does nothing", async () => {
+  const { id, key } = await createApiKey();
+  const { key: unknown } = await createApiKey();
+  await placeOrder(7n);
+  const { bindings, script } = faultyDatabases("KEYS");
+  const service = startService({ CORS_ORIGINS: APP }, bindings);
+  await service("/v1/nothing", { key });
+  const calls = script.calls;
+  const bodies = new Set<string>();
+  const refused: RequestOptions[] = [
+    { ...CLEAR, key },
+    { ...CLEAR, key: unknown },
+    CLEAR,
+    { ...CLEAR, origin: "http://localhost.shop.example", key },
+    { ...CLEAR, origin: "http://127.0.0.1.shop.example", key },
+    {
+      ...CLEAR,
+      origin: "https://orders.shop.example",
+      headers: { "CF-Visitor": '{"scheme":"http"}' },
+    },
+  ];
+  for (const options of refused) {
+    for (const method of ["GET", "DELETE", "OPTIONS"]) {
+      const headers = { ...options.headers, ...(method === "OPTIONS" && PREFLIGHT) };
+      const response = await service(`${LIST}/7`, { ...options, method, headers });
+      expect(quotaOf(response)).toMatchObject({
+        limit: 60,
+        remaining: 60,
+        day: { remaining: 1000 },
+      });
+      expect(response.headers.has("Strict-Transport-Security")).toBe(false);
+      expect(response.headers.has("WWW-Authenticate")).toBe(false);
+      bodies.add(await expectError(response, 403, "https_required"));
+    }
+  }
+  expect(bodies.size).toBe(1);
+  expect(script.calls).toBe(calls);
+  expect(await storedOrder(7n)).toMatchObject({ status: "pending" });
+  expect(quotaOf(await service("/v1/nothing", { key })).remaining).toBe(58);
+  // Only of a key that the isolate knows from memory, three requests each.
+  const events = Array.from({ length: 9 }, () => ({ event: "key_sent_in_clear", keyId: id }));
+  expect(eventLines()).toMatchObject(events);
+});
+
+test.each([
+  [{}, "http://localhost:8787"],
+  [{}, "http://shop.localhost"],
+  [{}, "http://127.8.9.1:1"],
+  [{}, "http://[::1]:8787"],
+  [{ ALLOW_HTTP: "true" }, "http://orders.shop.example"],
+])("with %j, %s is served over plain HTTP, without HSTS", async (vars, origin) => {
+  const { key } = await createApiKey();
+  const response = await startService(vars)(LIST, { origin, key });
+  expect([response.status, await response.text()]).toStrictEqual([200, "[]"]);
+  expect(response.headers.has("Strict-Transport-Security")).toBe(false);
+});
+
+test("CF-Visitor with https, and paths outside /v1, need nothing", async () => {
+  const service = startService();
+  const { key } = await createApiKey();
+  const headers = { "CF-Visitor": '{"scheme":"https"}' };
+  const response = await service(LIST, { key, headers });
+  expect(response.status).toBe(200);
+  expect(response.headers.get("Strict-Transport-Security")).toBe("max-age=31536000");
+  expect((await service("/healthz", CLEAR)).status).toBe(200);
+});
