@@ -4,7 +4,7 @@ import { pipeline } from "node:stream/promises";
 import { createGzip } from "node:zlib";
 import { count as countRows, gte, sql } from "drizzle-orm";
 import { retry } from "../retry.ts";
-import { INT64_MAX, INT64_MIN } from "../../rules/int64.ts";
+import { INT64_MIN } from "../../rules/int64.ts";
 import { orderList, orders } from "../../schema/orders.ts";
 import type { StoreDatabase } from "../../store/database.ts";
 import { unlessAborted } from "../interruption.ts";
@@ -84,13 +84,13 @@ export async function* exportPages({ orm }: StoreDatabase) {
       WHERE ${gte(orders.id, firstId)} ORDER BY ${orders.id} LIMIT ${PAGE_ORDERS})`;
     const columns = {
       count: countRows(),
-      last: sql<string>`ifnull(max(id), ${sql.raw(String(INT64_MAX))}) || ''`,
+      last: sql<string | null>`max(id) || ''`,
       lines: sql<string>`ifnull(group_concat(json, char(10)) || char(10), '')`,
       listVersion: sql<string>`(SELECT ${orderList.version} FROM ${orderList})`,
     };
     for (const row of await orm.select(columns).from(page)) {
       yield row;
-      if (row.count < PAGE_ORDERS || BigInt(row.last) === INT64_MAX) return;
+      if (row.last === null || row.count < PAGE_ORDERS) return;
       firstId = BigInt(row.last) + 1n;
     }
   }

@@ -1,69 +1,149 @@
 import type { Ban, BanPolicy } from "../../../src/rules/limits/bans.ts";
+import type { Decision } from "../../../src/rules/limits/decision.ts";
 import type { QuotaPolicy } from "../../../src/rules/limits/limiter-state.ts";
+import type { WaitReport } from "../../../src/rules/limits/strikes.ts";
 import { DAY_MS, MINUTE_MS } from "../../support/clock.ts";
+
+/** What the rules remember of a key. */
+export interface Known {
+  readonly policy: QuotaPolicy | null;
+  /** The times of the requests that the last window of each kind has admitted. */
+  readonly minuteMs: readonly number[];
+  readonly dayMs: readonly number[];
+  readonly ban: Ban | null;
+  readonly waitingSinceMs: number | null;
+  readonly strikesMs: readonly number[];
+}
+
+const NO_WAIT = { waitingSinceMs: null, strikesMs: [] };
+const EMPTY: Known = { policy: null, minuteMs: [], dayMs: [], ban: null, ...NO_WAIT };
 
 /** Decides as docs/limits.md says, from the times of a key's requests. No clock is set back. */
 export class DocumentedRules {
-  #policy: QuotaPolicy | null = null;
-  /** The times of the requests that the last window of each kind has admitted. */
-  #minuteMs: number[] = [];
-  #dayMs: number[] = [];
-  #waitingSinceMs: number | null = null;
-  #strikesMs: number[] = [];
-  #ban: Ban | null = null;
+  known: Known;
+
+  constructor(known = EMPTY) {
+    this.known = known;
+  }
 
   /** A ban survives a restart. Strikes do not. */
   restart(): void {
-    this.#waitingSinceMs = null;
-    this.#strikesMs = [];
+    this.#learn(NO_WAIT);
   }
 
-  request(asked: QuotaPolicy, bans: BanPolicy, nowMs: number) {
-    if (asked.resets > (this.#policy?.resets ?? 0)) {
-      this.restart();
-      [this.#minuteMs, this.#dayMs, this.#ban] = [[], [], null];
-    }
-    const isOutdated = this.#policy !== null && asked.revision < this.#policy.revision;
-    const { limits } = (this.#policy = isOutdated ? this.#policy! : asked);
-    if (nowMs >= this.#minuteMs[0]! + MINUTE_MS) this.#minuteMs = [];
-    if (nowMs >= this.#dayMs[0]! + DAY_MS) this.#dayMs = [];
-    // A ban is forgotten later, and also ends when the mode changes.
-    const isOfMode = this.#ban !== null && bans.mode === (this.#ban.loggedOnly ? "log" : "on");
-    let ban = isOfMode && nowMs < this.#ban!.untilMs + bans.forgetAfterMs ? this.#ban : null;
-    const isBanned = () => bans.mode === "on" && ban !== null && nowMs < ban.untilMs;
-    const hasRoom = this.#minuteMs.length < limits.perMinute && this.#dayMs.length < limits.perDay;
-    const isAdmitted = hasRoom && !isBanned();
+  /** @param report strikes by an isolate, which count only if this request is refused. */
+  request(asked: QuotaPolicy, bans: BanPolicy, nowMs: number, report: WaitReport | null = null) {
+    const { policy: before } = this.known;
+    if (asked.resets > (before?.resets ?? 0)) this.#learn({ ...EMPTY, policy: asked });
+    const policy = before !== null && asked.revision < before.revision ? before : asked;
+    const open = (times: readonly number[], ms: number) => (nowMs < times[0]! + ms ? times : []);
+    const [minuteMs, dayMs] = [
+      open(this.known.minuteMs, MINUTE_MS),
+      open(this.known.dayMs, DAY_MS),
+    ];
+    this.#learn({ policy, minuteMs, dayMs });
+    const isFull = ({ limits }: QuotaPolicy) =>
+      [minuteMs.length >= limits.perMinute, dayMs.length >= limits.perDay] as const;
+    const admitted = !isFull(policy).includes(true) && !this.#isBanned(bans, nowMs);
+    const banBefore = this.known.ban;
     let strikes = 0;
-    let newBan: Ban | null = null;
-    if (isAdmitted) {
-      this.#minuteMs.push(nowMs);
-      this.#dayMs.push(nowMs);
-      this.restart();
-    } else if (bans.mode !== "off" && nowMs >= (ban?.untilMs ?? 0)) {
-      this.#waitingSinceMs ??= nowMs;
-      if (nowMs - this.#strikesMs[0]! >= bans.strikeWindowMs) this.#strikesMs = [];
-      strikes = nowMs - this.#waitingSinceMs >= bans.graceMs ? 1 : 0;
-      if (strikes === 1) this.#strikesMs.push(nowMs);
-      const enough = Math.max(Math.min(limits.perMinute, bans.maxStrikes), bans.minStrikes);
-      if (this.#strikesMs.length >= enough) {
-        this.#strikesMs = [];
-        const number = 1 + (ban?.number ?? 0);
-        const untilMs = nowMs + Math.min(bans.firstBanMs * 2 ** (number - 1), bans.longestBanMs);
-        const mode = bans.mode === "log" ? { loggedOnly: true as const } : {};
-        ban = newBan = this.#ban = { beganMs: nowMs, untilMs, number, ...mode };
+    if (admitted) {
+      this.#learn({ minuteMs: [...minuteMs, nowMs], dayMs: [...dayMs, nowMs], ...NO_WAIT });
+    } else {
+      if (report !== null) {
+        // The isolate may have refused these requests under the policy before.
+        const [isMinuteFull, isDayFull] = isFull(before ?? policy);
+        const fullSinceMs = Math.min(
+          isMinuteFull ? minuteMs[0]! : Infinity,
+          isDayFull ? dayMs[0]! : Infinity,
+        );
+        const isOfThisWait = nowMs - report.ageMs >= fullSinceMs;
+        const sinceMs = this.known.waitingSinceMs ?? (isOfThisWait ? nowMs - report.ageMs : null);
+        const oldestMs = nowMs - report.oldestStrikeAgeMs;
+        const refusedMs = Array<number>(report.strikes).fill(oldestMs);
+        strikes += this.#refuse(refusedMs, sinceMs, before ?? policy, bans, nowMs);
       }
+      strikes += this.#refuse([nowMs], this.known.waitingSinceMs ?? nowMs, policy, bans, nowMs);
     }
+    const { ban } = this.known;
+    const newBan = ban === banBefore ? null : ban;
+    return { decision: this.#decision(admitted, policy, bans, nowMs), strikes, newBan };
+  }
+
+  /** Counts refusals in a wait. Returns how many of them are strikes. */
+  #refuse(
+    refusedMs: readonly number[],
+    waitingSinceMs: number | null,
+    { limits }: QuotaPolicy,
+    bans: BanPolicy,
+    nowMs: number,
+  ): number {
+    if (waitingSinceMs === null || !this.#collects(bans, nowMs)) return 0;
+    const isStrike = (ms: number) => ms - waitingSinceMs >= bans.graceMs;
+    const strikes = refusedMs.filter(isStrike);
+    const isOver = (ms: number) => (strikes[0] ?? nowMs) - ms >= bans.strikeWindowMs;
+    const series = this.known.strikesMs.some(isOver) ? [] : this.known.strikesMs;
+    const strikesMs = [...series, ...strikes].toSorted((one, other) => one - other);
+    // Of strikes that may have come after the end of the series, none counts.
+    const isLate = nowMs - (strikesMs[0] ?? nowMs) >= bans.strikeWindowMs;
+    this.#learn(isLate ? { waitingSinceMs } : { waitingSinceMs, strikesMs });
+    if (this.known.strikesMs.length >= enough(limits.perMinute, bans)) {
+      const number = 1 + (this.#lastBan(bans, nowMs)?.number ?? 0);
+      const untilMs = nowMs + Math.min(bans.firstBanMs * 2 ** (number - 1), bans.longestBanMs);
+      const mode = bans.mode === "log" ? { loggedOnly: true as const } : {};
+      this.#learn({ ban: { beganMs: nowMs, untilMs, number, ...mode }, strikesMs: [] });
+    }
+    return strikes.length;
+  }
+
+  #decision(admitted: boolean, { limits }: QuotaPolicy, bans: BanPolicy, nowMs: number): Decision {
+    const { minuteMs, dayMs, waitingSinceMs, strikesMs } = this.known;
     const quota = (limit: number, admittedMs: readonly number[], lengthMs: number) => {
       const remaining = Math.max(0, limit - admittedMs.length);
       return { limit, remaining, endsMs: (admittedMs[0] ?? nowMs) + lengthMs };
     };
-    const minute = quota(limits.perMinute, this.#minuteMs, MINUTE_MS);
-    const day = quota(limits.perDay, this.#dayMs, DAY_MS);
+    const minute = quota(limits.perMinute, minuteMs, MINUTE_MS);
+    const day = quota(limits.perDay, dayMs, DAY_MS);
     const fullUntilMs = [minute, day].map((of) => (of.remaining === 0 ? of.endsMs : 0));
-    const banned = isBanned();
-    const retryAtMs = Math.max(...fullUntilMs, banned ? ban!.untilMs : 0) || null;
-    const inForce = banned && { ban: { endsMs: ban!.untilMs, number: ban!.number } };
-    const all = { nowMs, minute, day, retryAtMs, banned, ...inForce };
-    return { quota: all, isAdmitted, strikes, newBan };
+    const banned = this.#isBanned(bans, nowMs);
+    const ban = banned ? this.#lastBan(bans, nowMs)! : null;
+    const retryAtMs = Math.max(...fullUntilMs, ban?.untilMs ?? 0) || null;
+    const isCounted = !admitted && waitingSinceMs !== null && this.#collects(bans, nowMs);
+    return {
+      ...{ nowMs, minute, day, retryAtMs, banned },
+      ...(ban && { ban: { endsMs: ban.untilMs, number: ban.number } }),
+      admitted,
+      standsUntilMs: admitted ? null : (ban?.untilMs ?? retryAtMs),
+      strikes: isCounted
+        ? {
+            waitedSinceMs: waitingSinceMs,
+            countFromMs: waitingSinceMs + bans.graceMs,
+            left: enough(limits.perMinute, bans) - strikesMs.length,
+          }
+        : null,
+    };
   }
+
+  /** The last ban, unless it is forgotten or the mode has changed. */
+  #lastBan(bans: BanPolicy, nowMs: number): Ban | null {
+    const { ban } = this.known;
+    if (ban === null || bans.mode !== (ban.loggedOnly ? "log" : "on")) return null;
+    return nowMs < ban.untilMs + bans.forgetAfterMs ? ban : null;
+  }
+
+  #isBanned(bans: BanPolicy, nowMs: number): boolean {
+    return bans.mode === "on" && nowMs < (this.#lastBan(bans, nowMs)?.untilMs ?? 0);
+  }
+
+  #collects(bans: BanPolicy, nowMs: number): boolean {
+    return bans.mode !== "off" && nowMs >= (this.#lastBan(bans, nowMs)?.untilMs ?? 0);
+  }
+
+  #learn(changes: Partial<Known>): void {
+    this.known = { ...this.known, ...changes };
+  }
+}
+
+function enough(perMinute: number, bans: BanPolicy): number {
+  return Math.max(Math.min(perMinute, bans.maxStrikes), bans.minStrikes);
 }

@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import type { Quota } from "../../../src/rules/limits/decision.ts";
 import { quotaHeaders, retryAfterSeconds } from "../../../src/rules/limits/headers.ts";
@@ -19,11 +20,14 @@ function quota(minute: WindowNumbers, day: WindowNumbers, over: Partial<Quota> =
 }
 
 test("plans have the documented limits (docs/limits.md, Plans)", () => {
-  expect(PLAN_LIMITS).toEqual({
-    free: { perMinute: 60, perDay: 1_000 },
-    pro: { perMinute: 300, perDay: 10_000 },
-    business: { perMinute: 1_000, perDay: 100_000 },
+  const rows = readFileSync("docs/limits.md", "utf8").matchAll(
+    /^\| (\w+) +\| ([\d,]+) +\| ([\d,]+) +\|$/gm,
+  );
+  const documented = [...rows].map(([, plan = "", ...limits]) => {
+    const [perMinute, perDay] = limits.map((limit) => Number(limit.replaceAll(",", "")));
+    return [plan.toLowerCase(), { perMinute, perDay }];
   });
+  expect(PLAN_LIMITS).toEqual(Object.fromEntries(documented));
 });
 
 // The rules below are those of docs/limits.md, Headers.

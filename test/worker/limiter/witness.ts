@@ -1,11 +1,13 @@
 import { isDeepStrictEqual } from "node:util";
 import type { BanPolicy } from "../../../src/rules/limits/bans.ts";
-import { decide, type Decision } from "../../../src/rules/limits/decision.ts";
+import type { Decision } from "../../../src/rules/limits/decision.ts";
 import type { LimiterState, QuotaPolicy } from "../../../src/rules/limits/limiter-state.ts";
 import type { RateLimiter } from "../../../src/worker/limiter/durable-object.ts";
 import type { ObjectDecision } from "../../../src/worker/limiter/object-call.ts";
 import type { Verdict } from "../../../src/worker/limiter/limiter.ts";
 import { DAY_MS, MINUTE_MS } from "../../support/clock.ts";
+import type { Window } from "../../../src/rules/limits/windows.ts";
+import { DocumentedRules, type Known } from "../../rules/limits/documented-rules.ts";
 import type { Isolate } from "./world.ts";
 
 export const TIMEOUT_MS = 5_000;
@@ -13,27 +15,37 @@ export const TIMEOUT_MS = 5_000;
 export type Call = Parameters<RateLimiter["admit"]>;
 export type Answer = readonly ObjectDecision[];
 
-/** The part of the state that an answer promises to be on disk. */
-function durable(state: LimiterState | null): string {
-  const { minute = null, day = null, ban = null, revision = -1, resets = 0 } = state ?? {};
-  return JSON.stringify({ minute, day, ban, revision, resets });
+/** The part of a state on disk that an answer promises: open windows, ban, and version of the key. */
+function durable(state: LimiterState | null, nowMs: number): string {
+  const { minute, day, ban = null, revision = -1, resets = 0 } = state ?? {};
+  const open = (window: Window | null | undefined, lengthMs: number) =>
+    window != null && nowMs < window.openedMs + lengthMs ? [window.openedMs, window.count] : null;
+  return JSON.stringify([open(minute, MINUTE_MS), open(day, DAY_MS), ban, revision, resets]);
+}
+
+/** The same of what the rules know. */
+function durableOf({ policy, minuteMs, dayMs, ban }: Known, nowMs: number): string {
+  const open = (times: readonly number[], lengthMs: number) =>
+    nowMs < times[0]! + lengthMs ? [times[0], times.length] : null;
+  const { revision = -1, resets = 0 } = policy ?? {};
+  return JSON.stringify([open(minuteMs, MINUTE_MS), open(dayMs, DAY_MS), ban, revision, resets]);
 }
 
 /** Names the open windows of which four fifths or more are used. */
-function lowWindows(state: LimiterState | null, nowMs: number): string[] {
-  const { minute = null, day = null, limits = { perMinute: 1, perDay: 1 } } = state ?? {};
+function lowWindows({ policy, minuteMs, dayMs }: Known, nowMs: number): string[] {
+  const { perMinute = 1, perDay = 1 } = policy?.limits ?? {};
   return [
-    { name: "minute", window: minute, limit: limits.perMinute, lengthMs: MINUTE_MS },
-    { name: "day", window: day, limit: limits.perDay, lengthMs: DAY_MS },
-  ].flatMap(({ name, window, limit, lengthMs }) => {
-    if (window === null || nowMs >= window.openedMs + lengthMs) return [];
-    return 5 * window.count >= 4 * limit ? [`${name} ${window.openedMs}`] : [];
+    { name: "minute", times: minuteMs, limit: perMinute, lengthMs: MINUTE_MS },
+    { name: "day", times: dayMs, limit: perDay, lengthMs: DAY_MS },
+  ].flatMap(({ name, times, limit, lengthMs }) => {
+    const isOpen = nowMs < times[0]! + lengthMs;
+    return isOpen && 5 * times.length >= 4 * limit ? [`${name} ${times[0]}`] : [];
   });
 }
 
 /**
  * Sees what goes into a key's limiter and what comes out of it, and notes which promises it breaks.
- * Lets the real rules decide on the same calls, in the order in which they arrive at the object.
+ * Lets the documented rules decide on the same calls, in the order in which they arrive at the object.
  */
 export class Witness {
   readonly broken: unknown[] = [];
@@ -45,9 +57,9 @@ export class Witness {
   readonly #bans: BanPolicy;
   /** When each attempt of a call began, by its nonce. */
   readonly #attemptsMs = new Map<string, number[]>();
-  #state: LimiterState | null = null;
-  /** The durable part of the state after each call since the object started. */
-  #versions: string[] = [];
+  #rules = new DocumentedRules();
+  /** What the rules knew after each call since the object started, the oldest first. */
+  #versions: Known[] = [this.#rules.known];
   /** By nonce: the decisions of the rules, and the index of the version that includes them. */
   readonly #decided = new Map<string, { readonly answer: Answer; readonly version: number }>();
   /** The revision of the key with which each decision was made that an isolate received. */
@@ -83,36 +95,43 @@ export class Witness {
   arrives([policy, , nonce, { requests, wait }]: Call, nowMs: number): void {
     if (this.#decided.has(nonce)) return;
     const answer = Array.from({ length: requests }, (_, n) => {
-      const before = this.#state;
-      const decided = decide(before, policy, this.#bans, nowMs, n === 0 ? wait : null);
-      const { state, decision, newBan } = decided;
-      this.#state = state;
+      const { known: before } = this.#rules;
+      const report = n === 0 ? wait : null;
+      const { decision, newBan } = this.#rules.request(policy, this.#bans, nowMs, report);
       const events = this.#expectedEvents;
-      if (before !== null && state.resets > before.resets) events.push("limiter_reset");
+      const isReset = before.policy !== null && policy.resets > before.policy.resets;
+      if (isReset) events.push("limiter_reset");
       if (newBan !== null) events.push(newBan.loggedOnly ? "would_ban" : "banned");
       const wasLow = new Set(lowWindows(before, nowMs));
       const isNew = (window: string) => !wasLow.has(window);
-      events.push(...lowWindows(state, nowMs).filter(isNew).fill("quota_low"));
+      events.push(...lowWindows(this.#rules.known, nowMs).filter(isNew).fill("quota_low"));
       return decision;
     });
-    const version = this.#versions.push(durable(this.#state)) - 1;
+    const version = this.#versions.push(this.#rules.known) - 1;
     this.#decided.set(nonce, { answer, version });
   }
 
   /** An answer leaves the object while this state is on disk. */
-  leaves(nonce: string, answer: Answer, disk: LimiterState | null): void {
+  leaves(nonce: string, answer: Answer, disk: LimiterState | null, nowMs: number): void {
     const decided = this.#decided.get(nonce)!;
     const { mayReadReplica } = answer[0]!;
     const rules = decided.answer.map((decision) => ({ ...decision, mayReadReplica }));
     this.claim(isDeepStrictEqual(answer, rules), "The rules decide.", answer, decided);
-    const isOnDisk = this.#versions.indexOf(durable(disk), decided.version) !== -1;
+    const onDisk = durable(disk, nowMs);
+    const isOnDisk = this.#versions
+      .slice(decided.version)
+      .some((known) => durableOf(known, nowMs) === onDisk);
     this.claim(isOnDisk, "An answer leaves when its decisions are on disk.", answer, disk);
   }
 
   /** The object starts with what is on disk. */
-  starts(disk: LimiterState | null): void {
-    this.#state = disk;
-    this.#versions = [durable(disk)];
+  starts(disk: LimiterState | null, nowMs: number): void {
+    const onDisk = durable(disk, nowMs);
+    const known = this.#versions.findLast((version) => durableOf(version, nowMs) === onDisk);
+    this.claim(known !== undefined, "What is on disk was decided.", disk);
+    this.#rules = new DocumentedRules(known);
+    this.#rules.restart();
+    this.#versions = [this.#rules.known];
     this.#decided.clear();
   }
 
@@ -167,7 +186,9 @@ export class Witness {
 
   /** Until when the object would refuse; unlimited if it knows a later version of the key. */
   #refusesUntilMs(policy: QuotaPolicy, nowMs: number): number {
-    if (this.#state !== null && this.#state.revision > policy.revision) return Infinity;
-    return decide(this.#state, policy, this.#bans, nowMs).decision.retryAtMs ?? -Infinity;
+    const { known } = this.#rules;
+    if (known.policy !== null && known.policy.revision > policy.revision) return Infinity;
+    const { decision } = new DocumentedRules(known).request(policy, this.#bans, nowMs);
+    return decision.retryAtMs ?? -Infinity;
   }
 }

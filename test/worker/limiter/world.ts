@@ -148,7 +148,7 @@ export class World {
       this.witness.arrives(call, Date.now());
       const leaving = object.admit(...call);
       const leave = (answer: Answer) => {
-        if (this.#object === object) this.witness.leaves(nonce, answer, this.stored);
+        if (this.#object === object) this.witness.leaves(nonce, answer, this.stored, Date.now());
       };
       leaving.then(leave, () => undefined);
       if (wire.isKilled) this.kill();
@@ -167,7 +167,7 @@ export class World {
 
   #start(): RateLimiter {
     let row = this.#disk;
-    this.witness.starts(this.stored);
+    this.witness.starts(this.stored, Date.now());
     const storage = {
       kv: { get: () => row, put: (_: string, value: unknown) => (row = structuredClone(value)) },
       sync: async () => {
