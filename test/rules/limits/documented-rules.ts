@@ -110,7 +110,11 @@ export class DocumentedRules {
     const retryAtMs = Math.max(...fullUntilMs, ban?.untilMs ?? 0) || null;
     const isCounted = !admitted && waitingSinceMs !== null && this.#collects(bans, nowMs);
     return {
-      ...{ nowMs, minute, day, retryAtMs, banned },
+      nowMs,
+      minute,
+      day,
+      retryAtMs,
+      banned,
       ...(ban && { ban: { endsMs: ban.untilMs, number: ban.number } }),
       admitted,
       standsUntilMs: admitted ? null : (ban?.untilMs ?? retryAtMs),
