@@ -5,6 +5,7 @@ import { cpSync, symlinkSync, writeFileSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
 import pRetry from "p-retry";
 import { vi } from "vitest";
+import { ownFolder } from "../../src/operator/database/local-store.ts";
 import { requireFreePort } from "../../src/operator/start/program.ts";
 import type { Plan } from "../../src/rules/limits/plans.ts";
 import { PATIENCE } from "../support/patience.ts";
@@ -52,6 +53,7 @@ export class Service {
     const env = Object.fromEntries(
       Object.entries(process.env).filter(([name]) => !/^(?:npm_|VITEST|NODE_ENV|TEST$)/.test(name)),
     );
+    env["WRANGLER_REGISTRY_PATH"] = registryOf(store);
     const stdio = ["ignore", "pipe", "pipe"] as ("ignore" | "pipe")[];
     const child = spawn(command, [...args, ...options], { cwd: root, env, detached: true, stdio });
     return new Service(child, port);
@@ -123,8 +125,11 @@ export class Service {
   }
 }
 
+/** Returns the folder in which Workers find the service on this store, instead of the user's. */
+export const registryOf = (store: string) => join(ownFolder(store), "registry");
+
 /** Returns a free port below the range from which the system assigns ports for port 0. */
-function freePort(): Promise<number> {
+export function freePort(): Promise<number> {
   return pRetry(async () => {
     const port = randomInt(10_000, 32_768);
     await requireFreePort(port);

@@ -5,7 +5,7 @@ import { promisify } from "node:util";
 import { sql } from "drizzle-orm";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, test, vi } from "vitest";
 import { openLocalStore } from "../../src/operator/database/local.ts";
-import { isStore } from "../../src/operator/database/local-store.ts";
+import { isStore, ownFolder } from "../../src/operator/database/local-store.ts";
 import { startProgram } from "../../src/operator/start/program.ts";
 import { orderImportParts } from "../../src/schema/orders.ts";
 import { failure, runInProcess } from "../operator/in-process.ts";
@@ -130,7 +130,7 @@ test("after a kill, one of two starts at once serves the store with its data", a
   await service.exited();
   // Records a live process id, as if another program had received the killed service's id.
   const holder = { pid: process.pid, port: service.port };
-  writeFileSync(join(store.path, "service.json"), JSON.stringify(holder));
+  writeFileSync(join(ownFolder(store.path), "service.json"), JSON.stringify(holder));
   // Starts two services at once, while processes of the killed service may still run.
   const both = await Promise.all([Service.launch(store.path), Service.launch(store.path)]);
   for (const candidate of both) onTestFinished(() => candidate.end("SIGKILL"));

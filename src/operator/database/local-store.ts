@@ -1,5 +1,5 @@
 import { createHash, createHmac } from "node:crypto";
-import { existsSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { BINDINGS, DATABASE_NAMES, type DatabaseName } from "../../schema/databases.ts";
 
@@ -14,6 +14,44 @@ const DATABASE_CLASS = "miniflare-D1DatabaseObject";
 
 export function isStore(folder: string): boolean {
   return DATABASE_NAMES.some((name) => existsSync(databaseFile(folder, name)));
+}
+
+/** The folder of a store in which `npm start` keeps its own files, and the file that says so. */
+const OWN_FOLDER = "npm-start";
+const NOTE = "README.txt";
+const NOTE_TEXT =
+  "`npm start` of the Store Orders Service keeps its files in this folder, and replaces and deletes\n" +
+  "them. Keep no files of your own here. The databases of the store are in ../v3.\n";
+
+/** Returns the path of the folder of a store in which `npm start` keeps its own files. */
+export const ownFolder = (store: string) => join(store, OWN_FOLDER);
+
+/**
+ * Makes the folder in which `npm start` keeps its own files, and the store's folder.
+ *
+ * @throws an Error for the operator if one of them holds files of somebody else.
+ */
+export function makeOwnFolder(store: string): string {
+  requireStoreOrEmpty(store);
+  const own = ownFolder(store);
+  const note = join(own, NOTE);
+  const isOwn = existsSync(note) && readFileSync(note, "utf8") === NOTE_TEXT;
+  if (!isOwn && existsSync(own) && readdirSync(own).length > 0) {
+    throw new Error(`${own} holds files that npm start did not write: move them away`);
+  }
+  mkdirSync(own, { recursive: true });
+  if (!isOwn) writeFileSync(note, NOTE_TEXT);
+  return own;
+}
+
+/** @throws an Error for the operator if a folder is no store and holds something else. */
+export function requireStoreOrEmpty(folder: string): void {
+  if (isStore(folder) || !existsSync(folder)) return;
+  const other = readdirSync(folder).find((name) => name !== OWN_FOLDER && name !== LAYOUT_VERSION);
+  if (other === undefined) return;
+  throw new Error(
+    `${folder} holds ${JSON.stringify(other)} and is no store: name an empty or a new folder, or that of a store`,
+  );
 }
 
 /** Returns the path of the SQLite file of a database. wrangler names it after an object's id. */

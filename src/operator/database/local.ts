@@ -4,7 +4,7 @@ import { dirname, join, resolve } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { errorMessage } from "../command-line.ts";
 import { ormOver, type StoreDatabase, toStatement } from "../../store/database.ts";
-import { databaseFile } from "./local-store.ts";
+import { databaseFile, requireStoreOrEmpty } from "./local-store.ts";
 import { MIGRATIONS_TABLE, readMigrations } from "./migrations.ts";
 import { retryWhileBusy } from "./retry-while-busy.ts";
 import type { DatabaseName } from "../../schema/databases.ts";
@@ -32,10 +32,11 @@ export async function openLocalStore(persistTo: string): Promise<LocalStore> {
  * pending migrations. The service may use the same store meanwhile (see `retryWhileBusy`).
  *
  * @param persistTo the folder of the store. Creates the folder if it is missing.
- * @throws an Error if the folder cannot be created, or if a migration fails.
+ * @throws an Error if the folder cannot be created or holds something else, or if a migration fails.
  */
 export async function openLocalDatabase(persistTo: string, name: DatabaseName) {
   const folder = resolve(persistTo);
+  requireStoreOrEmpty(folder);
   using stack = new DisposableStack();
   const sqlite = await openFile(folder, name, stack).catch((cause) => {
     const message = `the store in ${folder} could not be opened: ${errorMessage(cause)}`;

@@ -1,8 +1,11 @@
 import type { ChildProcess } from "node:child_process";
 import { subscribe } from "node:diagnostics_channel";
 import { createRequire } from "node:module";
+import { existsSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
+import { homedir } from "node:os";
 import { join } from "node:path";
+import { ownFolder } from "../database/local-store.ts";
 import { PROJECT_ROOT, SITE_FOLDER } from "../wrangler.ts";
 
 /** Becomes workerd. Kills workerd when this process ends, even if it is killed. */
@@ -36,6 +39,23 @@ function configureWrangler(): void {
 }
 
 /**
+ * Returns the folder in which Workers on this machine find each other, so that other Workers can call
+ * the service's entrypoints. Wrangler does not export its own function for `wrangler dev`.
+ */
+function registryFolder(): string {
+  const named = process.env["WRANGLER_REGISTRY_PATH"];
+  if (named !== undefined) return named;
+  const home = homedir();
+  const config =
+    process.platform === "darwin" ? join(home, "Library", "Preferences") : join(home, ".config");
+  const folders = [
+    join(home, ".wrangler"),
+    join(process.env["XDG_CONFIG_HOME"] ?? config, ".wrangler"),
+  ];
+  return join(folders.find((folder) => existsSync(folder)) ?? folders[1] ?? home, "registry");
+}
+
+/**
  * Ends this process with status 1 if workerd ends, because wrangler would leave all requests
  * unanswered. Before the service `isServing`, `startDevServer` throws instead.
  */
@@ -58,7 +78,7 @@ export function exitWithWorkerd(isServing: () => boolean): void {
 export async function startDevServer({ port, store, log }: DevServerOptions): Promise<void> {
   configureWrangler();
   // The store has a site of its own, because the site names the address that it is served from.
-  const site = join(store, "site");
+  const site = join(ownFolder(store), "site");
   await mkdir(site, { recursive: true });
   Object.assign(process.env, { PUBLIC_URL: `http://localhost:${port}`, [SITE_FOLDER]: site });
   const { unstable_DevEnv: DevEnv } = await import("wrangler");
@@ -78,6 +98,7 @@ export async function startDevServer({ port, store, log }: DevServerOptions): Pr
         server: { hostname: "127.0.0.1", port },
         inspector: false,
         persist: store,
+        registry: registryFolder(),
         watch: true,
         structuredLogsHandler: (line: LogLine) => {
           if (startLines === null) printLine(line, log);

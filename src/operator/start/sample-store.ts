@@ -1,11 +1,11 @@
 import { existsSync } from "node:fs";
-import { mkdir, rm, writeFile } from "node:fs/promises";
+import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { inArray } from "drizzle-orm";
 import { apiKeys } from "../../schema/keys.ts";
 import { orders as orderTable } from "../../schema/orders.ts";
 import { type LocalStore, openLocalStore } from "../database/local.ts";
-import { isStore } from "../database/local-store.ts";
+import { isStore, makeOwnFolder } from "../database/local-store.ts";
 import { addKeys } from "../keys/actor.ts";
 import { createApiKey } from "../../store/keys/key-settings.ts";
 import { INT64_MAX, INT64_MIN } from "../../rules/int64.ts";
@@ -43,11 +43,8 @@ export async function prepareStore(
   empty: boolean,
   show: (keys: readonly DemoKey[]) => void = () => {},
 ): Promise<DemoKey[]> {
-  const unfinished = join(store, "unfinished");
-  if (!isStore(store)) {
-    await mkdir(store, { recursive: true });
-    await writeFile(unfinished, "");
-  }
+  const unfinished = join(makeOwnFolder(store), "unfinished");
+  if (!isStore(store)) await writeFile(unfinished, "");
   await using databases = await openLocalStore(store);
   const demoKeys = empty || !existsSync(unfinished) ? [] : await fill(databases);
   if (demoKeys.length > 0) show(demoKeys);

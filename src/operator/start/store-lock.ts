@@ -1,6 +1,7 @@
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
+import { makeOwnFolder, ownFolder } from "../database/local-store.ts";
 
 const SQLITE_BUSY = 5;
 /** The file with the process id and port of the service that holds the lock. */
@@ -16,9 +17,9 @@ type Holder = Readonly<Record<"pid" | "port", number>>;
  * @throws an Error for the operator if a service runs on the store. The message names its process.
  */
 export function lockStore(store: string, port: number): void {
-  mkdirSync(store, { recursive: true });
+  const own = makeOwnFolder(store);
   // Waits up to a second, as in `requireFreePort`: an earlier service may be ending.
-  const lock = new DatabaseSync(join(store, "service.lock"), { timeout: 1_000 });
+  const lock = new DatabaseSync(join(own, "service.lock"), { timeout: 1_000 });
   try {
     lock.exec("BEGIN EXCLUSIVE");
   } catch (error) {
@@ -29,7 +30,7 @@ export function lockStore(store: string, port: number): void {
       "end it first, or serve another store on another port (--persist-to DIR --port N)";
     throw new Error(`${holder}: ${advice}`, { cause: error });
   }
-  const file = join(store, HOLDER);
+  const file = join(own, HOLDER);
   writeFileSync(file, JSON.stringify({ pid: process.pid, port }));
   process.once("exit", () => {
     rmSync(file, { force: true });
@@ -41,7 +42,7 @@ export function lockStore(store: string, port: number): void {
 /** Returns the id and port of the running process that serves a store; `null` if unknown. */
 export function readHolder(store: string): Holder | null {
   try {
-    const holder = JSON.parse(readFileSync(join(store, HOLDER), "utf8")) as Holder;
+    const holder = JSON.parse(readFileSync(join(ownFolder(store), HOLDER), "utf8")) as Holder;
     // Throws if the process has ended without deleting the file.
     process.kill(holder.pid, 0);
     return holder;

@@ -1,10 +1,22 @@
-import { existsSync, globSync } from "node:fs";
+import {
+  existsSync,
+  globSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { sql } from "drizzle-orm";
 import { afterEach, expect, test, vi } from "vitest";
 import { openLocalDatabase, openLocalStore } from "../../../src/operator/database/local.ts";
-import { databaseFile } from "../../../src/operator/database/local-store.ts";
+import {
+  databaseFile,
+  makeOwnFolder,
+  ownFolder,
+} from "../../../src/operator/database/local-store.ts";
 import { PROGRAMS } from "../../../src/operator/programs.ts";
 import { failure, runInProcess } from "../in-process.ts";
 import { StoreFolder } from "../store-folder.ts";
@@ -37,6 +49,31 @@ test("a migration that fails leaves the database unchanged, and names the store"
     `the store in ${store.path} could not be opened: table`,
   );
   expect(tables()).toEqual(before);
+});
+
+test.each(["keys create --plan free --name A", "orders import -", "start"])(
+  "%s refuses a folder that holds something else, and leaves it as it is",
+  async (line) => {
+    mkdirSync(missing());
+    writeFileSync(join(missing(), "thesis.txt"), "unique");
+    const refused = failure(`${missing()} holds "thesis.txt" and is no store`);
+    expect(await run(line)).toEqual(refused);
+    expect(readdirSync(missing())).toEqual(["thesis.txt"]);
+  },
+);
+
+test("npm start keeps its files in a folder of its own, and refuses one that it did not make", async () => {
+  await store.make();
+  const own = ownFolder(store.path);
+  mkdirSync(own);
+  writeFileSync(join(own, "site"), "mine");
+  expect(() => makeOwnFolder(store.path)).toThrow(`${own} holds files that npm start did not`);
+  expect(readdirSync(own)).toEqual(["site"]);
+  rmSync(join(own, "site"));
+  expect(makeOwnFolder(store.path)).toBe(own);
+  writeFileSync(join(own, "site"), "written by npm start");
+  expect(makeOwnFolder(store.path)).toBe(own);
+  expect(readFileSync(join(own, "README.txt"), "utf8")).toContain("Keep no files of your own here");
 });
 
 test("a store of another version is refused and not changed", async () => {

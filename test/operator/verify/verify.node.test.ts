@@ -1,10 +1,10 @@
-import { writeFileSync } from "node:fs";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { beforeAll, expect, it, vi } from "vitest";
 import { openApiDocument } from "../../../src/openapi/document.ts";
 import * as databases from "../../../src/store/database.ts";
-import { databaseFile } from "../../../src/operator/database/local-store.ts";
+import { databaseFile, ownFolder } from "../../../src/operator/database/local-store.ts";
 import { useDatabase } from "../../../src/operator/database/open.ts";
 import { addKeys } from "../../../src/operator/keys/actor.ts";
 import { createVerificationKey } from "../../../src/store/keys/verification-key.ts";
@@ -278,7 +278,8 @@ it("with a key from stdin neither revokes the key nor places orders", async () =
 });
 
 it("finds the port of the service in its store, and makes no key for anything else", async () => {
-  writeFileSync(join(folder.path, "service.json"), `{"pid":${process.pid},"port":1}`);
+  mkdirSync(ownFolder(folder.path));
+  writeFileSync(join(ownFolder(folder.path), "service.json"), `{"pid":${process.pid},"port":1}`);
   const isOther = "no healthy service at http://127.0.0.1:1: the answer is 404 <html>, not 200";
   const changes = rows("keys", "SELECT count(*) FROM key_changes");
   expect(
