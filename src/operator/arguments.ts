@@ -63,7 +63,7 @@ export const parseCount = wholeNumberParser(999_999_999);
 export function parseName(text: string): string {
   if (isName(text)) return text;
   throw new InvalidArgumentError(
-    "Expected 1 to 100 characters, not only spaces, without control characters.",
+    "Expected 1 to 100 characters, not only spaces, without control and direction characters.",
   );
 }
 

@@ -209,11 +209,12 @@ export function withoutSecrets(message: string): string {
 /** Describes an error. One of the operating system is shown with its file, but without its code. */
 export function errorMessage(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
-  const { errno, path, syscall }: NodeJS.ErrnoException = error;
+  const { errno, code, path, syscall }: NodeJS.ErrnoException = error;
   const subject = path ?? (syscall === "write" ? "the output" : undefined);
   if (errno === undefined || subject === undefined) return error.message;
   // Shows the final name of a file that a command writes under a temporary name.
-  return `${subject.replace(/\.[^.]+\.tmp$/, "")}: ${getSystemErrorMessage(errno)}`;
+  const advice = code === "ENOSPC" ? ": make room, and run the same command again" : "";
+  return `${subject.replace(/\.[^.]+\.tmp$/, "")}: ${getSystemErrorMessage(errno)}${advice}`;
 }
 
 /** Makes this process fail if its output cannot be written, and says so. */

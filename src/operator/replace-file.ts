@@ -27,7 +27,8 @@ export async function replaceFile<T>(
     return result;
   } catch (error) {
     await fs.rm(temporary, { force: true });
-    throw error;
+    // A failed write has no path.
+    throw Object(error).syscall === "write" ? Object.assign(error as Error, { path: file }) : error;
   }
 }
 

@@ -21,11 +21,79 @@ export function formatTime(time: Date): string {
   return `${time.toISOString().slice(0, 16).replace("T", " ")} UTC`;
 }
 
-/** Formats rows as a table with a line of titles. Numbers are aligned right. */
-export function formatTable(rows: readonly Readonly<Record<string, Cell>>[]): string {
+/** The width of the terminal in characters. What is piped is not cut. */
+export const terminalWidth = (): number => process.stdout.columns ?? Infinity;
+
+/**
+ * Formats rows as a table with a line of titles. Numbers are aligned right. If the table is wider than
+ * the terminal, cuts the texts of the column `cuttable`, to eight characters at least.
+ */
+export function formatTable(
+  rows: readonly Readonly<Record<string, Cell>>[],
+  cuttable?: string,
+): string {
   const titles = Object.keys(rows[0] ?? {});
-  return align([titles, ...rows.map((row) => titles.map((title) => row[title] ?? null))]);
+  const format = (width: number) =>
+    align([
+      titles,
+      ...rows.map((row) =>
+        titles.map((title) => {
+          const cell = row[title] ?? null;
+          return title === cuttable ? cut(toText(cell), width) : cell;
+        }),
+      ),
+    ]);
+  const whole = format(Infinity);
+  const excess = widest(whole.split("\n")) - terminalWidth();
+  if (excess <= 0) return whole;
+  const width = widest(rows.map((row) => toText(row[cuttable ?? ""] ?? null)));
+  return format(Math.max(8, width - excess));
 }
+
+/**
+ * Formats rows as `formatTable` does, or, if the table is wider than the terminal, with the long texts of
+ * the column `long` below their rows.
+ */
+export function formatTableOfTexts(
+  rows: readonly Readonly<Record<string, Cell>>[],
+  long: string,
+  cuttable: string,
+): string {
+  const whole = formatTable(rows);
+  const width = terminalWidth();
+  if (widest(whole.split("\n")) <= width) return whole;
+  const short = rows.map(({ [long]: _long, ...row }) => row);
+  const [titles = "", ...lines] = formatTable(short, cuttable).trimEnd().split("\n");
+  const all = lines.flatMap((line, index) => {
+    const texts = wrap(toText(rows[index]?.[long] ?? null), width - 4);
+    return [line, ...texts.map((text) => `    ${text}`)];
+  });
+  return [titles, ...all, ""].join("\n");
+}
+
+/** Divides a text into lines of at most `width`, and cuts longer words. */
+function wrap(text: string, width: number): string[] {
+  const lines: string[] = [];
+  for (const word of text.split(" ").map((each) => cut(each, width))) {
+    const line = lines.pop();
+    const longer = line === undefined ? word : `${line} ${word}`;
+    lines.push(...(stringWidth(longer) <= width ? [longer] : [line ?? "", word]));
+  }
+  return lines;
+}
+
+/** Cuts a text to a width in columns of a terminal, with `…` at its end. */
+function cut(text: string, width: number): string {
+  if (stringWidth(text) <= width) return text;
+  let start = "";
+  for (const { segment } of new Intl.Segmenter().segment(text)) {
+    if (stringWidth(start + segment) >= width) break;
+    start += segment;
+  }
+  return `${start}…`;
+}
+
+const widest = (texts: readonly string[]) => Math.max(...texts.map((text) => stringWidth(text)));
 
 /** Formats named values as a list with one line each, without those that are `null`. */
 export function formatRecord(record: Readonly<Record<string, Cell>>): string {
@@ -37,7 +105,7 @@ function align(lines: readonly (readonly Cell[])[]): string {
   const columns = (lines[0] ?? []).map((_, index) => {
     const cells = lines.map((line) => line[index] ?? null);
     const isRight = cells.some((cell) => typeof cell === "number");
-    const width = Math.max(...cells.map((cell) => stringWidth(toText(cell))));
+    const width = widest(cells.map(toText));
     return cells.map((cell) => {
       const text = toText(cell);
       const space = " ".repeat(width - stringWidth(text));

@@ -33,12 +33,13 @@ export async function runInProcess(
   program: Command,
   args: readonly string[],
   input: string | Readable = "",
-  { isTerminal = false, env = process.env } = {},
+  { isTerminal = false, columns = undefined as number | undefined, env = process.env } = {},
 ): Promise<Outcome> {
   const [stdout, readStdout] = textStream();
   const [stderr, readStderr] = textStream();
   const stdin =
     typeof input === "string" ? Readable.from(input === "" ? [] : [Buffer.from(input)]) : input;
+  Object.assign(stdout, { columns });
   for (const stream of [stdin, stderr]) Object.assign(stream, { isTTY: isTerminal });
   const own = { stdin, stdout, stderr };
   const status = await streams.run(own, () => exitStatus(program, args, env));

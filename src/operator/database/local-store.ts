@@ -1,6 +1,15 @@
 import { createHash, createHmac } from "node:crypto";
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import {
+  accessSync,
+  constants,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
+import { dirname, join } from "node:path";
 import { BINDINGS, DATABASE_NAMES, type DatabaseName } from "../../schema/databases.ts";
 
 /** The default folder of the local store, the same as wrangler's default. */
@@ -32,7 +41,9 @@ export const ownFolder = (store: string) => join(store, OWN_FOLDER);
  * @throws an Error for the operator if one of them holds files of somebody else.
  */
 export function makeOwnFolder(store: string): string {
+  makeFolder(store);
   requireStoreOrEmpty(store);
+  accessSync(store, constants.W_OK);
   const own = ownFolder(store);
   const note = join(own, NOTE);
   const isOwn = existsSync(note) && readFileSync(note, "utf8") === NOTE_TEXT;
@@ -47,11 +58,28 @@ export function makeOwnFolder(store: string): string {
 /** @throws an Error for the operator if a folder is no store and holds something else. */
 export function requireStoreOrEmpty(folder: string): void {
   if (isStore(folder) || !existsSync(folder)) return;
+  if (!statSync(folder).isDirectory()) throw new Error(`${folder} is a file: name a folder`);
   const other = readdirSync(folder).find((name) => name !== OWN_FOLDER && name !== LAYOUT_VERSION);
   if (other === undefined) return;
   throw new Error(
     `${folder} holds ${JSON.stringify(other)} and is no store: name an empty or a new folder, or that of a store`,
   );
+}
+
+/** Makes a folder unless it exists. @throws an Error that says why it cannot be made. */
+export function makeFolder(folder: string): void {
+  try {
+    mkdirSync(folder, { recursive: true });
+  } catch (cause) {
+    let existing = folder;
+    while (!existsSync(existing)) existing = dirname(existing);
+    if (!statSync(existing).isDirectory()) {
+      throw new Error(`${existing} is a file: name a folder`, { cause });
+    }
+    // Its error tells more: on a file system that is read-only, that of `mkdirSync` is ENOENT.
+    accessSync(existing, constants.W_OK);
+    throw cause;
+  }
 }
 
 /** Returns the path of the SQLite file of a database. wrangler names it after an object's id. */

@@ -1,10 +1,10 @@
-import { cpSync, existsSync, mkdirSync, mkdtempDisposableSync } from "node:fs";
+import { cpSync, existsSync, mkdtempDisposableSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { errorMessage } from "../command-line.ts";
 import { ormOver, type StoreDatabase, toStatement } from "../../store/database.ts";
-import { databaseFile, requireStoreOrEmpty } from "./local-store.ts";
+import { databaseFile, makeFolder, requireStoreOrEmpty } from "./local-store.ts";
 import { MIGRATIONS_TABLE, readMigrations } from "./migrations.ts";
 import { retryWhileBusy } from "./retry-while-busy.ts";
 import type { DatabaseName } from "../../schema/databases.ts";
@@ -70,7 +70,7 @@ async function openFile(folder: string, name: DatabaseName, opened: DisposableSt
   const file = databaseFile(folder, name);
   try {
     // Creates the store's folder first, so that an error names this folder and not its subfolder.
-    for (const each of [folder, dirname(file)]) mkdirSync(each, { recursive: true });
+    for (const each of [folder, dirname(file)]) makeFolder(each);
     // A statement on a locked database fails instead of blocking, and `retryWhileBusy` repeats it.
     const sqlite = opened.use(new DatabaseSync(file, { timeout: 0, limits }));
     await migrate(sqlite, name);

@@ -36,16 +36,24 @@ export function changeKey(
   action: Operation["action"],
   decide: Decide,
 ): Promise<KeyAtTime> {
-  return withAdvice(changeKeyOf(database, id, { action, actor: currentActor() }, decide), id);
+  return withAdvice(
+    changeKeyOf(database, id, { action, actor: currentActor() }, decide),
+    id,
+    action,
+  );
 }
 
 /** Adds to an error what the operator should do next. */
-async function withAdvice<T>(changing: Promise<T>, id?: string): Promise<T> {
+async function withAdvice<T>(
+  changing: Promise<T>,
+  id?: string,
+  action?: Operation["action"],
+): Promise<T> {
   try {
     return await changing;
   } catch (cause) {
     if (cause instanceof UnknownOutcomeError) {
-      const advice = cause.keyIds.map(lookFirst).join(". ");
+      const advice = cause.keyIds.map((each) => lookFirst(each, action)).join(". ");
       throw new Error(`${cause.message}. ${advice}`, { cause });
     }
     if (cause instanceof Refusal && cause.code === "key_not_found") throw unknownKey(id);
@@ -60,7 +68,9 @@ export function unknownKey(id: string | undefined): Error {
 }
 
 /** Says how to go on after a change of a key that was perhaps stored. */
-export function lookFirst(id: string): string {
+export function lookFirst(id: string, action?: Operation["action"]): string {
+  // They change nothing the second time.
+  if (action === "revoke" || action === "update") return "Run the same command again";
   const command = (name: string) => `\`${onSameStore(`npm run keys -- ${name} ${id}`)}\``;
   return `Look at ${command("audit")} before you run the same command again: if the change was made, do not repeat it. If a new secret was lost with it, ${command("rotate")} makes another`;
 }

@@ -20,7 +20,7 @@ import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
 import { unlessAborted, withInterruption } from "../interruption.ts";
 import { formatNumber } from "../terminal-text.ts";
 import { addKeys, changeKey, lookFirst } from "./actor.ts";
-import { printKey, printSecret, requireApiKey } from "./show.ts";
+import { printKeys, printSecret, requireApiKey } from "./show.ts";
 
 interface SettingOptions extends StoreCommandOptions, Partial<Limits> {
   readonly plan?: Plan;
@@ -40,7 +40,7 @@ type LastingOptions = StoreCommandOptions & { readonly yes: boolean };
 /** Rotating with a shorter grace period needs confirmation: clients must change their key soon. */
 const SHORT_GRACE_MS = 3_600_000;
 const DEFAULT_GRACE_MS = 24 * 3_600_000;
-const ENDS = "This ends its present secret for good: clients that send it are answered 401.";
+const ENDS = "This ends the present secret for good: clients that send it are answered 401.";
 const FORGETS = "This forgets the counts of both windows, its ban and its earlier bans for good.";
 
 /** Stores a new key and prints its secret. */
@@ -67,18 +67,28 @@ export async function update(id: string, options: SettingOptions): Promise<void>
   const expiresAt = expires === "never" ? null : expires;
   const decide: Decide = (current, now) => updateApiKey(current, { ...options, expiresAt }, now);
   const changed = await withOptionNames(() => changeInStore(id, options, "update", decide));
-  printKey(changed, options);
+  printKeys([changed], options);
   warnOfShortDay(changed[0]);
 }
 
-/** Makes all secrets of a key invalid. */
-export async function revoke(id: string, options: LastingOptions): Promise<void> {
-  printKey(await changeInStore(id, options, "revoke", revokeApiKey, ENDS), options);
+/** Makes all secrets of keys invalid: of none, if one of the ids is unknown. */
+export async function revoke(ids: readonly string[], options: LastingOptions): Promise<void> {
+  const revoked = await useDatabase(options, "keys", async (database) => {
+    for (const id of ids) await requireApiKey(database.orm, id);
+    await confirmChange(database, ids, options, ENDS);
+    const changed: KeyAtTime[] = [];
+    for (const id of ids) {
+      const changing = () => changeKey(database, id, "revoke", revokeApiKey);
+      changed.push(await untilSignal(id, changing, "revoke"));
+    }
+    return changed;
+  });
+  printKeys(revoked, options);
 }
 
 /** Resets the request counts and bans of a key. */
 export async function reset(id: string, options: LastingOptions): Promise<void> {
-  printKey(await changeInStore(id, options, "reset", resetApiKey, FORGETS), options);
+  printKeys([await changeInStore(id, options, "reset", resetApiKey, FORGETS)], options);
 }
 
 /** Replaces only the secret of a key. The former one stays valid for `grace` ms, by default a day. */
@@ -106,20 +116,35 @@ function changeInStore(
   decide: Decide,
   consequence?: string,
 ): Promise<KeyAtTime> {
-  const { env, yes } = options;
   return useDatabase(options, "keys", async (database) => {
-    if (consequence !== undefined && env !== undefined && yes !== true) {
-      const { name, plan } = await requireApiKey(database.orm, id);
-      const key = `The key ${id} in ${env}: ${name}, plan ${plan}.`;
-      await requireConfirmation(env, `${key}\n${consequence}`);
-    }
-    return untilSignal(id, () => changeKey(database, id, action, decide));
+    await confirmChange(database, [id], options, consequence);
+    return untilSignal(id, () => changeKey(database, id, action, decide), action);
   });
 }
 
+/** In a deployed environment, asks before a change with a consequence. */
+async function confirmChange(
+  database: StoreDatabase,
+  ids: readonly string[],
+  { env, yes }: StoreCommandOptions & Partial<LastingOptions>,
+  consequence?: string,
+): Promise<void> {
+  if (consequence === undefined || env === undefined || yes === true) return;
+  let keys = "";
+  for (const id of ids) {
+    const { name, plan } = await requireApiKey(database.orm, id);
+    keys += `The key ${id} in ${env}: ${name}, plan ${plan}.\n`;
+  }
+  await requireConfirmation(env, `${keys}${consequence}`);
+}
+
 /** Runs a change. After a signal, throws an Error that says how to see whether it was stored. */
-function untilSignal<T>(id: string, work: () => Promise<T>): Promise<T> {
-  const unfinished = `it was known whether ${id} was changed. ${lookFirst(id)}`;
+function untilSignal<T>(
+  id: string,
+  work: () => Promise<T>,
+  action?: Operation["action"],
+): Promise<T> {
+  const unfinished = `it was known whether ${id} was changed. ${lookFirst(id, action)}`;
   return withInterruption(unfinished, (signal) => unlessAborted(signal, work));
 }
 

@@ -93,7 +93,7 @@ export function keysProgram(): Command {
     .addOption(yesOption())
     .action(lazy(changing, "rotate"));
 
-  command("revoke <id>", "make a key invalid for good")
+  command("revoke <id...>", "make keys invalid for good")
     .addOption(yesOption())
     .action(lazy(changing, "revoke"));
 
@@ -109,9 +109,9 @@ export function keysProgram(): Command {
     .option("--days <n>", "how many days in UTC, today included", wholeNumberParser(MAX_DAYS), 14)
     .option("--html <file>", "write an HTML page instead, of all keys or of one", parsePath)
     .addOption(
-      new Option("--near", `only keys that reached ${100 * NEAR_LIMIT} % of a limit`)
-        .default(false)
-        .conflicts("html"),
+      new Option("--near", `only keys that reached ${100 * NEAR_LIMIT} % of a limit`).default(
+        false,
+      ),
     )
     .action(lazy(() => import("./usage.ts"), "usage"));
 

@@ -12,7 +12,13 @@ import type { KeyAtTime, KeyDetails } from "../../store/keys/key-settings.ts";
 import { onSameStore, printData, printJson, UsageError } from "../command-line.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
 import { readSecret } from "../read-secret.ts";
-import { type Cell, formatNumber, formatRecord, formatTable } from "../terminal-text.ts";
+import {
+  type Cell,
+  formatNumber,
+  formatRecord,
+  formatTable,
+  formatTableOfTexts,
+} from "../terminal-text.ts";
 import { unknownKey } from "./actor.ts";
 
 /** Prints the keys that match a filter, without their secrets. */
@@ -30,9 +36,11 @@ export async function list(options: StoreCommandOptions & KeyFilter): Promise<vo
   if (options.json) return printJson(keys);
   if (keys.length === 0) return void process.stderr.write("No matching keys.\n");
   const rows = keys.map(({ id, plan, state, lastFour, expiresAt: expires, name }) => {
-    return { id, plan, state, "ends in": lastFour, expires, name };
+    // A date alone means the start of its day, as where it is typed.
+    const [day, time] = expires?.toISOString().split(/T00:00:00.000Z|T/) ?? [];
+    return { id, plan, state, "ends in": lastFour, expires: (time ? expires : day) ?? null, name };
   });
-  printData(formatTable(rows));
+  printData(formatTable(rows, "name"));
 }
 
 /** Prints one key and its last bans. `-` reads the key's secret from stdin. */
@@ -88,17 +96,18 @@ export async function audit(
     );
     return { ...change, key, details: fields.join(", ") };
   });
-  printData(formatTable(rows));
+  printData(formatTableOfTexts(rows, "details", "actor"));
   if (rows.length === limit) {
     process.stderr.write(`The newest ${formatNumber(limit)}; --limit N shows more.\n`);
   }
 }
 
-/** Prints a changed key on stdout, as JSON or as text after a title on stderr. */
-export function printKey([key, now]: KeyAtTime, { json }: { json: boolean }): void {
-  if (json) return printJson(describeKey(key, now));
-  process.stderr.write("The key is now:\n\n");
-  printData(formatKey(describeKey(key, now)));
+/** Prints changed keys on stdout, several as a JSON array or as text after a title on stderr. */
+export function printKeys(keys: readonly KeyAtTime[], { json }: { json: boolean }): void {
+  const found = keys.map(([key, now]) => describeKey(key, now));
+  if (json) return printJson(found.length === 1 ? found[0] : found);
+  process.stderr.write(found.length === 1 ? "The key is now:\n\n" : "The keys are now:\n\n");
+  printData(found.map(formatKey).join("\n"));
 }
 
 /**

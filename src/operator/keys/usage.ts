@@ -41,7 +41,8 @@ export async function usage(id: string | undefined, options: UsageOptions): Prom
   const report = await useDatabase(options, "keys", ({ orm }) => readReport(orm, id, days));
   const keys = near ? report.keys.filter(isNear) : report.keys;
   if (file !== undefined) {
-    const text = (await page(report, id === undefined ? undefined : keys[0])).toString();
+    const key = id === undefined ? undefined : report.keys[0];
+    const text = (await page({ ...report, keys }, key)).toString();
     await replaceFile(file, (temporary) => writeFile(temporary, text));
     process.stderr.write(`The page is in ${file}.\n`);
   }
@@ -50,21 +51,23 @@ export async function usage(id: string | undefined, options: UsageOptions): Prom
   const none = near ? `No key is known to have reached ${100 * NEAR_LIMIT} % of a limit` : "No key";
   const byDay = () => figuresByDay(report).map(({ day, ...sum }) => ({ day, ...toCells(sum) }));
   if (keys.length === 0) process.stderr.write(`${none}.\n`);
-  else printData(formatTable(id === undefined ? keys.map(toRow) : byDay()));
-  process.stderr.write(`${describeReport(report)}\n`);
+  else printData(formatTable(id === undefined ? keys.map(toRow) : byDay(), "name"));
+  for (const { id: banned, bannedUntil } of keys) {
+    if (bannedUntil === null) continue;
+    process.stderr.write(`${banned} is banned until ${formatTime(bannedUntil)}.\n`);
+  }
+  process.stderr.write(`${describeReport(report)} "peak" is of the fullest minute or day.\n`);
 }
 
 function toCells(figures: Figures) {
   const cells = COLUMNS.map(({ heading, name, isShare }) => {
-    return [heading, isShare ? show(figures[name], isShare) : figures[name]] as const;
+    const title = heading.replace("fullest ", "peak/").replace("minute", "min");
+    return [title, isShare ? show(figures[name], isShare) : figures[name]] as const;
   });
   return Object.fromEntries(cells);
 }
 
-function toRow({ id, name, bannedUntil, ...figures }: KeyReport) {
-  const ban = bannedUntil === null ? "" : `, banned until ${formatTime(bannedUntil)}`;
-  return { id, ...toCells(figures), name: name + ban };
-}
+const toRow = ({ id, name, ...figures }: KeyReport) => ({ id, ...toCells(figures), name });
 
 /**
  * Reads the usage of all keys, or of one, on the last `count` days in UTC, up to an hour old. The

@@ -51,7 +51,8 @@ async function start({ persistTo, ...options }: StartOptions): Promise<void> {
     await serve({ ...options, store }, demoKeys);
   } catch (error) {
     const { bavail, bsize } = await statfs(store).catch(() => ({ bavail: Infinity, bsize: 1 }));
-    if (bavail * bsize >= FULL_DISK_BYTES) throw error;
+    const isForbidden = /^(?:EROFS|EACCES)$/.test(String(Object(error).code));
+    if (isForbidden || bavail * bsize >= FULL_DISK_BYTES) throw error;
     const advice = `The disk of ${store} is full: make room, and run the same command again`;
     throw new Error(`${(error as Error).message}. ${advice}`, { cause: error });
   }
@@ -86,9 +87,11 @@ export async function requireFreePort(port: number): Promise<void> {
 }
 
 async function serve(options: DevServerOptions, demoKeys: readonly DemoKey[]): Promise<never> {
-  // Miniflare kills workerd when this process exits.
-  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.once(signal, () => process.exit(0));
   let isServing = false;
+  // Miniflare kills workerd when this process exits. A service that never began has not succeeded.
+  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) {
+    process.once(signal, () => (isServing ? process.exit(0) : process.kill(process.pid, signal)));
+  }
   exitWithWorkerd(() => isServing);
   // Retries, because workerd cannot start while another command is opening the store.
   await retryWhileBusy(() => startDevServer(options));

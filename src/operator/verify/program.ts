@@ -69,7 +69,7 @@ async function run(options: Options, surroundings: typeof SURROUNDINGS): Promise
   const isAllKept = await withInterruption("everything was verified", async (signal) => {
     if (ownsKey) requireStore(options);
     const url = options.url ?? (await addressOf(options));
-    const { requireHealth, verify, verifyStore } = await import("./verify.ts");
+    const { requireBudget, requireHealth, verify, verifyStore } = await import("./verify.ts");
     const service = { url, isReadOnly, signal, ...surroundings };
     // Before a key is made or sent.
     await requireHealth(service).catch((cause: Error) => {
@@ -77,6 +77,7 @@ async function run(options: Options, surroundings: typeof SURROUNDINGS): Promise
       const advice = "Start the service, or name its address with --url";
       throw new Error(`no healthy service at ${url}: ${cause.message}. ${advice}`, { cause });
     });
+    await requireBudget(service);
     const report = json ? () => {} : print;
     report(`Verifying ${url}, for up to two minutes ...`);
     const all = { ...service, report: (result: PromiseResult) => report(lineOf(result)) };

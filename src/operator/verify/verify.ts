@@ -4,6 +4,7 @@ import { INT64_MAX, INT64_MIN } from "../../rules/int64.ts";
 import { exact } from "../../schema/int64.ts";
 import { cancelledOrders, orders } from "../../schema/orders.ts";
 import { withoutSecrets } from "../command-line.ts";
+import { formatTime } from "../terminal-text.ts";
 import { databaseTime, type StoreDatabase } from "../../store/database.ts";
 import { useDatabase } from "../database/open.ts";
 import { addKeys, changeKey } from "../keys/actor.ts";
@@ -27,6 +28,9 @@ import {
 /** The fields that tell orders of verifications from others. Doubles would change both integers. */
 const FIELDS = { petId: INT64_MAX, quantity: INT64_MIN, complete: false };
 
+/** A verification sends fewer requests with bad credentials. */
+const BAD_CREDENTIALS = 20;
+
 /** The largest id of such an order. Small ids are near the beginning of the list. */
 const LARGEST_ID = INT64_MIN + 2n ** 32n;
 
@@ -44,6 +48,20 @@ const trialOf = (options: VerifyOptions): Trial => ({
 /** @throws an Error if the service, or a part of it, does not respond, or another version does. */
 export async function requireHealth(options: Omit<VerifyOptions, "key">): Promise<void> {
   await call(trialOf({ key: "", ...options }), HEALTH);
+}
+
+/**
+ * @throws an Error if this address has sent so many bad credentials that the service refuses those of a
+ *   verification until its day window ends. A minute window ends while a verification waits.
+ */
+export async function requireBudget(options: Omit<VerifyOptions, "key">): Promise<void> {
+  const answer = await call(trialOf({ key: "", ...options }), { authorization: null });
+  const day = answer.windows.find(({ name }) => name === "day");
+  if (day === undefined || day.remaining >= BAD_CREDENTIALS) return;
+  const end = formatTime(new Date(answer.receivedMs + day.resetSeconds * 1_000));
+  throw new Error(
+    `this machine's address has sent too many bad credentials today, so nothing was tried: run the same command after ${end}, or from another address`,
+  );
 }
 
 /**

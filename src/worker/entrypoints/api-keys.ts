@@ -31,7 +31,10 @@ const MAX_DAYS = 366;
 
 const nameInput = z
   .string("expected a text")
-  .refine(isName, "expected 1 to 100 characters, not only spaces, without control characters");
+  .refine(
+    isName,
+    "expected 1 to 100 characters, not only spaces, without control and direction characters",
+  );
 const planInput = z.enum(PLANS, `expected one of ${PLANS.join(", ")}`);
 const LIMIT_EXPECTED = `expected a whole number from 1 to ${MAX_LIMIT}`;
 const requestsInput = z

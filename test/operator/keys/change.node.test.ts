@@ -89,6 +89,19 @@ it("refuses a past expiry, limits that do not fit the plan, and an unknown id", 
   expect(await stored(id)).toMatchObject({ revision: 0 });
 });
 
+it("revoke takes several ids, and revokes none if one is unknown", async () => {
+  const [one, other] = [(await keys.add()).record.id, (await keys.add()).record.id];
+  const unknown = failure('no key has the id "key_nobody"');
+  expect(await keys.run("revoke", one, "key_nobody", other)).toEqual(unknown);
+  expect(await keys.json("show", one)).toMatchObject({ state: "active" });
+  const revoked = { state: "revoked" };
+  expect(await keys.json("revoke", one)).toMatchObject({ id: one, ...revoked });
+  expect(await keys.json("revoke", one, other)).toMatchObject([
+    { id: one, ...revoked },
+    { id: other, ...revoked },
+  ]);
+});
+
 describe("keys rotate", () => {
   it("changes only the secret, and keeps the former one for 24 hours by default", async () => {
     const { key: former, record: key } = await keys.add();

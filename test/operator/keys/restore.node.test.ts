@@ -125,10 +125,21 @@ it("restore, however it fails, is ended by the same command and loses no revocat
 });
 
 it.each([
-  ["create", "--plan", "pro", "--name", "New"],
   ["update", "ID", "--plan", "business"],
-  ["rotate", "ID"],
   ["revoke", "ID", "--yes"],
+])("keys %s that a signal ends before its answer is typed again", async (...line) => {
+  cloudflare.interfere = ({ body }) => (body.includes("insert into") ? interrupt : undefined);
+  const typed = line.map((word) => (word === "ID" ? ids.changed : word));
+  expect(await run(...typed)).toEqual(failure("was changed. Run the same command again\n"));
+  cloudflare.interfere = () => {};
+  const changes = await json("audit", ids.changed);
+  expect(await run(...typed)).toMatchObject({ status: 0 });
+  expect(await json("audit", ids.changed)).toEqual(changes);
+});
+
+it.each([
+  ["create", "--plan", "pro", "--name", "New"],
+  ["rotate", "ID"],
   ["reset", "ID", "--yes"],
 ])("keys %s that a signal ends before its answer names the key to look at", async (...line) => {
   cloudflare.interfere = ({ body }) => (body.includes("insert into") ? interrupt : undefined);

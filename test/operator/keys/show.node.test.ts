@@ -1,6 +1,7 @@
 import { hostname } from "node:os";
 import { Readable } from "node:stream";
 import { sql } from "drizzle-orm";
+import stringWidth from "string-width";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { addKeys, changeKey } from "../../../src/operator/keys/actor.ts";
 import {
@@ -64,6 +65,22 @@ it("npm run verify deletes no key but its own and those that it left behind", as
   expect(found).toMatchObject([{ id: customer.id }, { id: running!.id }]);
 });
 
+it("tables fit the terminal: names are cut, and long details stand below their rows", async () => {
+  const name = `${"家".repeat(30)} & ${"x".repeat(50)}`;
+  const { id } = await keys.json("create", "--plan=pro", `--name=${name}`, "--expires=2099-01-31");
+  const inTerminal = async (...args: string[]) => {
+    const line = [...args, "--persist-to", keys.path];
+    const { stdout } = await runInProcess(keysProgram(), line, "", { columns: 80 });
+    for (const each of stdout.split("\n")) expect(stringWidth(each)).toBeLessThanOrEqual(80);
+    return stdout;
+  };
+  expect(await inTerminal("list")).toMatch(/ 2099-01-31 {2}家+…$/m);
+  expect((await inTerminal("audit", id)).replaceAll(/\s+/g, "")).toContain(
+    `${id}name:${name.replaceAll(" ", "")},plan:pro`,
+  );
+  expect((await keys.run("list")).stdout).toContain(name);
+});
+
 describe("keys show -", () => {
   const line = ["show", "-", "--persist-to", keys.path];
   const showInput = (input: Iterable<string>) =>
@@ -83,6 +100,16 @@ describe("keys show -", () => {
       const ending = secret.trim().slice(-4).toUpperCase();
       expect(await keys.json("list", "--ending", ending)).toMatchObject([{ id: record.id }]);
     }
+  });
+
+  it("reads a line from a terminal without showing it, and ends with Ctrl+D", async () => {
+    const { key, record } = await keys.add();
+    const ask = (input: string) =>
+      runInProcess(keysProgram(), line, Readable.from([input]), { isTerminal: true });
+    const found = await ask(`${key}\r`);
+    expect(found).toMatchObject({ status: 0, stdout: expect.stringContaining(record.id) });
+    expect(found.stdout + found.stderr).not.toContain(key.slice(5, 15));
+    expect(await ask("\u0004")).toEqual(failure("holds no API key"));
   });
 
   it("refuses anything but one known key, and does not repeat it", async () => {

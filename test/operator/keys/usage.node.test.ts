@@ -3,6 +3,8 @@ import { join } from "node:path";
 import { sql } from "drizzle-orm";
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import { keyBans, keyUsage } from "../../../src/schema/keys.ts";
+import { keysProgram } from "../../../src/operator/keys/program.ts";
+import { runInProcess } from "../in-process.ts";
 import { KeysCommand } from "./keys-command.ts";
 
 const NOW = new Date("2026-11-21T12:00:00.000Z");
@@ -64,9 +66,14 @@ it("usage has the figures of each key, the busiest first, and null if not report
     expect.objectContaining({ id: "key_small", ...unreported, bannedUntil: null }),
   ]);
   expect(await usageJson("key_busy", "--days", "2")).toEqual([all[0]]);
-  const { stdout } = await usage("--days", "2");
+  const { stdout, stderr } = await usage("--days", "2");
   expect(stdout).toMatch(/^key_busy +1,040 +255 +2 +95 % +100 % /m);
-  expect(stdout).toMatch(/^key_idle +– +– +– +– +– +Idle, banned until 2999-11-21 12:01 UTC$/m);
+  expect(stdout).toMatch(/^key_idle +– +– +– +– +– +Idle$/m);
+  expect(stderr).toContain("key_idle is banned until 2999-11-21 12:01 UTC.\n");
+  const args = ["usage", "--days", "2", "--persist-to", keys.path];
+  const narrow = await runInProcess(keysProgram(), args, "", { columns: 72 });
+  expect(narrow.stdout).toMatch(/^key_busy .* <\/script><b>.*…$/m);
+  expect(Math.max(...narrow.stdout.split("\n").map((line) => line.length))).toBe(72);
 });
 
 it("usage counts the last days, today included, and shows one key day by day", async () => {
@@ -91,6 +98,7 @@ it("usage adds up more rows than one query returns, and sorts by refused request
 });
 
 it("usage --near has only keys that reached 80 % of the limit of a minute or a day", async () => {
+  const file = join(keys.path, "near.html");
   for (const [figures, ids] of [
     ["peak_minute = 47, peak_day = 799", ["key_busy"]],
     ["peak_minute = 48, peak_day = 0", ["key_busy", "key_small"]],
@@ -100,6 +108,8 @@ it("usage --near has only keys that reached 80 % of the limit of a minute or a d
     expect(await usageJson("--near")).toMatchObject(ids.map((id) => ({ id })));
   }
   expect(await usage("--near", "key_idle")).toMatchObject({ status: 0, stdout: "" });
+  expect(await usage("--near", "--html", file)).toMatchObject({ status: 0, stdout: "" });
+  expect(await readFile(file, "utf8")).not.toContain("key_idle");
   await keys.rows("UPDATE key_usage SET peak_day = 9 WHERE key_id = 'key_small'");
 });
 

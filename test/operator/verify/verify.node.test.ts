@@ -47,8 +47,13 @@ const open = (name: DatabaseName) =>
 const startMs = Date.now();
 let service: Server;
 let aheadMs = 0;
+interface Recorded {
+  readonly response: Response;
+  readonly atMs: number;
+}
 /** The responses to the requests for each promise. Repeating them is ten times as fast. */
-const recorded: { readonly response: Response; readonly atMs: number }[][] = [];
+const recorded: Recorded[][] = [];
+let keyless: Recorded;
 
 /** Moves the service's clock forward instead of waiting. */
 const clock: Clock = {
@@ -94,6 +99,9 @@ beforeAll(async () => {
   vi.spyOn(databases, "databaseTime").mockImplementation(async () => new Date(startMs));
   shortenPauses();
 
+  const unauthorized = await fetch(`${service.url}/v1/store/orders`);
+  const body = await unauthorized.text();
+  keyless = { response: new Response(body, unauthorized), atMs: clock.now() };
   // Records a verification of the real service.
   let promise = 0;
   const recording: Send = async (address, init) => {
@@ -130,9 +138,9 @@ function replay(sabotage: Sabotage = (own) => own, responses = recorded) {
 const run = (args: readonly string[], surroundings: Partial<Surroundings> = {}, input = "") =>
   runInProcess(verifyProgram({ clock, send, orderId, ...surroundings }), args, input);
 
-/** Runs the command for staging. It first asks whether the service is healthy. */
+/** Runs the command for staging. It first asks whether the service is healthy, and sends no key. */
 function runForStaging(sabotage?: Sabotage): Promise<Outcome> {
-  const responses = [[recorded[0]![0]!, ...recorded.flat()]];
+  const responses = [[recorded[0]![0]!, keyless, ...recorded.flat()]];
   return run(["--env", "staging", "--write"], replay(sabotage, responses));
 }
 
@@ -251,6 +259,21 @@ it("a second trial sends no bad credentials again, and an address that may send 
   expect(await verifyAgain()).toEqual([]);
   // The key that is revoked is new in each trial.
   expect(await verifyAgain()).toHaveLength(11);
+});
+
+it("says at once until when an address may send no more bad credentials, and makes no key", async () => {
+  const reset = Math.ceil(clock.now() / 1_000) + 7_200;
+  const spend = (text: string) =>
+    text
+      .replace(/"day";r=\d+;t=\d+/, '"day";r=19;t=7200')
+      .replace(/(?<=x-ratelimit-limit: )\d+/, "1000")
+      .replace(/(?<=x-ratelimit-remaining: )\d+/, "19")
+      .replace(/(?<=x-ratelimit-reset: )\d+/, String(reset));
+  const args = ["--persist-to", folder.path, "--url", service.url];
+  const refused = await run(args, { send: answer(/=> 401/, spend)(send) });
+  const end = new Date(reset * 1_000).toISOString().slice(0, 14).replace("T", " ");
+  expect(refused).toEqual(failure(`run the same command after ${end}`));
+  expect(takeLeftovers()).toEqual([]);
 });
 
 it("with --read-only uses up no limit, writes nothing, and lists untried promises", async () => {
