@@ -38,14 +38,15 @@ CREATE TABLE order_list (
   CONSTRAINT order_list_is_one_row CHECK (id = 1)
 ) STRICT;
 
--- The segments of the list, with some thousand orders each: the ids from `first_id` until before the
+-- The segments of the list, with a few thousand orders each: the ids from `first_id` until before the
 -- `first_id` of the next segment. The first one begins at the smallest int64. Triggers give a segment a new
 -- random version with every change of its orders, and split a large one. So a version identifies the same
--- orders forever. `count` may be too large: INSERT OR REPLACE may count an order twice.
+-- orders forever. `bytes`: the length of the JSON of its orders, or more: INSERT OR REPLACE may count an order
+-- twice, and an order counts as if it had all fields.
 CREATE TABLE order_segments (
   first_id INTEGER PRIMARY KEY NOT NULL,
   version TEXT NOT NULL,
-  count INTEGER NOT NULL
+  bytes INTEGER NOT NULL
 ) STRICT;
 
 -- The former states of orders, to read an earlier list. Triggers insert them with every change.
@@ -90,7 +91,7 @@ CREATE TABLE order_import_parts (
 ) STRICT;
 
 INSERT INTO order_list (id, version, sequence) VALUES (1, lower(hex(randomblob(16))), 0);
-INSERT INTO order_segments (first_id, version, count)
+INSERT INTO order_segments (first_id, version, bytes)
 VALUES (-9223372036854775808, lower(hex(randomblob(16))), 0);
 -- A list of the first version is read as of this row, until the first change.
 INSERT INTO order_changes (sequence, version, was_listed) SELECT 0, version, 0 FROM order_list;
@@ -131,7 +132,8 @@ BEGIN
   INSERT INTO order_changes (sequence, version, id, was_listed)
   SELECT max(sequence + 1, CAST(unixepoch('subsec') * 1000000 AS INTEGER)), lower(hex(randomblob(16))), NEW.id, 0
   FROM order_list;
-  UPDATE order_segments SET version = lower(hex(randomblob(16))), count = count + 1
+  UPDATE order_segments SET version = lower(hex(randomblob(16))),
+    bytes = bytes + 64 + octet_length(concat(NEW.id, NEW.pet_id, NEW.quantity, NEW.ship_date, NEW.complete))
   WHERE first_id = (SELECT max(first_id) FROM order_segments WHERE first_id <= NEW.id);
 END;
 CREATE TRIGGER update_changes_order_list AFTER UPDATE ON orders
@@ -143,7 +145,9 @@ BEGIN
   SELECT max(sequence + 1, CAST(unixepoch('subsec') * 1000000 AS INTEGER)), lower(hex(randomblob(16))),
     OLD.id, 1, OLD.pet_id, OLD.quantity, OLD.ship_date, OLD.complete
   FROM order_list;
-  UPDATE order_segments SET version = lower(hex(randomblob(16)))
+  UPDATE order_segments SET version = lower(hex(randomblob(16))),
+    bytes = bytes - (64 + octet_length(concat(OLD.id, OLD.pet_id, OLD.quantity, OLD.ship_date, OLD.complete)))
+      + 64 + octet_length(concat(NEW.id, NEW.pet_id, NEW.quantity, NEW.ship_date, NEW.complete))
   WHERE first_id = (SELECT max(first_id) FROM order_segments WHERE first_id <= NEW.id);
 END;
 CREATE TRIGGER delete_changes_order_list AFTER DELETE ON orders
@@ -153,52 +157,56 @@ BEGIN
   SELECT max(sequence + 1, CAST(unixepoch('subsec') * 1000000 AS INTEGER)), lower(hex(randomblob(16))),
     OLD.id, 1, OLD.pet_id, OLD.quantity, OLD.ship_date, OLD.complete
   FROM order_list;
-  UPDATE order_segments SET version = lower(hex(randomblob(16))), count = count - 1
+  UPDATE order_segments SET version = lower(hex(randomblob(16))),
+    bytes = bytes - (64 + octet_length(concat(OLD.id, OLD.pet_id, OLD.quantity, OLD.ship_date, OLD.complete)))
   WHERE first_id = (SELECT max(first_id) FROM order_segments WHERE first_id <= OLD.id);
 END;
 
--- Reads the orders of one segment. Both halves are counted anew, because the count may be too high.
-CREATE TRIGGER grown_segments_are_split AFTER UPDATE OF count ON order_segments
-WHEN NEW.count > 12288
+-- Splits a segment at its middle order. Both halves are measured anew, because `bytes` may be too high.
+CREATE TRIGGER grown_segments_are_split AFTER UPDATE OF bytes ON order_segments
+WHEN NEW.bytes > 262144
 BEGIN
-  INSERT INTO order_segments (first_id, version, count)
+  INSERT INTO order_segments (first_id, version, bytes)
   SELECT id, lower(hex(randomblob(16))), 0 FROM orders
-  WHERE id >= NEW.first_id
+  WHERE id > NEW.first_id
     AND id < ifnull((SELECT min(first_id) FROM order_segments WHERE first_id > NEW.first_id), 9223372036854775807)
-  ORDER BY id LIMIT 1 OFFSET 6144;
+  ORDER BY id LIMIT 1 OFFSET (
+    SELECT count(*) / 2 FROM orders
+    WHERE id > NEW.first_id
+      AND id < ifnull((SELECT min(first_id) FROM order_segments WHERE first_id > NEW.first_id), 9223372036854775807));
   UPDATE order_segments
   SET version = lower(hex(randomblob(16))),
-    count = (
-      SELECT count(*) FROM orders
+    bytes = ifnull((
+      SELECT sum(64 + octet_length(concat(id, pet_id, quantity, ship_date, complete))) FROM orders
       WHERE id BETWEEN order_segments.first_id AND ifnull(
         (SELECT min(later.first_id) - 1 FROM order_segments AS later WHERE later.first_id > order_segments.first_id),
-        9223372036854775807))
+        9223372036854775807)), 0)
   WHERE first_id IN (NEW.first_id, (SELECT min(first_id) FROM order_segments WHERE first_id > NEW.first_id))
     -- If no segment was inserted, the next segment is an old one, which must not change.
-    AND (first_id = NEW.first_id OR count = 0);
+    AND (first_id = NEW.first_id OR bytes = 0);
 END;
 -- The previous segment takes over its range of ids, which holds no order.
-CREATE TRIGGER empty_segments_are_removed AFTER UPDATE OF count ON order_segments
-WHEN NEW.count = 0 AND NEW.first_id <> -9223372036854775808
+CREATE TRIGGER empty_segments_are_removed AFTER UPDATE OF bytes ON order_segments
+WHEN NEW.bytes = 0 AND NEW.first_id <> -9223372036854775808
 BEGIN DELETE FROM order_segments WHERE first_id = NEW.first_id; END;
--- A list has at most 3,600 segments, so small neighbours are joined: at every 256th deletion, because looking
--- at the neighbours reads rows. Deleting a segment joins it to the previous one.
-CREATE TRIGGER shrunk_segments_are_joined AFTER UPDATE OF count ON order_segments
-WHEN NEW.count < OLD.count AND NEW.count % 256 = 0 AND NEW.count BETWEEN 1 AND 4096
+-- A list has a limited number of segments, so small neighbours are joined: whenever 8 KiB are gone, because
+-- looking at the neighbours reads rows. Deleting a segment joins it to the previous one.
+CREATE TRIGGER shrunk_segments_are_joined AFTER UPDATE OF bytes ON order_segments
+WHEN NEW.bytes / 8192 < OLD.bytes / 8192 AND NEW.bytes BETWEEN 1 AND 87381
 BEGIN
   DELETE FROM order_segments
   WHERE first_id = (SELECT min(first_id) FROM order_segments WHERE first_id > NEW.first_id)
-    -- A split inserts a segment with a count of 0, and counts it later.
-    AND count > 0 AND count + NEW.count <= 4096;
+    -- A split inserts a segment with 0 bytes, and measures it later.
+    AND bytes > 0 AND bytes + NEW.bytes <= 87381;
   DELETE FROM order_segments
-  WHERE first_id = NEW.first_id AND count + (
-    SELECT count FROM order_segments WHERE first_id = (
-      SELECT max(first_id) FROM order_segments WHERE first_id < NEW.first_id)) <= 4096;
+  WHERE first_id = NEW.first_id AND bytes + (
+    SELECT bytes FROM order_segments WHERE first_id = (
+      SELECT max(first_id) FROM order_segments WHERE first_id < NEW.first_id)) <= 87381;
 END;
 CREATE TRIGGER deleted_segments_are_joined AFTER DELETE ON order_segments
-WHEN OLD.count > 0 AND NOT EXISTS (SELECT 1 FROM order_bulk_change)
+WHEN OLD.bytes > 0 AND NOT EXISTS (SELECT 1 FROM order_bulk_change)
 BEGIN
-  UPDATE order_segments SET version = lower(hex(randomblob(16))), count = count + OLD.count
+  UPDATE order_segments SET version = lower(hex(randomblob(16))), bytes = bytes + OLD.bytes
   WHERE first_id = (SELECT max(first_id) FROM order_segments WHERE first_id < OLD.first_id);
 END;
 

@@ -1,4 +1,4 @@
-import { sql } from "drizzle-orm";
+import { type SQL, sql } from "drizzle-orm";
 import { check, index, integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
 import { int64 } from "./int64.ts";
 
@@ -32,10 +32,11 @@ export const orders = sqliteTable(
   ],
 );
 
+/** The keys of `orderFields`, in the API's sequence. */
+export const ORDER_FIELD_NAMES = Object.keys(orderFields) as (keyof typeof orderFields)[];
+
 /** The names of the columns of `orderFields`. */
-export const ORDER_FIELDS = Object.keys(orderFields).map(
-  (field) => orders[field as keyof typeof orderFields].name,
-);
+export const ORDER_FIELDS = ORDER_FIELD_NAMES.map((field) => orders[field].name);
 
 /**
  * The version of the list of orders, in a single row. Triggers (`migrations/orders`) replace it with
@@ -74,17 +75,25 @@ export const orderListLeases = sqliteTable("order_list_leases", {
 });
 
 /**
- * The segments of the list of orders, with some thousand orders each: the ids from `firstId` until
- * before the `firstId` of the next segment. The first one begins at the smallest int64. Triggers
- * give a segment a new random version with every change of its orders, and split a large one. So a
- * version identifies the same orders forever.
+ * The segments of the list of orders, with a few thousand orders each: the ids from `firstId` until
+ * before the `firstId` of the next segment. Triggers give a segment a new random version with every
+ * change of its orders, and split a large one. So a version identifies the same orders forever.
  */
 export const orderSegments = sqliteTable("order_segments", {
   firstId: int64("first_id").primaryKey(),
   version: text("version").notNull(),
-  /** The number of orders. May be too large: `INSERT OR REPLACE` may count an order twice. */
-  count: integer("count").notNull(),
+  /** An upper bound of the length of the orders' JSON: `INSERT OR REPLACE` may count one twice. */
+  bytes: integer("bytes").notNull(),
 });
+
+/** A trigger splits a segment above this size. A segment is what a list reads and sends at once. */
+export const SEGMENT_BYTES = 262_144;
+
+/** Returns SQL for an upper bound of the length of an order's JSON in bytes, as triggers have it. */
+export function orderBytes(order = "orders"): SQL<number> {
+  const columns = ["id", ...ORDER_FIELDS].map((name) => `${order}.${name}`);
+  return sql.raw(`64 + octet_length(concat(${columns.join(", ")}))`) as SQL<number>;
+}
 
 /**
  * Turns off the triggers on `order_list` and `order_segments` while it has a row: within the

@@ -13,10 +13,10 @@ import { requireHttps } from "./middleware/require-https.ts";
 import { commonHeaders, v1Headers } from "./middleware/response-headers.ts";
 import { AddressBudget } from "./limiter/address-budget.ts";
 import { Limiter } from "./limiter/limiter.ts";
-import type { ListSizes } from "./orders/list-stream.ts";
+import type { ListSizes } from "./orders/list-sizes.ts";
 import { OrderLists } from "./orders/order-lists.ts";
 import { healthRoute } from "./routes/health.ts";
-import { expander, listRoute } from "./routes/list-orders.ts";
+import { listRoute } from "./routes/list-orders.ts";
 import { cancelRoute } from "./routes/cancel-order.ts";
 import { quotaRoute } from "./routes/quota.ts";
 import type { DatabaseName } from "../schema/databases.ts";
@@ -38,7 +38,7 @@ export function createApp(config: Config, sizes: Partial<ListSizes> = {}): Hono<
   };
 
   const directory = new ApiKeyDirectory(databases.keys, REMEMBERED_KEYS);
-  const lists = new OrderLists(databases.orders, expander, { sizes, listReads: config.listReads });
+  const lists = new OrderLists(databases.orders, { sizes, listReads: config.listReads });
   const addresses = new AddressBudget(config.bans);
   const limiter = new Limiter(config);
 

@@ -54,7 +54,6 @@ export class ServedStore extends StoreFolder {
       target: "es2024",
       conditions: ["workerd", "worker", "browser"],
       external: ["cloudflare:*"],
-      loader: { ".wasm": "copy" },
       logLevel: "error",
     });
     return bundleIn(outdir, entry, PROJECT_ROOT);

@@ -1,5 +1,6 @@
-import { beforeEach, expect, test } from "vitest";
+import { beforeEach, expect, test, vi } from "vitest";
 import { generateSecret } from "../../src/store/keys/new-secret.ts";
+import { MAX_ATTEMPTS } from "../../src/worker/db/availability.ts";
 import { expectError, quotaOf } from "../support/answer.ts";
 import { createApiKey, createEnterpriseKey, rotate } from "../support/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../support/clock.ts";
@@ -67,23 +68,24 @@ const storedState = async () => (await limiterStorage(`key:${id}`)).record;
 const list = () => service(LIST, { key });
 const remaining = async () => quotaOf(await list()).remaining;
 
-/** Expects a 503 after one query. */
-async function expectUnavailable(request: () => Promise<Response>): Promise<Response> {
+/** Expects a 503 after this many queries. */
+async function expectUnavailable(request: () => Promise<Response>, queries = 1): Promise<Response> {
   script.calls = 0;
   const response = await request();
-  expect(script.calls).toBe(1);
+  expect(script.calls).toBe(queries);
   expect(response.headers.get("Retry-After")).toBe("5");
   await expectError(response, 503, "service_unavailable");
   return response;
 }
 
-test("while the orders database fails or hangs, a list and a cancellation receive 503 after one query, a key past its limit still 429, an unknown one 401", async () => {
+test("while the orders database fails or hangs, a list receives 503 after five queries, a cancellation after one, a key past its limit still 429, an unknown one 401", async () => {
   await startWithDatabases("ORDERS");
   const limited = await createEnterpriseKey(1, 10);
   await service(UNKNOWN, limited);
+  vi.spyOn(Math, "random").mockReturnValue(-1); // No pauses between attempts.
   for (const outcome of [LOST, HANG]) {
     script.always(outcome);
-    await expectUnavailable(list);
+    await expectUnavailable(list, outcome === LOST ? MAX_ATTEMPTS : 1);
     // A write is not repeated, because its outcome is unknown.
     await expectUnavailable(cancel);
   }
@@ -96,8 +98,8 @@ test("while the orders database fails or hangs, a list and a cancellation receiv
   script.always(PASS);
   advanceClock(9_999);
   expect((await cancel()).status).toBe(204);
-  script.next(LOST);
-  await expectUnavailable(list);
+  script.next(...Array<faults.Outcome>(MAX_ATTEMPTS).fill(LOST));
+  await expectUnavailable(list, MAX_ATTEMPTS);
   advanceClock(9_999);
   await list();
   expect(events()).toStrictEqual(["quota_low", "orders_database_unavailable"]);
@@ -131,6 +133,18 @@ test("while the keys database fails or hangs, an unknown key receives 503, which
   expect(eventLines().slice(1)).toMatchObject([{ event: "keys_database_available", failures: 4 }]);
 });
 
+test("the first query of a list is repeated if the database is overloaded or the connection is lost", async () => {
+  await startWithDatabases("ORDERS");
+  vi.spyOn(Math, "random").mockReturnValue(-1);
+  script.next(
+    LOST,
+    fail("D1_ERROR: D1 DB is overloaded. Requests queued for too long."),
+    LOST,
+  ).calls = 0;
+  expect((await list()).status).toBe(200);
+  expect(script.calls).toBe(4);
+});
+
 test("a list and a look-up of a key are repeated if the database hides that it is busy, a cancellation is not", async () => {
   await startWithDatabases();
   const callsOf = async (request: () => Promise<Response>, status: number) => {
@@ -154,9 +168,9 @@ test("a cancellation whose result is lost receives 503, and 404 when it is repea
 });
 
 test("a list is cut off as invalid JSON if a query gets no response, and is complete when requested again", async () => {
-  await cutIntoSegments(2);
+  await cutIntoSegments(1);
   await startWithDatabases();
-  script.next(PASS, LOST, BUSY, PASS, HANG);
+  script.next(PASS, LOST, BUSY, PASS).always(HANG);
   const response = await list();
   let text = "";
   const read = async () => {
@@ -168,7 +182,7 @@ test("a list is cut off as invalid JSON if a query gets no response, and is comp
   expect(text).toMatch(/^\[\{"id":1\},.*[^\]]$/);
   const requestId = response.headers.get("X-Request-Id");
   expect(eventLines().at(-1)).toMatchObject({ event: "order_list_broken", requestId });
-  script.next(PASS, LOST, BUSY, LOST, LOST);
+  script.next(PASS, LOST, BUSY, LOST, LOST).always(PASS);
   expect(await (await list()).json()).toHaveLength(ORDERS);
 });
 

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
-import { eq, type SQL, sql } from "drizzle-orm";
-import { orderImportParts, orderSegments } from "../../schema/orders.ts";
-import { INT64_MIN } from "../../rules/int64.ts";
+import { count as countRows, eq, type SQL, sql } from "drizzle-orm";
+import { orderBytes, orderImportParts, SEGMENT_BYTES } from "../../schema/orders.ts";
+import { INT64_MAX, INT64_MIN } from "../../rules/int64.ts";
 import { errorMessage } from "../command-line.ts";
 import { NotConfirmedError } from "../confirmation.ts";
 import { DATABASE_TIME, type Orm, type StoreDatabase } from "../../store/database.ts";
@@ -21,8 +21,10 @@ export const IMPORT_SIZES = {
   partCharacters: 1_900_000,
   /** The parts of a batch. D1 allows it 30 seconds; a part has 20,000 orders. */
   partsPerBatch: 4,
-  /** The orders per rebuilt segment. A trigger splits a segment above 1.5 times this number. */
-  segmentOrders: 8_192,
+  /** The size of a rebuilt segment. It can grow by half before a trigger splits it. */
+  segmentBytes: Math.floor((SEGMENT_BYTES * 2) / 3),
+  /** Rebuilt segments consist of blocks of this many orders. */
+  blockOrders: 64,
 };
 
 /**
@@ -56,9 +58,10 @@ export async function importOrders(
       return comparison;
     }
     await confirm(comparison);
+    const imported = orders.count();
     signal?.throwIfAborted();
     using _ = startProgress("Placing the orders");
-    const statements = await placingParts(orm, orders, parts);
+    const statements = await placingParts(orm, imported, parts);
     const options = { isLong: count > IMPORT_SIZES.partsPerBatch };
     const all = [requireParts(importId, count), ...statements];
     const failure = await database.transaction(all, options).then(
@@ -146,14 +149,16 @@ async function compare({ orm }: StoreDatabase, tables: Iterable<SQL>, { kind }: 
 }
 
 /** Returns statements that write the orders that differ to the table `orders`, and delete the parts. */
-async function placingParts(orm: Orm, orders: SortedOrders, parts: readonly SQL[]): Promise<SQL[]> {
-  const stored = sql<number>`ifnull(sum(${orderSegments.count}), 0)`;
-  const [store] = await orm.select({ count: stored }).from(orderSegments);
+async function placingParts(orm: Orm, imported: number, parts: readonly SQL[]): Promise<SQL[]> {
   const placed = parts.flatMap((part) => [
     ...placing(stagedPart(part)),
     sql`DELETE FROM order_import_parts AS parts WHERE ${part}`,
   ]);
-  if (orders.count() < (store?.count ?? 0) * BULK_SHARE) return placed;
+  const most = Math.floor(imported / BULK_SHARE);
+  // Reads no more orders than this decision needs.
+  const stored = sql`(SELECT 1 FROM orders LIMIT ${most + 1})`;
+  const [store] = await orm.select({ orders: countRows() }).from(stored);
+  if ((store?.orders ?? 0) > most) return placed;
   // While `order_bulk_change` has a row, the segment triggers are off.
   const begin = sql`INSERT INTO order_bulk_change (id) VALUES (1)`;
   return [begin, ...placed, ...rebuildSegments(), sql`DELETE FROM order_bulk_change`];
@@ -170,23 +175,34 @@ function requireParts(importId: string, parts: number): SQL {
     WHERE (SELECT count(*) FROM order_import_parts WHERE import_id = '${importId}') <> ${parts}`);
 }
 
-/** Statements that replace all segments and the list's version: 10 of D1's 30 seconds for 10 GB. */
+/**
+ * Statements that replace all segments and the list's version. Blocks are found by their ids alone,
+ * then measured: a window over all orders would take six times as long.
+ */
 function rebuildSegments(): SQL[] {
-  const { segmentOrders } = IMPORT_SIZES;
+  const { segmentBytes, blockOrders } = IMPORT_SIZES;
   return [
     sql`DELETE FROM order_segments`,
     sql`
-      INSERT INTO order_segments (first_id, version, count)
-      WITH RECURSIVE segment (first_id, next_id) AS (
+      INSERT INTO order_segments (first_id, version, bytes)
+      WITH RECURSIVE block (first_id, next_id) AS (
         SELECT ${sql.raw(String(INT64_MIN))},
-          (SELECT id FROM orders ORDER BY id LIMIT 1 OFFSET ${segmentOrders})
+          (SELECT id FROM orders ORDER BY id LIMIT 1 OFFSET ${blockOrders})
         UNION ALL
         SELECT next_id, (
-          SELECT id FROM orders WHERE id >= segment.next_id ORDER BY id LIMIT 1 OFFSET ${segmentOrders})
-        FROM segment WHERE next_id IS NOT NULL)
-      SELECT first_id, lower(hex(randomblob(16))), iif(
-        next_id IS NULL, (SELECT count(*) FROM orders WHERE id >= first_id), ${segmentOrders})
-      FROM segment`,
+          SELECT id FROM orders WHERE id >= block.next_id ORDER BY id LIMIT 1 OFFSET ${blockOrders})
+        FROM block WHERE next_id IS NOT NULL
+      ), measured AS MATERIALIZED (
+        SELECT first_id, (
+          SELECT ifnull(sum(${orderBytes()}), 0) FROM orders
+          WHERE id BETWEEN first_id AND ifnull(next_id - 1, ${sql.raw(String(INT64_MAX))})) AS bytes
+        FROM block
+      )
+      SELECT min(first_id), lower(hex(randomblob(16))), sum(bytes) FROM (
+        SELECT first_id, bytes,
+          (sum(bytes) OVER (ORDER BY first_id) - bytes) / ${segmentBytes} AS segment
+        FROM measured
+      ) GROUP BY segment`,
     sql`UPDATE order_list SET version = lower(hex(randomblob(16)))`,
   ];
 }

@@ -14,7 +14,7 @@ import type { DatabaseQueries } from "../db/availability.ts";
 import { db, Statement, type StatementSource } from "../db/statement.ts";
 import { withDeadline } from "../deadline.ts";
 import { Outage } from "../outage.ts";
-import { joined, shorthandOf } from "./shorthand/sql.ts";
+import { joined, OrderWriter, valuesOf } from "../../schema/order-json.ts";
 
 /** A range of ids and its orders. Segments of the same version always contain the same orders. */
 export interface Segment {
@@ -22,8 +22,8 @@ export interface Segment {
   readonly firstId: string;
   readonly lastId: string;
   readonly version: string;
-  /** An upper bound of the number of orders: `INSERT OR REPLACE` may count an order twice. */
-  readonly count: number;
+  /** An upper bound of the length of its JSON, which a trigger keeps below `SEGMENT_BYTES`. */
+  readonly bytes: number;
 }
 
 /** A version of the list. Triggers in the database change it with every change of an order. */
@@ -38,15 +38,15 @@ export interface Manifest extends ListVersion {
   readonly segments: readonly Segment[];
 }
 
-/** The orders of each segment in shorthand (see `shorthand/README.md`), by the segment's version. */
-export type SegmentTexts = ReadonlyMap<string, string>;
+/** The JSON of each segment by the segment's version: its orders, each after a comma. */
+export type SegmentJson = ReadonlyMap<string, Uint8Array>;
 
 export interface Snapshot extends ListVersion {
   readonly servedBy: { readonly region: string | null; readonly isPrimary: boolean };
   /** `null` if no request needed the manifest, or the list has one of the known versions. */
   readonly manifest: Manifest | null;
-  /** The segments that were not in memory; if more than `maxMissing`, only the first one. */
-  readonly texts: SegmentTexts;
+  /** The segments that were not in memory; only the first one if they exceed `maxMissingBytes`. */
+  readonly json: SegmentJson;
 }
 
 interface SnapshotNeeds {
@@ -54,8 +54,8 @@ interface SnapshotNeeds {
   readonly needsManifest: boolean;
   readonly knownVersions: readonly string[];
   readonly segmentVersions: readonly string[];
-  /** If memory lacks more segments than this, the query reads only the first missing one. */
-  readonly maxMissing: number;
+  /** If memory lacks more bytes than this, the query reads only the first missing segment. */
+  readonly maxMissingBytes: number;
   readonly mayReadReplica: boolean;
 }
 
@@ -69,15 +69,15 @@ const segment = alias(orderSegments, "segment");
 const later = alias(orderSegments, "later");
 const former = alias(orderChanges, "former");
 
-/** True for a segment whose version is not in memory. Unlike `json_each`, `instr` reads no rows. */
+/** True for a segment whose version is not in memory. SQLite reads the versions in memory once. */
 function isMissing({ version }: { readonly version: SQLWrapper }): SQL {
-  return sql`instr(${sql.placeholder("inMemory")}, '"' || ${version} || '"') = 0`;
+  return sql`${version} NOT IN (SELECT value FROM json_each(${sql.placeholder("inMemory")}))`;
 }
 
 /** A SQL subquery for the orders of the segment in the outer query's current row `segment`. */
 const segmentText = () =>
   joined(sql`
-    SELECT ${shorthandOf(orders)} AS shorthand FROM ${orders}
+    SELECT ${valuesOf(orders)} AS order_values FROM ${orders}
     WHERE ${orders.id} BETWEEN ${segment.firstId} AND ifnull((
       SELECT min(${later.firstId}) - 1 FROM ${orderSegments} AS later
       WHERE ${later.firstId} > ${segment.firstId}
@@ -91,11 +91,11 @@ const segmentText = () =>
 const SNAPSHOT = Statement.ofSql<SnapshotRow>(
   () => sql`
   SELECT ${orderList.version} AS list_version, ${orderList.sequence} AS sequence,
-    ${exact(segment.firstId)} AS first_id, ${segment.version} AS version, ${segment.count} AS count,
+    ${exact(segment.firstId)} AS first_id, ${segment.version} AS version, ${segment.bytes} AS bytes,
     iif(
-      ${isMissing(segment)} AND (
-        (SELECT count(*) FROM ${orderSegments} WHERE ${isMissing(orderSegments)})
-          <= ${sql.placeholder("maxMissing")}
+      ${segment.firstId} IS NOT NULL AND ${isMissing(segment)} AND (
+        (SELECT sum(${orderSegments.bytes}) FROM ${orderSegments} WHERE ${isMissing(orderSegments)})
+          <= ${sql.placeholder("maxMissingBytes")}
         OR ${segment.firstId} = (
           SELECT min(${orderSegments.firstId}) FROM ${orderSegments} WHERE ${isMissing(orderSegments)})
       ), ${segmentText()}, NULL
@@ -137,15 +137,15 @@ const SEGMENTS = Statement.ofSql<TextRow>(
       SELECT 1 FROM ${orderSegments} AS segment
       WHERE ${segment.firstId} = wanted.first_id AND ${segment.version} = wanted.version
     ) THEN ${joined(sql`
-      SELECT ${shorthandOf(orders)} AS shorthand FROM ${orders}
+      SELECT ${valuesOf(orders)} AS order_values FROM ${orders}
       WHERE ${orders.id} BETWEEN wanted.first_id AND wanted.last_id ORDER BY ${orders.id}`)}
     WHEN NOT EXISTS (SELECT 1 FROM former WHERE ${former.id} IS NULL)
     THEN ${joined(sql`
-      SELECT ${orders.id} AS id, ${shorthandOf(orders)} AS shorthand FROM ${orders}
+      SELECT ${orders.id} AS id, ${valuesOf(orders)} AS order_values FROM ${orders}
       WHERE ${orders.id} BETWEEN wanted.first_id AND wanted.last_id
         AND ${orders.id} NOT IN (SELECT ${former.id} FROM former)
       UNION ALL
-      SELECT ${former.id}, ${shorthandOf(former)} FROM former
+      SELECT ${former.id}, ${valuesOf(former)} FROM former
       WHERE ${former.id} BETWEEN wanted.first_id AND wanted.last_id AND ${former.wasListed}
       ORDER BY 1`)}
   END AS text
@@ -169,7 +169,7 @@ interface TextRow {
 }
 
 type SnapshotRow = { readonly list_version: string; readonly sequence: number } & (
-  | (TextRow & { readonly first_id: string; readonly count: number })
+  | (TextRow & { readonly first_id: string; readonly bytes: number })
   | { readonly first_id: null }
 );
 
@@ -221,10 +221,9 @@ export class ListDatabase {
    */
   segmentsOf(database: D1Database, manifest: Manifest) {
     let isFromReplica = this.isNearest;
-    return (group: readonly Segment[]): Promise<SegmentTexts> =>
+    return (group: readonly Segment[]): Promise<SegmentJson> =>
       this.#run(database, {
         isFromReplica,
-        isRepeatable: true,
         query: (source) => readSegments(source, manifest, group),
         // A replica that is older than the manifest lacks segments.
         isUsable: ({ size }) => size === group.length,
@@ -244,7 +243,6 @@ export class ListDatabase {
     database: D1Database,
     options: {
       readonly isFromReplica: boolean;
-      readonly isRepeatable?: boolean;
       /** Receives `database` itself if it must read from the primary database. */
       readonly query: (source: StatementSource) => Promise<T>;
       /** Returns whether the replica's result is recent and complete enough. */
@@ -252,8 +250,8 @@ export class ListDatabase {
       readonly onUseless?: () => void;
     },
   ): Promise<T> {
-    const { isRepeatable = false, query } = options;
-    const primary = () => this.#queries.run(() => query(database), { isRead: true, isRepeatable });
+    const { query } = options;
+    const primary = () => this.#queries.run(() => query(database), { isRepeatable: true });
     const sinceMs = Date.now() - this.#failedMs;
     if (!options.isFromReplica || (sinceMs >= 0 && sinceMs < REPLICA_MS)) return primary();
     const replica = query(database.withSession("first-unconstrained")).then((result) => {
@@ -281,12 +279,12 @@ export class ListDatabase {
 /** Reads the list's version and, if a request needs it, the manifest and segments not in memory. */
 async function readSnapshot(
   source: StatementSource,
-  { needsManifest, knownVersions, segmentVersions, maxMissing }: SnapshotNeeds,
+  { needsManifest, knownVersions, segmentVersions, maxMissingBytes }: SnapshotNeeds,
 ): Promise<Snapshot> {
   const statement = SNAPSHOT.bind(source, {
     known: needsManifest ? JSON.stringify(knownVersions) : null,
     inMemory: JSON.stringify(segmentVersions),
-    maxMissing,
+    maxMissingBytes,
   });
   const { results: rows, meta } = await statement.all<SnapshotRow>();
   const [list] = rows;
@@ -297,15 +295,15 @@ async function readSnapshot(
     isPrimary: meta.served_by_primary ?? false,
   };
   const snapshot = { version, sequence: last, servedBy };
-  if (list.first_id === null) return { ...snapshot, manifest: null, texts: new Map() };
+  if (list.first_id === null) return { ...snapshot, manifest: null, json: new Map() };
   const segmentRows = rows.filter((row) => row.first_id !== null);
   const segments = segmentRows.map((row, index) => {
     const nextId = segmentRows[index + 1]?.first_id;
     const lastId = String(nextId === undefined ? INT64_MAX : BigInt(nextId) - 1n);
-    return { firstId: row.first_id, lastId, version: row.version, count: row.count };
+    return { firstId: row.first_id, lastId, version: row.version, bytes: row.bytes };
   });
   const manifest = { version, sequence: last, segments };
-  return { ...snapshot, manifest, texts: textsIn(segmentRows) };
+  return { ...snapshot, manifest, json: jsonIn(segmentRows) };
 }
 
 /**
@@ -316,13 +314,15 @@ async function readSegments(
   source: StatementSource,
   { version, sequence: last }: Manifest,
   segments: readonly Segment[],
-): Promise<SegmentTexts> {
+): Promise<SegmentJson> {
   const wanted = segments.map(({ version: of, firstId, lastId }) => [of, firstId, lastId]);
   const values = { segments: JSON.stringify(wanted), sequence: last, version };
-  return textsIn(await SEGMENTS.all(source, values));
+  return jsonIn(await SEGMENTS.all(source, values));
 }
 
-function textsIn(rows: readonly TextRow[]): SegmentTexts {
+const writer = new OrderWriter();
+
+function jsonIn(rows: readonly TextRow[]): SegmentJson {
   const read = rows.filter((row): row is TextRow & { text: string } => row.text !== null);
-  return new Map(read.map(({ version, text }) => [version, text]));
+  return new Map(read.map(({ version, text }) => [version, writer.json(text)]));
 }

@@ -1,199 +1,102 @@
-import type { Segment, SegmentTexts } from "./list-database.ts";
-import { PIECES, PIECES_OF_VALUES, SEPARATOR, sliceEnd } from "./shorthand/letters.ts";
-
-/** Limits on the memory and queries for the lists that an isolate sends. Tests use smaller values. */
-export const LIST_SIZES = {
-  /** How many snapshot queries may run at the same time. Further requests share the next. */
-  concurrency: 2,
-  /** How many segments may be read with the manifest. If memory lacks more, only one is read. */
-  missingWithManifest: 16,
-  /** How many segments a query that reads ahead may have. */
-  groupSegments: 4,
-  /** How many groups a list may read ahead: Cloudflare allows a request six connections. */
-  groupsAhead: 6,
-  /** How many queries a list may need if it reads nothing ahead: D1 allows a request 1,000. */
-  maxQueries: 900,
-  /** How many segments a list may have: `maxQueries` groups. */
-  maxSegments: 3_600,
-  /** The bytes of shorthand of a list that is sent in one piece and needs no place. */
-  shortBytes: 256 * 1_024,
-  /** The bytes of shorthand in a piece of a longer list. */
-  pieceBytes: 256 * 1_024,
-  /** The memory of a piece: its JSON is as long as the shorthand of this many of the longest orders. */
-  pieceOrders: 6_144,
-  /** How many orders all lists under way may hold: 40 MB if all of them are as long as possible. */
-  heldOrders: 440_000,
-  /** A list whose client has taken nothing for this long gives its place to a list without one. */
-  stallMs: 60_000,
-  /** How often a list renews its lease, for which housekeeping keeps former states: for a day. */
-  leaseMs: 6 * 3_600_000,
-};
-
-export type ListSizes = Readonly<typeof LIST_SIZES>;
-
-/** A list that is sent to a client, as `ListPlaces` counts it. */
-interface CountedList {
-  readonly keyId: string;
-  /** The orders that the list needs at any time, and those that it has read ahead. */
-  readonly own: number;
-  readonly ahead: number;
-  /** When the client last took a piece of the list. */
-  movedMs: number;
-  /** Forgets the orders that were read ahead, and from now on reads nothing ahead. */
-  forgetAhead(): void;
-  /** Ends the list, because another one needs its place. */
-  cutOff(): void;
-}
-
-/**
- * Limits how many orders the lists under way in an isolate hold. An order has a longest form, so
- * this limits their memory.
- *
- * A key may hold at most as many orders as it leaves free (the "dynamic threshold" of shared
- * buffers). So one key can hold half of them, and a second key half of the rest: whatever one key
- * does, a list of another key finds room.
- */
-export class ListPlaces {
-  readonly #maxOrders: number;
-  readonly #stallMs: number;
-  readonly #lists = new Set<CountedList>();
-
-  constructor({ heldOrders, stallMs }: Pick<ListSizes, "heldOrders" | "stallMs">) {
-    this.#maxOrders = heldOrders;
-    this.#stallMs = stallMs;
-  }
-
-  /** The orders that all lists hold. */
-  get held(): number {
-    return sumOf(this.#lists);
-  }
-
-  /**
-   * Gives a list a place until `end`; returns false if there is no room. Lists whose clients have
-   * taken nothing for `stallMs` make room: first with what they have read ahead, then the
-   * longest-stalled one is cut off. A key that holds more than others displaces only its own lists.
-   */
-  take(list: CountedList): boolean {
-    const hasRoom = this.#fits(list, list.own) || this.#makeRoom(list);
-    if (hasRoom) this.#lists.add(list);
-    return hasRoom;
-  }
-
-  /** Returns whether a list that has a place may read this many orders ahead. */
-  allowsAhead(list: CountedList, orders: number): boolean {
-    while (!this.#fits(list, orders)) if (!this.#forgetAhead(list)) return false;
-    return this.#lists.has(list);
-  }
-
-  end(list: CountedList): void {
-    this.#lists.delete(list);
-  }
-
-  #fits({ keyId }: CountedList, orders: number, lists: ReadonlySet<CountedList> = this.#lists) {
-    return heldBy(keyId, lists) + orders <= this.#maxOrders - sumOf(lists) - orders;
-  }
-
-  /** The lists whose clients have taken nothing for long, the longest-stalled one first. */
-  #stalled(): CountedList[] {
-    const nowMs = Date.now();
-    // A clock that was set back must not keep a list alive.
-    for (const list of this.#lists) list.movedMs = Math.min(list.movedMs, nowMs);
-    return [...this.#lists]
-      .filter(({ movedMs }) => nowMs - movedMs >= this.#stallMs)
-      .toSorted((one, other) => one.movedMs - other.movedMs);
-  }
-
-  #forgetAhead(except: CountedList): boolean {
-    const list = this.#stalled().find((one) => one !== except && one.ahead > 0);
-    list?.forgetAhead();
-    return list !== undefined;
-  }
-
-  #makeRoom(list: CountedList): boolean {
-    while (this.#forgetAhead(list)) if (this.#fits(list, list.own)) return true;
-    const needed = heldBy(list.keyId, this.#lists) + list.own;
-    const kept = new Set(this.#lists);
-    for (const stalled of this.#stalled()) {
-      if (stalled.keyId !== list.keyId && heldBy(stalled.keyId, this.#lists) < needed) continue;
-      kept.delete(stalled);
-      if (!this.#fits(list, list.own, kept)) continue;
-      for (const one of [...this.#lists].filter((other) => !kept.has(other))) {
-        this.#lists.delete(one);
-        one.cutOff();
-      }
-      return true;
-    }
-    return false; // No list is cut off in vain.
-  }
-}
-
-function heldBy(keyId: string, lists: ReadonlySet<CountedList>): number {
-  return sumOf(lists.values().filter((list) => list.keyId === keyId));
-}
-
-function sumOf(lists: Iterable<CountedList>): number {
-  let sum = 0;
-  for (const { own, ahead } of lists) sum += own + ahead;
-  return sum;
-}
+import type { Manifest, Segment, SegmentJson } from "./list-database.ts";
+import type { CountedList, ListPlaces } from "./list-places.ts";
+import type { ListSizes } from "./list-sizes.ts";
+import { bytesOf, type SegmentMemory } from "./segment-memory.ts";
 
 /** The error of a list that `ListPlaces` has cut off. */
-export class StalledReaderError extends Error {}
-
-/** A segment that was queried for a list and is not sent yet. */
-interface HeldSegment {
-  readonly text: Promise<string | undefined>;
-  /** The orders that count as read ahead; 0 if the list's own place is enough. */
-  readonly ahead: number;
-}
+export class CutOffError extends Error {}
 
 interface ListSource {
   readonly keyId: string;
-  readonly segments: readonly Segment[];
-  /** Returns the orders of the segment of this version if they are in the isolate's memory. */
-  readonly remembered: (version: string) => string | undefined;
-  /** Runs one query. */
-  readonly read: (segments: readonly Segment[]) => Promise<SegmentTexts>;
+  readonly manifest: Manifest;
+  /** Runs one query. Keeps the request alive meanwhile. */
+  readonly read: (segments: readonly Segment[]) => Promise<SegmentJson>;
 }
 
+/** A segment that was queried for this list alone and is not sent yet. */
+interface OwnSegment {
+  readonly json: Promise<Uint8Array | undefined>;
+  readonly bytes: number;
+  readonly isAhead: boolean;
+}
+
+export const OPENING = new TextEncoder().encode("[");
+export const CLOSING = new TextEncoder().encode("]");
+/** How often a list waits in vain for a segment that another list reads. */
+const MAX_WAITS = 2;
+
 /**
- * One list on its way to a client. A segment comes from the isolate's memory, else from the
- * database. Several queries overlap, because each of them takes a round trip. A segment that was
- * queried is held until it is sent, so no segment is queried twice.
+ * One list on its way to a client, as views of the segments in memory. A segment that memory lacks is
+ * read into memory, with the next ones, for all lists that wait for it. If memory has no room, the
+ * list needs a place, reads alone, and ahead only while other lists leave room for that.
  */
-export class ListUnderWay implements CountedList {
+export class ListStream implements CountedList {
   readonly keyId: string;
-  readonly own: number;
-  movedMs = Date.now();
+  takenMs = Date.now();
   readonly #source: ListSource;
+  readonly #memory: SegmentMemory;
   readonly #places: ListPlaces;
-  readonly #expander: OrderExpander;
   readonly #sizes: ListSizes;
-  /** How many segments one query may read that does not read ahead: a list has few enough queries. */
+  readonly #segments: readonly Segment[];
+  /** How many segments a query reads that does not read ahead: a list has few enough queries. */
   readonly #ownSegments: number;
-  readonly #held = new Map<string, HeldSegment>();
+  /** The bytes that the list needs alone while memory has no room. */
+  readonly placeBytes: number;
+  readonly #own = new Map<string, OwnSegment>();
+  /** The next segment to send, and the next one to read ahead. */
+  #next = 0;
+  #nextAhead = 0;
+  /** The segment that the client takes at the moment. */
+  #taken: { readonly version: string; readonly json: Uint8Array } | null = null;
+  #hasBegun = false;
+  #hasEnded = false;
   #readsAhead = true;
   readonly #isNeeded = Promise.withResolvers<void>();
 
-  constructor(source: ListSource, places: ListPlaces, expander: OrderExpander, sizes: ListSizes) {
-    const { segments, keyId } = source;
-    const largest = segments.reduce((most, { count }) => Math.max(most, count), 0);
+  /** @param first segments that were read with the manifest. The list keeps only the first one. */
+  constructor(
+    source: ListSource,
+    first: SegmentJson,
+    memory: SegmentMemory,
+    places: ListPlaces,
+    sizes: ListSizes,
+  ) {
+    const { segments } = source.manifest;
+    const largest = segments.reduce((most, { bytes }) => Math.max(most, bytes), 0);
     this.#ownSegments = Math.ceil(segments.length / sizes.maxQueries);
-    this.own = this.#ownSegments * largest + sizes.pieceOrders;
-    this.keyId = keyId;
+    this.placeBytes = this.#ownSegments * largest;
+    this.keyId = source.keyId;
+    this.#segments = segments;
     this.#source = source;
+    this.#memory = memory;
     this.#places = places;
-    this.#expander = expander;
     this.#sizes = sizes;
+    const [version = "", json] = first.entries().next().value ?? [];
+    if (json !== undefined && !memory.has(version, json)) {
+      this.#own.set(version, { json: Promise.resolve(json), bytes: json.length, isAhead: false });
+    }
+  }
+
+  /** What memory does not hold: the segments that were read for this list, and the one that it sends. */
+  get alone(): number {
+    const taken = this.#taken;
+    const isShared = taken === null || this.#memory.has(taken.version, taken.json);
+    return this.#ownBytes(false) + (isShared ? 0 : taken.json.length);
   }
 
   get ahead(): number {
-    return this.#held.values().reduce((sum, { ahead }) => sum + ahead, 0);
+    return this.#ownBytes(true);
+  }
+
+  #ownBytes(isAhead: boolean): number {
+    let sum = 0;
+    for (const one of this.#own.values()) if (one.isAhead === isAhead) sum += one.bytes;
+    return sum;
   }
 
   forgetAhead(): void {
     this.#readsAhead = false;
-    this.#held.clear();
+    for (const [version, { isAhead }] of this.#own) if (isAhead) this.#own.delete(version);
   }
 
   /** Another request may call this: the list then ends in its own request. */
@@ -202,224 +105,191 @@ export class ListUnderWay implements CountedList {
   }
 
   /**
-   * Returns the list as a JSON array. Produces each piece only when the client reads it, so only one
-   * piece of JSON is in memory. A list that is cut off lacks its bracket, so it is never valid JSON.
+   * Returns the list as a JSON array. Produces each piece only when the client takes it. A list that
+   * is cut off lacks its bracket, so it is never valid JSON.
    *
-   * @param texts the segments that were read with the manifest.
    * @param onEnd called once, at the end; without an error if all was sent or the client
    *   disconnected.
    */
-  stream(texts: SegmentTexts, onEnd: (error?: unknown) => void): ReadableStream<Uint8Array> {
-    // Not in the generator, which would keep the map with all these texts until it ends.
-    this.#holdFirst(texts);
-    const pieces = this.#pieces();
-    let hasEnded = false;
+  start(onEnd: (error?: unknown) => void): ReadableStream<Uint8Array> {
+    this.#places.begin(this);
+    this.#memory.begin(this.#source.manifest);
     const end = (error?: unknown) => {
-      hasEnded = true;
-      this.#places.end(this);
+      this.#hasEnded = true;
       // A client that stays connected keeps the stream, but no orders that nobody counts any more.
-      this.#held.clear();
-      void pieces.return(new Uint8Array());
+      this.#own.clear();
+      this.#taken = null;
+      this.#memory.end(this.#source.manifest);
+      this.#places.end(this);
       onEnd(error);
     };
     const fail = (controller: ReadableStreamDefaultController<Uint8Array>, cause: unknown) => {
-      if (hasEnded) return;
+      if (this.#hasEnded) return;
       // `retryable` makes workerd treat the error as a lost connection. workerd reports every other
       // error of a body as an uncaught exception, in addition to the list's own log event.
       const error = new Error("The list was cut off.", { cause });
       controller.error(Object.assign(error, { retryable: true }));
       end(cause);
     };
+    const send = (
+      controller: ReadableStreamDefaultController<Uint8Array>,
+      json: Uint8Array | null,
+    ) => {
+      if (this.#hasEnded) return;
+      this.takenMs = Date.now();
+      const opening = this.#hasBegun ? [] : [OPENING];
+      // The comma before the first order of the list is left out.
+      const piece = json === null ? CLOSING : json.subarray(opening.length);
+      for (const bytes of [...opening, piece]) controller.enqueue(bytes);
+      this.#hasBegun = true;
+      if (json !== null) return;
+      controller.close();
+      end();
+    };
     const source: UnderlyingSource<Uint8Array> = {
       start: (controller: ReadableStreamDefaultController<Uint8Array>) => {
         void this.#isNeeded.promise.then(() => {
-          fail(controller, new StalledReaderError("Another list needed its place."));
+          fail(controller, new CutOffError("Another list needed its place."));
         });
       },
-      pull: async (controller: ReadableStreamDefaultController<Uint8Array>) => {
-        this.movedMs = Date.now();
-        try {
-          const { done, value } = await pieces.next();
-          if (hasEnded) return;
-          controller.enqueue(value);
-          this.movedMs = Date.now();
-          if (done !== true) return;
-          controller.close();
-          end();
-        } catch (error) {
-          fail(controller, error);
-        }
+      // Not `async`, because most segments are in memory.
+      pull: (controller: ReadableStreamDefaultController<Uint8Array>) => {
+        this.takenMs = Date.now();
+        this.#taken = null;
+        const json = this.#takeFromMemory();
+        if (json !== undefined) return send(controller, json);
+        return this.#read().then(
+          (read) => send(controller, read),
+          (error: unknown) => fail(controller, error),
+        );
       },
       cancel: () => {
-        if (!hasEnded) end();
+        if (!this.#hasEnded) end();
       },
     };
     return new ReadableStream(source, { highWaterMark: 0 });
   }
 
-  /** Yields the JSON in pieces, and returns the last piece: the closing bracket. */
-  async *#pieces(): AsyncGenerator<Uint8Array, Uint8Array> {
-    let opening: "[" | "," = "[";
-    for await (const text of this.#texts()) {
-      for (let start = 0; start < text.length;) {
-        const end = sliceEnd(text, start, this.#sizes.pieceBytes);
-        yield this.#expander.expand(text.slice(start, end), { opening, closing: "" });
-        opening = ",";
-        start = end + 1;
-      }
-    }
-    return new TextEncoder().encode(opening === "[" ? "[]" : "]");
-  }
-
-  /** Yields the orders of each segment in shorthand. */
-  async *#texts(): AsyncGenerator<string, void> {
-    const { groupSegments, groupsAhead } = this.#sizes;
-    const { segments, remembered } = this.#source;
-    /** No segment before this one is read ahead. */
-    let next = 0;
-    for (const [index, segment] of segments.entries()) {
-      next = Math.max(next, index);
-      // Reads ahead only after the first segment is sent, so that the response begins early.
-      while (
-        index > 0 &&
-        this.#readsAhead &&
-        this.#held.size <= (groupsAhead - 1) * groupSegments
-      ) {
-        const { group, end } = this.#missingFrom(next);
-        if (group.length > 0 && !this.#places.allowsAhead(this, countOf(group))) break;
-        next = end;
-        if (group.length === 0) break;
-        this.#query(group, true);
-      }
-      if (this.#isMissing(segment)) {
-        const own = segments.slice(index, index + this.#ownSegments);
-        this.#query(
-          own.filter((one) => this.#isMissing(one)),
-          false,
-        );
-      }
-      const { version } = segment;
-      const text = remembered(version) ?? (await this.#held.get(version)?.text);
-      if (text === undefined) throw new Error("A segment of the list was not read.");
-      yield text;
-      this.#held.delete(version);
+  /** Returns the next segment with orders; `null` at the end; undefined if memory lacks it. */
+  #takeFromMemory(): Uint8Array | null | undefined {
+    for (;;) {
+      const segment = this.#segments[this.#next];
+      if (segment === undefined) return null;
+      const json = this.#memory.get(segment.version);
+      if (json === undefined) return undefined;
+      const piece = this.#take(segment, json);
+      if (piece !== null) return piece;
     }
   }
 
-  #holdFirst(texts: SegmentTexts): void {
-    const read = this.#source.segments.filter(({ version }) => texts.has(version));
-    for (const [index, segment] of read.entries()) {
-      // The place of the list has room for the first one.
-      const ahead = index === 0 ? 0 : segment.count;
-      if (ahead > 0 && !this.#places.allowsAhead(this, ahead)) return;
-      this.#held.set(segment.version, { text: Promise.resolve(texts.get(segment.version)), ahead });
+  /** Takes the next segment; `null` if it is empty. */
+  #take({ version }: Segment, json: Uint8Array): Uint8Array | null {
+    this.#taken = { version, json };
+    this.#own.delete(version);
+    this.#next += 1;
+    // Reads ahead only after the first segment is sent, so that the response begins early.
+    if (this.#hasBegun) this.#readAhead();
+    return json.length === 0 ? null : json;
+  }
+
+  async #read(): Promise<Uint8Array | null> {
+    for (;;) {
+      const segment = this.#segments[this.#next];
+      if (segment === undefined) return null;
+      const json = await this.#jsonOf(segment);
+      if (this.#hasEnded) return null;
+      const piece = this.#take(segment, json);
+      if (piece !== null) return piece;
     }
+  }
+
+  async #jsonOf(segment: Segment): Promise<Uint8Array> {
+    const { version } = segment;
+    for (let waits = 0; !this.#hasEnded;) {
+      const json = this.#memory.get(version) ?? (await this.#own.get(version)?.json);
+      if (json !== undefined) return json;
+      this.#own.delete(version);
+      if (waits < MAX_WAITS && this.#memory.isBeingRead(version)) {
+        waits += 1;
+        await this.#memory.waitFor(version);
+        continue;
+      }
+      const { group, end } = this.#missingFrom(this.#next, this.#sizes.groupBytes);
+      const shared = waits < MAX_WAITS ? this.#share(group) : null;
+      if (shared !== null) this.#nextAhead = Math.max(this.#nextAhead, end);
+      const read = (await shared)?.get(version);
+      if (read !== undefined) return read;
+      // Memory has no room.
+      if (!this.#places.hasPlace(this) && !(await this.#places.wait(this, this.placeBytes))) break;
+      this.#readAlone(this.#ownFrom(this.#next), false);
+    }
+    throw new CutOffError("Another list needed its place.");
+  }
+
+  #readAhead(): void {
+    const { groupBytes, groupsAhead } = this.#sizes;
+    this.#nextAhead = Math.max(this.#nextAhead, this.#next);
+    const windowBytes = (groupsAhead - 1) * groupBytes;
+    let aheadBytes = bytesOf(this.#segments.slice(this.#next, this.#nextAhead));
+    while (
+      this.#readsAhead &&
+      aheadBytes <= windowBytes &&
+      this.#nextAhead < this.#segments.length
+    ) {
+      const { group, end } = this.#missingFrom(this.#nextAhead, groupBytes);
+      if (group.length > 0) {
+        const shared = this.#share(group);
+        // Whoever needs a segment of it sees the error.
+        shared?.catch(() => undefined);
+        if (shared === null) {
+          const isAllowed = this.#places.hasPlace(this) && this.#places.allowsAhead(bytesOf(group));
+          if (!isAllowed) return;
+          this.#readAlone(group, true);
+        }
+      }
+      aheadBytes += bytesOf(this.#segments.slice(this.#nextAhead, end));
+      this.#nextAhead = end;
+    }
+  }
+
+  /** Reads segments into memory; `null` if it has no room. */
+  #share(group: readonly Segment[]): Promise<SegmentJson> | null {
+    return this.#memory.read(group, this.#source.read);
+  }
+
+  #readAlone(group: readonly Segment[], isAhead: boolean): void {
+    const reading = this.#source.read(group);
+    for (const { version, bytes } of group) {
+      const json = reading.then((read) => read.get(version));
+      // Awaited later, or never if the client disconnects.
+      json.catch(() => undefined);
+      this.#own.set(version, { json, bytes, isAhead });
+    }
+  }
+
+  /** The segments of one query that the list needs alone. */
+  #ownFrom(start: number): readonly Segment[] {
+    return this.#segments
+      .slice(start, start + this.#ownSegments)
+      .filter((one) => this.#isMissing(one));
   }
 
   #isMissing({ version }: Segment): boolean {
-    return !this.#held.has(version) && this.#source.remembered(version) === undefined;
+    return !this.#own.has(version) && this.#memory.get(version) === undefined;
   }
 
-  #missingFrom(start: number): { readonly group: Segment[]; readonly end: number } {
+  /** Returns missing segments of this many bytes, and the index after the last segment looked at. */
+  #missingFrom(start: number, maxBytes: number) {
     const group: Segment[] = [];
     let end = start;
-    for (
-      ;
-      end < this.#source.segments.length && group.length < this.#sizes.groupSegments;
-      end += 1
-    ) {
-      const segment = this.#source.segments[end];
-      if (segment !== undefined && this.#isMissing(segment)) group.push(segment);
+    let bytes = 0;
+    for (; end < this.#segments.length; end += 1) {
+      const segment = this.#segments[end] as Segment;
+      if (!this.#isMissing(segment) || this.#memory.isBeingRead(segment.version)) continue;
+      bytes += segment.bytes;
+      if (bytes > maxBytes && group.length > 0) break;
+      group.push(segment);
     }
     return { group, end };
-  }
-
-  #query(group: readonly Segment[], isAhead: boolean): void {
-    const reading = this.#source.read(group);
-    for (const { version, count } of group) {
-      const text = reading.then((texts) => texts.get(version));
-      // The generator awaits this promise later, or never if the client disconnects.
-      text.catch(() => undefined);
-      this.#held.set(version, { text, ahead: isAhead ? count : 0 });
-    }
-  }
-}
-
-function countOf(segments: readonly Segment[]): number {
-  return segments.reduce((sum, { count }) => sum + count, 0);
-}
-
-/** The exports of `expand-orders.wat`. The parameters of `expand` are addresses in bytes. */
-export interface Expansion {
-  readonly memory: { readonly buffer: ArrayBuffer; grow(pages: number): number };
-  expand(read: number, end: number, write: number, pieces: number): number;
-}
-
-/** The JSON before the first order and after the last order of a piece of the list. */
-interface ArrayEnds {
-  readonly opening: "[" | ",";
-  readonly closing: "]" | "";
-}
-
-// The layout of the WebAssembly memory, in bytes. It begins with a table by ASCII code. Each entry
-// has the JSON of a letter, the length to write before a value, and the length before a letter.
-const PIECES_AT = 0;
-const PIECE_BYTES = 32;
-const LENGTH_BEFORE_VALUE_AT = 24;
-const LENGTH_BEFORE_LETTER_AT = 25;
-const SHORTHAND_AT = PIECES_AT + 128 * PIECE_BYTES;
-
-/**
- * Spare bytes after the shorthand and after the JSON, because the WebAssembly loop goes past both
- * ends. The bytes after the shorthand do not affect the JSON of its last letter.
- */
-const SLACK_BYTES = 32;
-const MEMORY_PAGE_BYTES = 65_536;
-
-/** An upper bound of JSON bytes per shorthand byte: at worst, the 8 bytes `i1p1q1sf` become 49. */
-const MAX_GROWTH = 7;
-
-const FIRST_PIECE = PIECES[SEPARATOR].slice(1);
-
-const encoder = new TextEncoder();
-
-/** Converts orders to JSON. Reuses its memory, because allocating takes longer than filling it. */
-export class OrderExpander {
-  readonly #expansion: Expansion;
-
-  constructor(expansion: Expansion) {
-    this.#expansion = expansion;
-    for (const [letter, piece] of Object.entries(PIECES)) this.#set(letter, piece, piece.length);
-    for (const [letter, piece] of Object.entries(PIECES_OF_VALUES)) this.#set(letter, piece, 0);
-  }
-
-  /** Converts complete orders from shorthand to JSON objects that are separated by commas. */
-  expand(shorthand: string, { opening, closing }: ArrayEnds): Uint8Array<ArrayBuffer> {
-    const shorthandEnd = SHORTHAND_AT + shorthand.length;
-    const jsonAt = shorthandEnd + SLACK_BYTES;
-    const maxJsonBytes = FIRST_PIECE.length + shorthand.length * MAX_GROWTH;
-    const memory = this.#memory(jsonAt + maxJsonBytes + SLACK_BYTES);
-    const write = (ascii: string, at: number) =>
-      at + encoder.encodeInto(ascii, memory.subarray(at)).written;
-
-    write(shorthand, SHORTHAND_AT);
-    const ordersAt = write(opening + FIRST_PIECE, jsonAt);
-    const ordersEnd = this.#expansion.expand(SHORTHAND_AT, shorthandEnd, ordersAt, PIECES_AT);
-    return memory.slice(jsonAt, write(closing, ordersEnd));
-  }
-
-  #set(letter: string, piece: string, lengthBeforeLetter: number): void {
-    const at = PIECES_AT + letter.charCodeAt(0) * PIECE_BYTES;
-    const entry = new Uint8Array(this.#expansion.memory.buffer, at, PIECE_BYTES);
-    encoder.encodeInto(piece, entry);
-    entry[LENGTH_BEFORE_VALUE_AT] = piece.length;
-    entry[LENGTH_BEFORE_LETTER_AT] = lengthBeforeLetter;
-  }
-
-  #memory(bytes: number): Uint8Array<ArrayBuffer> {
-    const { memory } = this.#expansion;
-    const missing = bytes - memory.buffer.byteLength;
-    if (missing > 0) memory.grow(Math.ceil(missing / MEMORY_PAGE_BYTES));
-    return new Uint8Array(memory.buffer);
   }
 }

@@ -8,24 +8,20 @@ import {
   ListDatabase,
   type Manifest,
   type Segment,
-  type SegmentTexts,
+  type SegmentJson,
   type Snapshot,
 } from "./list-database.ts";
-import {
-  LIST_SIZES,
-  ListPlaces,
-  type ListSizes,
-  ListUnderWay,
-  type OrderExpander,
-  StalledReaderError,
-} from "./list-stream.ts";
+import { ListPlaces } from "./list-places.ts";
+import { LIST_SIZES, type ListSizes } from "./list-sizes.ts";
+import { CLOSING, CutOffError, ListStream, OPENING } from "./list-stream.ts";
+import { SegmentMemory } from "./segment-memory.ts";
 
 class ListMovedError extends Error {}
 
 /** Log events (docs/operating.md, The log): three for a list that is cut off, the others for a 503. */
 export type ListEvent =
   | "order_list_moved"
-  | "order_list_stalled"
+  | "order_list_displaced"
   | "order_list_broken"
   | keyof typeof REFUSALS;
 
@@ -65,31 +61,31 @@ interface OrderList extends Pick<Snapshot, "version"> {
  */
 export class OrderLists {
   readonly #database: ListDatabase;
-  readonly #expander: OrderExpander;
   readonly #sizes: ListSizes;
   readonly #snapshots: BatchedCalls<RequestNeeds, Snapshot>;
   readonly #places: ListPlaces;
   readonly #memory: SegmentMemory;
   /** The latest short list, kept because most requests ask for the same list again. */
-  #latestShortList: { readonly text: string; readonly json: Uint8Array<ArrayBuffer> } | null = null;
+  #latestShortList: { readonly of: Uint8Array; readonly json: Uint8Array<ArrayBuffer> } | null =
+    null;
 
   constructor(
     queries: DatabaseQueries,
-    expander: OrderExpander,
     options: {
       readonly sizes?: Partial<ListSizes>;
-      readonly memoryBytes?: number;
       readonly places?: ListPlaces;
       readonly listReads?: Config["listReads"];
     } = {},
   ) {
     this.#sizes = { ...LIST_SIZES, ...options.sizes };
     this.#database = new ListDatabase(queries, options.listReads === "nearest");
-    this.#expander = expander;
-    this.#memory = new SegmentMemory(options.memoryBytes ?? MEMORY_BYTES);
-    this.#places = options.places ?? new ListPlaces(this.#sizes);
     const { timeoutMs } = this.#database;
-    const { concurrency } = this.#sizes;
+    const { concurrency, memoryBytes } = this.#sizes;
+    this.#places = options.places ?? new ListPlaces(this.#sizes);
+    this.#memory = new SegmentMemory({
+      maxBytes: () => memoryBytes - this.#places.overdraft,
+      readMs: timeoutMs,
+    });
     this.#snapshots = new BatchedCalls({ concurrency, timeoutMs, late: queries.unavailable });
   }
 
@@ -117,7 +113,7 @@ export class OrderLists {
     }
     const known = knownTags(request.preconditions);
     const isKnown = known === "*" || known.includes(version);
-    const body = isKnown ? null : this.#body(snapshot, request);
+    const body = isKnown ? null : await this.#body(snapshot, request);
     return {
       version,
       servedBy: this.#database.isNearest ? snapshot.servedBy : null,
@@ -148,10 +144,10 @@ export class OrderLists {
       needsManifest: listRequests.length > 0,
       knownVersions: [...commonVersions(listRequests), ...(canReuseHeld ? [held.version] : [])],
       segmentVersions,
-      maxMissing: this.#sizes.missingWithManifest,
+      maxMissingBytes: Math.min(this.#sizes.bytesWithManifest, this.#memory.room),
       mayReadReplica: requests.every((request) => request.mayReadReplica),
     });
-    const { version, sequence, manifest, texts, servedBy } = snapshot;
+    const { version, sequence, manifest, json, servedBy } = snapshot;
     if (manifest === null) {
       // No request needs the manifest, or the list's version is known. If memory has this version,
       // only the sequence number may be outdated: an insertion that changes nothing advances it.
@@ -166,37 +162,35 @@ export class OrderLists {
     if (isRestored || newest === null || manifest.sequence > newest.sequence) {
       this.#memory.setManifest(manifest);
     }
-    for (const [segment, text] of texts) this.#memory.add(segment, text);
+    this.#memory.add(json);
     return snapshot;
   }
 
-  #body({ manifest, texts }: Snapshot, request: ListRequest): OrderList["body"] {
+  async #body({ manifest, json }: Snapshot, request: ListRequest): Promise<OrderList["body"]> {
     if (manifest === null) throw new Error("The manifest of a needed list was not read.");
     const { segments } = manifest;
     const { maxSegments, shortBytes, leaseMs } = this.#sizes;
     const [first] = segments;
     if (segments.length === 1 && first !== undefined) {
-      const text = texts.get(first.version) ?? this.#memory.get(first.version);
-      if (text !== undefined && text.length <= shortBytes) {
-        return request.isHead ? null : this.#shortList(text);
+      const only = json.get(first.version) ?? this.#memory.get(first.version);
+      if (only !== undefined && only.length <= shortBytes) {
+        return request.isHead ? null : this.#shortList(only);
       }
     }
     if (segments.length > maxSegments) throw refusal(request, "order_list_too_long");
-    const source = {
-      keyId: request.keyId,
-      segments,
-      remembered: (version: string) => this.#memory.get(version),
-      read: this.#groupReader(manifest, request),
-    };
-    const list = new ListUnderWay(source, this.#places, this.#expander, this.#sizes);
-    if (!this.#places.take(list)) throw refusal(request, "order_lists_too_many");
-    if (request.isHead) {
+    const { keyId, isHead, database } = request;
+    const source = { keyId, manifest, read: this.#groupReader(manifest, request) };
+    const list = new ListStream(source, json, this.#memory, this.#places, this.#sizes);
+    if (!this.#memory.canHold(manifest) && !(await this.#places.wait(list, list.placeBytes))) {
+      throw refusal(request, "order_lists_too_many");
+    }
+    if (isHead) {
       this.#places.end(list);
       return null;
     }
-    const renew = () => this.#database.renewLease(request.database, manifest);
+    const renew = () => this.#database.renewLease(database, manifest);
     const leases = setInterval(() => request.waitUntil(renew()), leaseMs);
-    return list.stream(texts, (error) => {
+    return list.start((error) => {
       clearInterval(leases);
       if (error !== undefined) request.log(eventOf(error), error);
     });
@@ -211,7 +205,7 @@ export class OrderLists {
    */
   #groupReader(manifest: Manifest, { database, waitUntil }: ListRequest) {
     const read = this.#database.segmentsOf(database, manifest);
-    const readGroup = async (group: readonly Segment[]): Promise<SegmentTexts> => {
+    const readGroup = async (group: readonly Segment[]): Promise<SegmentJson> => {
       // A local D1 runs on the Worker's thread. Yield first, so that queued output is flushed and
       // other requests continue.
       await pause(0);
@@ -221,7 +215,6 @@ export class OrderLists {
           "While the list was sent, a bulk change or a restore has replaced the orders, or its lease was not renewed for a day.",
         );
       }
-      for (const [segment, text] of found) this.#memory.add(segment, text);
       return found;
     };
     return (group: readonly Segment[]) => {
@@ -232,65 +225,17 @@ export class OrderLists {
     };
   }
 
-  #shortList(text: string): Uint8Array<ArrayBuffer> | "[]" {
-    if (text.length === 0) return "[]";
-    if (this.#latestShortList?.text !== text) {
-      const json = this.#expander.expand(text, { opening: "[", closing: "]" });
-      this.#latestShortList = { text, json };
+  #shortList(segment: Uint8Array): Uint8Array<ArrayBuffer> | "[]" {
+    if (segment.length === 0) return "[]";
+    if (this.#latestShortList?.of !== segment) {
+      const json = new Uint8Array(segment.length + 1);
+      json.set(segment);
+      // The comma before the first order becomes the opening bracket.
+      json.set(OPENING);
+      json.set(CLOSING, segment.length);
+      this.#latestShortList = { of: segment, json };
     }
     return this.#latestShortList.json;
-  }
-}
-
-/** The memory for the segments of the newest manifest: enough for a million ordinary orders. */
-const MEMORY_BYTES = 48 * 2 ** 20;
-
-/** The memory of a segment in bytes in addition to the text of its orders. */
-const ENTRY_BYTES = 256;
-
-/**
- * The newest manifest of an isolate, and those of its segments that fit into memory. Segments are
- * not evicted to make room: LRU would evict exactly those that a large list needs next.
- */
-class SegmentMemory {
-  readonly #maxBytes: number;
-  #manifest: Manifest | null = null;
-  /** The orders of each segment of the manifest, by version; `null` if memory lacks them. */
-  #texts = new Map<string, string | null>();
-  #bytes = 0;
-
-  constructor(maxBytes = MEMORY_BYTES) {
-    this.#maxBytes = maxBytes;
-  }
-
-  get manifest(): Manifest | null {
-    return this.#manifest;
-  }
-
-  /** The versions of the segments in memory, in the order of the manifest. */
-  get versions(): string[] {
-    return [...this.#texts].filter(([, text]) => text !== null).map(([version]) => version);
-  }
-
-  get(version: string): string | undefined {
-    return this.#texts.get(version) ?? undefined;
-  }
-
-  /** Sets the newest manifest, and forgets the segments that are not in it. */
-  setManifest(manifest: Manifest): void {
-    const kept = this.#texts;
-    this.#manifest = manifest;
-    this.#texts = new Map(manifest.segments.map(({ version }) => [version, null]));
-    this.#bytes = 0;
-    for (const [version, text] of kept) if (text !== null) this.add(version, text);
-  }
-
-  /** Adds a segment if the newest manifest contains it and enough memory is left. */
-  add(version: string, text: string): void {
-    const size = text.length + ENTRY_BYTES;
-    if (this.#texts.get(version) !== null || this.#bytes + size > this.#maxBytes) return;
-    this.#texts.set(version, text);
-    this.#bytes += size;
   }
 }
 
@@ -302,7 +247,7 @@ function commonVersions(requests: readonly (readonly string[])[]): string[] {
 
 function eventOf(error: unknown): ListEvent {
   if (error instanceof ListMovedError) return "order_list_moved";
-  if (error instanceof StalledReaderError) return "order_list_stalled";
+  if (error instanceof CutOffError) return "order_list_displaced";
   return "order_list_broken";
 }
 

@@ -1,17 +1,9 @@
 import { Hono } from "hono";
-import expansion from "../../../dist/wasm/expand-orders.wasm";
 import type { AppEnv } from "../app-env.ts";
 import { methodNotAllowed } from "../errors.ts";
 import { logEvent } from "../log.ts";
 import type { OrderLists } from "../orders/order-lists.ts";
-import { type Expansion, OrderExpander } from "../orders/list-stream.ts";
 import { preconditionsOf } from "../preconditions.ts";
-
-// Only this file imports the WebAssembly module, because Node cannot import it and tests in Node
-// import the Worker's other files.
-export const expander = new OrderExpander(
-  new WebAssembly.Instance(expansion).exports as unknown as Expansion,
-);
 
 /**
  * Routes `listOrders` (docs/api.md, Listing). Queries the list while the limiter decides. The

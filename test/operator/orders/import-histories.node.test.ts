@@ -73,7 +73,8 @@ const step = fc.record({
 
 const sizes = fc.record({
   partCharacters: fc.integer({ min: 60, max: 1_000 }),
-  segmentOrders: fc.integer({ min: 2, max: 50 }),
+  segmentBytes: fc.integer({ min: 100, max: 4_000 }),
+  blockOrders: fc.integer({ min: 2, max: 9 }),
 });
 
 const REAL_SIZES = { ...IMPORT_SIZES };
@@ -185,7 +186,7 @@ function expectedImport(model: ReadonlyMap<number, Line>, lines: readonly Line[]
 function state() {
   return {
     version: rowsOf("SELECT version FROM order_list")[0]?.["version"],
-    segments: rowsOf("SELECT CAST(first_id AS TEXT), version, count FROM order_segments"),
+    segments: rowsOf("SELECT CAST(first_id AS TEXT), version, bytes FROM order_segments"),
     orders: rowsOf("SELECT * FROM orders ORDER BY id"),
     left: rowsOf(
       "SELECT import_id FROM order_import_parts UNION ALL SELECT id FROM order_bulk_change",
@@ -198,10 +199,12 @@ function toExport(line: Line): string {
   return `${JSON.stringify(line, names)}\n`;
 }
 
-/** Checks each segment's count, and that one version never names different orders. Counts orders. */
+/** Checks each segment's size, and that one version never names different orders. Counts orders. */
 function checkSegments(named: Map<unknown, unknown>): number {
   const rows = rowsOf(
-    `SELECT version, segment.count AS count, count(orders.id) AS found,
+    `SELECT version, segment.bytes AS bytes, count(orders.id) AS found,
+       sum(64 + octet_length(concat(id, pet_id, quantity, ship_date, complete)))
+         FILTER (WHERE id IS NOT NULL) AS size,
        ifnull(group_concat(concat_ws(' ', id, pet_id, quantity, ship_date, complete)), '') AS orders
      FROM (
        SELECT *, lead(first_id, 1, 1000000) OVER (ORDER BY first_id) AS next_id FROM order_segments
@@ -209,8 +212,8 @@ function checkSegments(named: Map<unknown, unknown>): number {
      LEFT JOIN orders ON orders.id >= first_id AND orders.id < next_id
      GROUP BY first_id`,
   );
-  for (const { version, count, found, orders } of rows) {
-    expect(count).toBe(found);
+  for (const { version, bytes, size, orders } of rows) {
+    expect(bytes).toBe(size ?? 0);
     expect(named.get(version) ?? orders).toBe(orders);
     named.set(version, orders);
   }

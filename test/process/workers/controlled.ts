@@ -1,7 +1,7 @@
 import { env, exports } from "cloudflare:workers";
 import { parseConfig } from "../../../src/rules/config.ts";
 import { createApp } from "../../../src/worker/app.ts";
-import { LIST_SIZES } from "../../../src/worker/orders/list-stream.ts";
+import { LIST_SIZES } from "../../../src/worker/orders/list-sizes.ts";
 import { observedBindings } from "../../support/observed-bindings.ts";
 
 export { ApiKeys } from "../../../src/worker/entrypoints/api-keys.ts";

@@ -80,7 +80,7 @@ test.each([
   "a query %s that fails leaves no SQL, hash or bound value anywhere",
   async (_, name, before, method, event) => {
     await placeManyOrders(40);
-    await cutIntoSegments(2);
+    await cutIntoSegments(1);
     const { key } = await createApiKey();
     const planted = `${hashSecret(key)}'c0ffee`;
     // The error of D1 contains a value that it cannot bind.

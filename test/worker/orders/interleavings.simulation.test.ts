@@ -53,7 +53,7 @@ test("from any database, a list that has begun is finished, and no key takes the
   await fc.assert(property, { numRuns: 800 });
   // Each kind of end must occur, so that it is tested.
   const kinds = ["whole", "whole after a day", "known", "head", "failed", "left"];
-  const logged = ["lists_too_many", "list_moved", "list_stalled", "list_broken"];
+  const logged = ["lists_too_many", "list_moved", "list_displaced", "list_broken"];
   kinds.push(...logged.map((event) => `order_${event}`));
   expect([...ends]).toEqual(expect.arrayContaining(kinds));
 });

@@ -1,154 +1,175 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { LIST_SIZES, ListPlaces, ListUnderWay } from "../../../src/worker/orders/list-stream.ts";
-import { MAX_SHORTHAND_BYTES } from "../../../src/worker/orders/shorthand/letters.ts";
-import { expander } from "./isolates/expander.ts";
+import type { Segment } from "../../../src/worker/orders/list-database.ts";
+import { ListPlaces } from "../../../src/worker/orders/list-places.ts";
+import { LIST_SIZES } from "../../../src/worker/orders/list-sizes.ts";
+import { ListStream } from "../../../src/worker/orders/list-stream.ts";
+import { SegmentMemory } from "../../../src/worker/orders/segment-memory.ts";
 
-const MINUTE = LIST_SIZES.stallMs;
-/** The most orders that a segment may have. */
-const SEGMENT_ORDERS = 12_288;
-
-beforeEach(() => void vi.useFakeTimers({ toFake: ["Date"] }));
+const FAKED = ["Date", "setTimeout", "clearTimeout"] as const;
+beforeEach(() => void vi.useFakeTimers({ toFake: [...FAKED], now: Date.parse("2026-01-01") }));
 afterEach(() => void vi.useRealTimers());
 
-const pass = (ms: number) => void vi.setSystemTime(Date.now() + ms);
+const BYTES = 10;
+const READ_MS = 10_000;
+const QUERY_MS = 1_000;
+const SIZES = { ...LIST_SIZES, groupBytes: 2 * BYTES, groupsAhead: 2, placeBytes: 10 * BYTES };
 
-/** A list whose client has taken nothing for `stalledMs`. */
-const listOf = (keyId: string, own: number, stalledMs = 0, ahead = 0) => ({
-  keyId,
-  own,
-  ahead,
-  movedMs: Date.now() - stalledMs,
-  isCut: false,
-  forgetAhead(): void {
-    this.ahead = 0;
-  },
-  cutOff(): void {
-    this.isCut = true;
-  },
-});
+const idle = () => new Promise((resolve) => void setImmediate(resolve));
 
-test("No key can take the lists from another: whatever one key holds, any list of another key finds room, and all of them hold at most 40 MB", () => {
-  const places = new ListPlaces(LIST_SIZES);
-  const million = 8_192 + LIST_SIZES.pieceOrders;
-  const fill = (key: string) => {
-    let lists = 0;
-    while (places.take(listOf(key, million))) lists += 1;
-    return lists;
-  };
-  expect(fill("a")).toBe(15);
-  expect(places.held).toBeLessThanOrEqual(LIST_SIZES.heldOrders / 2);
-  const largest = listOf("b", 4 * SEGMENT_ORDERS + LIST_SIZES.pieceOrders);
-  expect(places.take(largest)).toBe(true);
-  expect(places.allowsAhead(largest, LIST_SIZES.heldOrders / 4)).toBe(false);
-  places.end(largest);
-  // A fifth key still finds room for a list of a million orders.
-  for (const key of ["b", "c", "d", "e"]) expect(fill(key)).toBeGreaterThan(0);
-  expect(LIST_SIZES.heldOrders * MAX_SHORTHAND_BYTES).toBeLessThan(40 * 2 ** 20);
-});
-
-/**
- * Lists of one order as `key+ahead:stalled seconds`, the orders of another list with the key `z`, and
- * the places of the lists that are cut off for it; `null` if it finds no room.
- */
-test.each<[string, number, string, number, number[] | null]>([
-  ["the longest-stalled one", 4, "a:0 b:120 c:60", 1, [1]],
-  ["nobody in vain", 7, "a:60 a:0 a:0", 3, null],
-  ["its own, if its key has more lists", 6, "a:120 z:60 z:0", 1, [1]],
-  ["no other's, if its key has more lists", 6, "a:120 z:0 z:0", 1, null],
-  ["nobody if one has read ahead", 8, "a+3:60", 3, []],
-  ["nobody whose clock was set back", 8, "a+3:-120", 3, null],
-])("a list that needs a place cuts off %s", (_, heldOrders, listed, own, cut) => {
-  const places = new ListPlaces({ heldOrders, stallMs: MINUTE });
-  const lists = [...listed.matchAll(/(\w)\+?(\d?):(-?\d+)/g)].map(([, key, ahead, seconds]) =>
-    listOf(key!, 1, Number(seconds) * 1_000, Number(ahead)),
-  );
-  for (const list of lists) expect(places.take(list)).toBe(true);
-  expect(places.take(listOf("z", own))).toBe(cut !== null);
-  expect(lists.flatMap(({ isCut }, at) => (isCut ? [at] : []))).toStrictEqual(cut ?? []);
-  pass(MINUTE);
-  if (cut === null) expect(places.take(listOf("z", own))).toBe(true);
-});
-
-const SIZES = { ...LIST_SIZES, pieceOrders: 2, groupSegments: 2, groupsAhead: 2, heldOrders: 100 };
-/** What a list of the next test holds beside what it reads ahead: a segment and a piece. */
-const OWN = 1 + SIZES.pieceOrders;
-
-/** Sends a list of segments with one order each. Every query takes a second; `lost` fails. */
-function send({ count = 12, withManifest = 0, maxQueries = SIZES.maxQueries, lost = -1 } = {}) {
-  const sizes = { ...SIZES, maxQueries };
-  const places = new ListPlaces(sizes);
-  const versions = Array.from({ length: count }, (_, n) => `${n}`);
-  const segments = versions.map((id) => ({ firstId: id, lastId: id, version: id, count: 1 }));
+/** A store of segments with one order each. Every query takes a second, or never ends. */
+function storeOf({ count = 12, maxQueries = SIZES.maxQueries, memoryBytes = 1_000 } = {}) {
+  const places = new ListPlaces(SIZES);
+  const maxBytes = () => memoryBytes - places.overdraft;
+  const memory = new SegmentMemory({ maxBytes, readMs: READ_MS });
+  const segments = Array.from({ length: count }, (_, n) => {
+    return { firstId: `${n}`, lastId: `${n}`, version: `${n}`, bytes: BYTES };
+  });
+  const manifest = { version: "list", sequence: 1, segments };
+  memory.setManifest(manifest);
   const queried: string[] = [];
-  const textsOf = (group: readonly { readonly version: string }[]) =>
-    new Map(group.map(({ version }) => [version, `${version}pqsn`]));
-  const read = async (group: readonly { readonly version: string }[]) => {
-    queried.push(...group.map(({ version }) => version));
-    pass(1_000);
-    if (queried.includes(`${lost}`)) throw new Error("lost");
-    return textsOf(group);
-  };
-  const source = { keyId: "key", segments, remembered: () => undefined, read };
-  const list = new ListUnderWay(source, places, expander, sizes);
-  expect(places.take(list)).toBe(true);
-  const reader = list.stream(textsOf(segments.slice(0, withManifest)), () => undefined).getReader();
-  const next = async () => new TextDecoder().decode((await reader.read()).value);
-  return { places, list, versions, queried, reader, next };
+  const world = { places, memory, queried, lost: "", staysLost: false, hangs: "", open };
+
+  function open(keyId = "key") {
+    const read = async (group: readonly Segment[]) => {
+      const versions = group.map(({ version }) => version);
+      queried.push(...versions);
+      if (versions.includes(world.hangs)) await new Promise(() => undefined);
+      await new Promise((resolve) => void setTimeout(resolve, QUERY_MS));
+      if (versions.includes(world.lost)) {
+        if (!world.staysLost) world.lost = "";
+        throw new Error("lost");
+      }
+      const json = (id: string) => new TextEncoder().encode(`,{"id":${id}}`.slice(0, BYTES));
+      return new Map(versions.map((version) => [version, json(version)]));
+    };
+    const list = new ListStream({ keyId, manifest, read }, new Map(), memory, places, {
+      ...SIZES,
+      maxQueries,
+    });
+    const end = vi.fn();
+    const reader = list.start(end).getReader();
+    /** Takes pieces until the end of a segment's orders, or of the list. */
+    const next = async () => {
+      let text = "";
+      while (!/[}\]]$/.test(text)) {
+        const piece = reader.read();
+        while ((await Promise.race([piece, idle().then(() => null)])) === null)
+          await vi.advanceTimersByTimeAsync(QUERY_MS / 2);
+        text += new TextDecoder().decode((await piece).value);
+      }
+      return text;
+    };
+    return { list, reader, next, end };
+  }
+  return world;
 }
 
-test.each([
-  ["reads two groups ahead, nothing twice", false],
-  ["forgets what it read ahead and reads only what it needs, once it stalls", true],
-])("a list begins after one query, counts all that it holds, and %s", async (_, stalls) => {
-  const { places, versions, queried, next } = send();
-  const other = listOf("other", (SIZES.heldOrders - OWN - 1) / 2);
+/** Takes all of a list, and returns the ids of its orders. */
+async function take({ next }: { next: () => Promise<string> }): Promise<number[]> {
   let text = "";
-  let most = 0;
-  for (let sent = 1; sent <= 12; sent += 1) {
+  while (!text.endsWith("]")) text += await next();
+  return (JSON.parse(text) as { id: number }[]).map(({ id }) => id);
+}
+
+const UP_TO = (count: number) => Array.from({ length: count }, (_, n) => n);
+
+test("a list begins after one query, reads two groups ahead into memory, and holds nothing; the next one reads nothing", async () => {
+  const store = storeOf({ count: 9 });
+  const { next, list } = store.open();
+  let text = await next();
+  expect(text).toBe('[{"id":0}');
+  expect(store.queried).toEqual(["0", "1"]);
+  while (!text.endsWith("]")) {
     text += await next();
-    const ahead = queried.length - sent;
-    if (sent === 1) expect(ahead).toBe(0);
-    most = Math.max(most, ahead);
-    if (stalls && sent === 4) {
-      pass(MINUTE);
-      expect(places.take(other)).toBe(true);
-      queried.length = sent;
-    }
-    if (stalls && sent >= 4) expect(places.held - other.own).toBe(OWN);
-    else expect(places.held).toBeGreaterThanOrEqual(OWN + ahead);
+    const sent = text.split("}").length - 1;
+    expect(store.queried.length - sent).toBeLessThanOrEqual(2 * 2 + 1);
+    expect([list.alone, list.ahead]).toEqual([0, 0]);
   }
-  expect(JSON.parse(text + (await next()))).toHaveLength(12);
-  expect(queried).toStrictEqual(versions);
-  expect(most).toBeGreaterThan(SIZES.groupSegments);
-  expect(most).toBeLessThanOrEqual(SIZES.groupSegments * SIZES.groupsAhead);
-  expect(places.held).toBe(stalls ? other.own : 0);
+  expect(JSON.parse(text)).toHaveLength(9);
+  expect(await take(store.open())).toEqual(UP_TO(9));
+  expect(store.queried).toEqual(UP_TO(9).map(String));
+  expect(store.memory.bytes).toBe(9 * '{"id":0},'.length);
 });
+
+test("lists that need a segment at the same time read it once, and again if that query failed or its request was ended", async () => {
+  const store = storeOf({ count: 6 });
+  store.hangs = "2";
+  const ended = store.open();
+  await ended.next();
+  await ended.next();
+  expect(store.queried).toEqual(["0", "1", "2", "3", "4", "5"]);
+  store.hangs = "";
+  store.lost = "4";
+  const lists = await Promise.all(UP_TO(4).map(() => take(store.open())));
+  expect(lists).toEqual(Array(4).fill(UP_TO(6)));
+  expect(store.queried.slice(6)).toEqual(["2", "3", "4", "5"]);
+  expect(Date.now()).toBeLessThan(Date.parse("2026-01-01") + READ_MS + 6 * QUERY_MS);
+});
+
+test.each([
+  ["reads two groups ahead", false],
+  [
+    "forgets what it read ahead once another list needs a place, and reads only what it needs",
+    true,
+  ],
+])(
+  "a list for which memory has no room has a place, and %s; nothing twice",
+  async (_, isNeeded) => {
+    const store = storeOf({ memoryBytes: 0 });
+    const { list, next } = store.open();
+    const other = store.open("other").list;
+    let text = "";
+    let most = 0;
+    while (!text.endsWith("]")) {
+      text += await next();
+      const sent = text.split("}").length - 1;
+      most = Math.max(most, list.ahead / BYTES);
+      if (isNeeded && sent === 4) {
+        expect(await store.places.wait(other, 9 * BYTES)).toBe(true);
+        store.queried.length = sent;
+      }
+      if (isNeeded && sent >= 4) expect(list.ahead).toBe(0);
+      expect(list.alone).toBeLessThanOrEqual(BYTES);
+      expect(store.places.held).toBeLessThanOrEqual(SIZES.placeBytes);
+    }
+    expect(JSON.parse(text)).toHaveLength(12);
+    expect(store.queried).toEqual(UP_TO(12).map(String));
+    expect(most).toBeGreaterThan(2);
+    expect(most).toBeLessThanOrEqual(4);
+    expect(store.places.held).toBe(isNeeded ? 9 * BYTES : 0);
+  },
+);
 
 test("a list produces a piece only when its client asks, moves then and when the piece is ready, and fails as a lost connection", async () => {
-  const { list, queried, reader, next, places } = send({ lost: 1 });
-  await new Promise((resolve) => void setImmediate(resolve));
-  expect(queried).toStrictEqual([]);
-  pass(5_000);
+  const store = storeOf();
+  Object.assign(store, { lost: "3", staysLost: true });
+  const { list, reader, next, end } = store.open();
+  await idle();
+  expect(store.queried).toEqual([]);
+  vi.setSystemTime(Date.now() + 5_000);
   const askedMs = Date.now();
   const piece = next();
-  expect(list.movedMs).toBe(askedMs);
+  expect(list.takenMs).toBe(askedMs);
   expect(await piece).toBe('[{"id":0}');
-  expect(list.movedMs).toBe(askedMs + 1_000);
+  expect(list.takenMs).toBe(askedMs + QUERY_MS);
+  await next();
   // workerd reports a stream's error as an uncaught exception, unless the error is retryable.
-  await expect(reader.read()).rejects.toMatchObject({ retryable: true });
-  expect(places.held).toBe(0);
+  const failing = (async () => {
+    while (!(await reader.read()).done);
+  })();
+  failing.catch(() => undefined);
+  await vi.advanceTimersByTimeAsync(5 * QUERY_MS);
+  await expect(failing).rejects.toMatchObject({ retryable: true });
+  expect(end).toHaveBeenCalledOnce();
+  expect(store.places.held).toBe(0);
 });
 
-test("a list counts all segments of its longest query, and those that were read with the manifest", async () => {
-  const { places, list, reader } = send({ count: 4, maxQueries: 2, withManifest: 3 });
-  expect(places.held).toBe(2 + SIZES.pieceOrders + 2);
+test("a list of many segments reads several in a query, and frees them when its client leaves", async () => {
+  const store = storeOf({ count: 4, maxQueries: 2, memoryBytes: 0 });
+  const { list, reader, next } = store.open();
+  await next();
+  expect(store.queried).toEqual(["0", "1"]);
+  expect(store.places.held).toBe(2 * BYTES);
   await reader.cancel();
-  expect([places.held, list.ahead]).toStrictEqual([0, 0]);
-});
-
-test("the JSON fits into the memory even if it is as long as it can be for its shorthand", () => {
-  const shorthand = Array(100_000).fill("1p1q1sf").join("i");
-  const json = expander.expand(shorthand, { opening: "[", closing: "]" });
-  const order = { id: 1, petId: 1, quantity: 1, complete: false };
-  expect(new TextDecoder().decode(json) === JSON.stringify(Array(100_000).fill(order))).toBe(true);
+  expect([store.places.held, list.alone, list.ahead]).toStrictEqual([0, 0, 0]);
 });

@@ -1,13 +1,15 @@
 import type { SQLInputValue } from "node:sqlite";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { INT64_MIN } from "../../../src/rules/int64.ts";
+import { SQLiteSyncDialect } from "drizzle-orm/sqlite-core";
+import { readMigrations } from "../../../src/operator/database/migrations.ts";
+import { OrderWriter } from "../../../src/schema/order-json.ts";
+import { orderBytes, SEGMENT_BYTES } from "../../../src/schema/orders.ts";
 import { DatabaseQueries } from "../../../src/worker/db/availability.ts";
 import { ListDatabase } from "../../../src/worker/orders/list-database.ts";
-import { LIST_SIZES } from "../../../src/worker/orders/list-stream.ts";
+import { LIST_SIZES } from "../../../src/worker/orders/list-sizes.ts";
 import { type ListRequest, OrderLists } from "../../../src/worker/orders/order-lists.ts";
-import { MAX_SHORTHAND_BYTES } from "../../../src/worker/orders/shorthand/letters.ts";
 import { listenTo } from "../../support/written-lines.ts";
-import { expander } from "./isolates/expander.ts";
 import { listRequest } from "./isolates/list-request.ts";
 import { d1Of, listOf, openOrderDatabase, prepare, versionOf } from "./isolates/order-database.ts";
 
@@ -20,8 +22,8 @@ afterEach(() => {
 
 const TIMEOUT_MS = 10_000;
 const queries = new DatabaseQueries("orders", TIMEOUT_MS);
-const listsOf = (options: ConstructorParameters<typeof OrderLists>[2]) =>
-  new OrderLists(queries, expander, options);
+const listsOf = (options: ConstructorParameters<typeof OrderLists>[1]) =>
+  new OrderLists(queries, options);
 const textOf = async (lists: OrderLists, request: ListRequest) =>
   new Response((await lists.answer(request))?.body).text();
 const snapshotOf = (isNearest: boolean, d1: D1Database) => {
@@ -31,7 +33,7 @@ const snapshotOf = (isNearest: boolean, d1: D1Database) => {
     segmentVersions: [],
     mayReadReplica: true,
   };
-  return new ListDatabase(queries, isNearest).snapshot(d1, { ...needs, maxMissing: 1_000 });
+  return new ListDatabase(queries, isNearest).snapshot(d1, { ...needs, maxMissingBytes: 1e6 });
 };
 
 /** Runs queries on a SQLite database, each after `before`. */
@@ -69,7 +71,7 @@ test.each([false, true])(
     expect(text).toBe(isHead ? "" : listOf(database));
     for (const [sizes, retryAfter] of [
       [{ maxSegments: maxSegments - 1 }, "3600"],
-      [{ heldOrders: 1 }, "5"],
+      [{ memoryBytes: 0, placeBytes: 1, lineMs: 10 }, "5"],
     ] as const) {
       const refused = { code: "service_unavailable", headers: { "Retry-After": retryAfter } };
       await expect(textOf(listsOf({ sizes }), request)).rejects.toMatchObject(refused);
@@ -95,7 +97,8 @@ test("segments are read only from a database that knows the manifest's change, e
   const manifest = (await snapshotOf(false, d1Of(on()))).manifest!;
   const read = () =>
     new ListDatabase(queries, false).segmentsOf(d1Of(on()), manifest)(manifest.segments);
-  expect([...(await read()).values()]).toStrictEqual(["1pqsni2pqsn"]);
+  const texts = (await read()).values().map((json) => new TextDecoder().decode(json));
+  expect([...texts]).toStrictEqual([',{"id":1},{"id":2}']);
   database.exec("ROLLBACK TO earlier");
   expect(await read()).toStrictEqual(new Map());
   // The restored database assigns the number of that change again, to another version.
@@ -105,26 +108,38 @@ test("segments are read only from a database that knows the manifest's change, e
   expect(await read()).toStrictEqual(new Map());
 });
 
-test("the longest order in shorthand is as long as the memory for an order", async () => {
-  database.exec(
-    `INSERT INTO orders (id, pet_id, quantity, ship_date, complete)
-     VALUES (${INT64_MIN}, ${INT64_MIN}, ${INT64_MIN}, '9999-12-31T23:59:59.999Z', 0)`,
-  );
-  const { texts } = await snapshotOf(false, d1Of(on()));
-  expect([...texts.values()].map(({ length }) => length + 1)).toStrictEqual([MAX_SHORTHAND_BYTES]);
+test("a segment's JSON is as long as the database says, if its orders have all fields", async () => {
+  const order = `${INT64_MIN}, ${INT64_MIN}, '9999-12-31T23:59:59.999Z', 0`;
+  database.exec(`INSERT INTO orders (id, pet_id, quantity, ship_date, complete)
+     VALUES (${INT64_MIN}, ${order}), (1, ${order})`);
+  const { json, manifest } = await snapshotOf(false, d1Of(on()));
+  for (const { version, bytes } of manifest!.segments) {
+    const { length } = json.get(version)!;
+    expect(length).toBeLessThanOrEqual(bytes);
+    expect(length).toBeGreaterThan(0.95 * bytes);
+  }
+});
+
+test("the JSON of the shortest orders fits into the memory for it", () => {
+  const orders = Array<string>(100_000).fill("1||||");
+  const json = new TextDecoder().decode(new OrderWriter().json(orders.join("|")));
+  expect(json === ',{"id":1}'.repeat(100_000)).toBe(true);
 });
 
 test("memory holds as many segments of the newest list as fit, and none of a former one", async () => {
   place(40);
-  const sizes = { missingWithManifest: 1, shortBytes: 1, groupSegments: 1 };
-  const lists = listsOf({ memoryBytes: 1_200, sizes });
+  const [first] = (await snapshotOf(false, d1Of(on()))).manifest!.segments;
+  const sizes = { bytesWithManifest: first!.bytes, shortBytes: 1, groupBytes: 1 };
+  const lists = listsOf({ sizes: { ...sizes, memoryBytes: 4 * first!.bytes } });
   for (const quantity of [1, 2, 3]) {
     database.exec(`UPDATE orders SET quantity = ${quantity}`);
     await textOf(lists, listRequest(d1Of(on())));
     const see = vi.fn();
     await textOf(lists, listRequest(d1Of(on(see))));
-    // A segment takes 256 bytes and its text of up to 36. One query reads the manifest.
-    expect(see).toHaveBeenCalledTimes(1 + segmentCount() - 4);
+    const kept = segmentCount() - (see.mock.calls.length - 1);
+    // Memory reserves what the database says, and keeps the JSON, of which some fields are missing.
+    expect(kept).toBeGreaterThanOrEqual(4);
+    expect(kept).toBeLessThan(14);
   }
 });
 
@@ -132,8 +147,14 @@ test("a list needs at most 1,000 queries, and a replica that is too old costs it
   place(40);
   const stale = openOrderDatabase();
   const see = vi.fn();
-  const sizes = { missingWithManifest: 0, shortBytes: 0, groupSegments: 1, groupsAhead: 1 };
-  const lists = listsOf({ listReads: "nearest", sizes, memoryBytes: 0 });
+  const sizes = {
+    bytesWithManifest: 0,
+    shortBytes: 0,
+    groupBytes: 1,
+    groupsAhead: 1,
+    memoryBytes: 0,
+  };
+  const lists = listsOf({ listReads: "nearest", sizes });
   const request = listRequest(d1Of(on(see), on(see, stale)), undefined, {
     admission: Promise.resolve({}), // The snapshot comes from the primary.
   });
@@ -141,7 +162,29 @@ test("a list needs at most 1,000 queries, and a replica that is too old costs it
   // One query for each segment; the replica is asked for the snapshot and one segment in vain.
   expect(see.mock.calls.length).toBeLessThanOrEqual(segmentCount() + 3);
   stale.close();
-  expect(LIST_SIZES.maxQueries * LIST_SIZES.groupSegments).toBe(LIST_SIZES.maxSegments);
+  const { maxQueries, maxSegments, groupBytes } = LIST_SIZES;
+  expect(maxQueries).toBeLessThan(1_000 - 50);
+  expect(Math.ceil(maxSegments / maxQueries) * SEGMENT_BYTES).toBe(groupBytes);
+});
+
+test("an isolate's memory for lists leaves room for the results of queries and for the code", () => {
+  const { memoryBytes, placeBytes, bytesWithManifest, concurrency } = LIST_SIZES;
+  // A result is the text from the database, the values in it, and their JSON.
+  const resultBytes = concurrency * bytesWithManifest * 2;
+  expect(memoryBytes + placeBytes + resultBytes).toBeLessThanOrEqual(120 * 2 ** 20);
+});
+
+test("the triggers split and join segments by the size that the code has", () => {
+  const migration = readMigrations("orders")
+    .map(({ sql }) => sql)
+    .join();
+  const sizes = [...migration.matchAll(/bytes (?:> |\+ NEW.bytes <= )(\d{4,})/g)].map(([, size]) =>
+    Number(size),
+  );
+  expect(sizes).toEqual([SEGMENT_BYTES, Math.floor(SEGMENT_BYTES / 3)]);
+  const expression = new SQLiteSyncDialect().sqlToQuery(orderBytes("NEW")).sql;
+  for (const row of ["NEW.", "OLD.", ""])
+    expect(migration).toContain(expression.replaceAll("NEW.", row));
 });
 
 test("a request that must not read a replica never shares the query of one that may", async () => {

@@ -5,9 +5,10 @@ import {
   bulkChange,
   changeOrder,
   execute,
-  MAX_SEGMENT_ORDERS,
+  MAX_SEGMENT_BYTES,
   openOrderDatabase,
   ORDER_CHANGES,
+  ORDER_JSON,
   prepare,
   versionOf,
 } from "./isolates/order-database.ts";
@@ -20,9 +21,11 @@ afterEach(() => database.exec("ROLLBACK"));
 afterAll(() => database.close());
 
 const SEGMENTS = `
-  SELECT version, count, (
+  SELECT version, bytes, (
     SELECT json_group_array(concat_ws('|', id, ifnull(quantity, 'none'), status) ORDER BY id)
-    FROM orders WHERE id BETWEEN first_id AND last_id) AS content
+    FROM orders WHERE id BETWEEN first_id AND last_id) AS content, (
+    SELECT total(octet_length(${ORDER_JSON}) + 1)
+    FROM orders WHERE id BETWEEN first_id AND last_id) AS json_bytes
   FROM (SELECT *, ifnull(lead(first_id) OVER (ORDER BY first_id) - 1, ${INT64_MAX}) AS last_id
     FROM order_segments) ORDER BY first_id`;
 
@@ -34,7 +37,8 @@ function readList() {
       const [version, content] = [String(row["version"]), String(row["content"])];
       if ((named.get(version) ?? content) !== content) expect.fail("a version names two contents");
       named.set(version, content);
-      return { count: Number(row["count"]), orders: JSON.parse(content) as string[] };
+      const bytes = { bytes: Number(row["bytes"]), jsonBytes: Number(row["json_bytes"]) };
+      return { ...bytes, orders: JSON.parse(content) as string[] };
     });
   const orders = segments.flatMap((segment) => segment.orders);
   return { ...versionOf(database), segments, orders };
@@ -68,9 +72,9 @@ test("a segment's version always identifies the same orders, and the list's vers
       if (isNew) expect(after.sequence).toBeGreaterThanOrEqual(beganMs * 1_000);
       const { total } = prepare(database, "SELECT count(*) AS total FROM orders").get()!;
       expect(after.orders).toHaveLength(Number(total));
-      for (const { count, orders } of after.segments) {
-        expect(count).toBeGreaterThanOrEqual(orders.length);
-        expect(count).toBeLessThanOrEqual(MAX_SEGMENT_ORDERS);
+      for (const { bytes, jsonBytes } of after.segments) {
+        expect(bytes).toBeGreaterThanOrEqual(jsonBytes);
+        expect(bytes).toBeLessThanOrEqual(MAX_SEGMENT_BYTES);
       }
       before = after;
     }

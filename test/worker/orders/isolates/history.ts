@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { MAX_ATTEMPTS } from "../../../../src/worker/db/availability.ts";
-import { LIST_SIZES } from "../../../../src/worker/orders/list-stream.ts";
+import { LIST_SIZES } from "../../../../src/worker/orders/list-sizes.ts";
 import type { ListEvent } from "../../../../src/worker/orders/order-lists.ts";
 import { DAY_MS, HOUR_MS } from "../../../support/clock.ts";
 import { type Contents, ORDER_CHANGES } from "./order-database.ts";
@@ -26,7 +26,7 @@ export type Change = ValueOf<typeof change>;
 const reader = fc.record({
   delayMs,
   isolate: fc.constantFrom(0, 1),
-  key: fc.constantFrom("0", "1"),
+  key: fc.constantFrom("0", "1", "2"),
   isHead: fc.constantFrom(true, false, false, false),
   /** The index of the entity tag in `If-None-Match`, among the tags so far. */
   tag: fc.constantFrom(null, null, null, -1, -2, "*"),
@@ -46,9 +46,12 @@ export const plan = fc.record({
   changes: fc.array(change, { maxLength: 12, size: "max" }),
   /** The numbers of queries that fail: too few for all attempts of one query. */
   failing: fc.array(fc.nat(30), { maxLength: MAX_ATTEMPTS - 1 }),
-  memoryBytes: fc.constantFrom(600, 2_000, 20_000),
-  /** Two lists of a key fill its part, or several longer ones with more segments in a query. */
-  places: fc.constantFrom({ maxQueries: 24, heldOrders: 26 }, { maxQueries: 6, heldOrders: 80 }),
+  memoryBytes: fc.constantFrom(0, 1_000, 20_000),
+  /** A few lists fill all places: with one segment each, or longer ones with more in a query. */
+  places: fc.constantFrom(
+    { maxQueries: 24, placeBytes: 1_300 },
+    { maxQueries: 6, placeBytes: 5_000 },
+  ),
 });
 export type Plan = ValueOf<typeof plan>;
 
@@ -61,6 +64,8 @@ export interface Read {
   readonly begun: number;
   ended: number;
   readonly begunMs: number;
+  /** When the response began; `null` before that. */
+  answeredMs: number | null;
   /** When the client last took a piece. */
   takenMs: number;
   endedMs: number;
@@ -113,9 +118,18 @@ const CAUSES: Record<string, Invariant> = {
     history.moments
       .slice(history.plan.nearest.length > 0 ? 0 : read.begun + 1, read.ended + 1)
       .some(({ barrier }) => barrier !== null),
-  order_list_stalled: ({ reader: { isolate }, endedMs, takenMs }, { reads }) =>
-    endedMs - takenMs >= LIST_SIZES.stallMs &&
-    reads.some((other) => other.reader.isolate === isolate && other.begunMs > takenMs),
+  order_list_displaced: (read, { reads }) => {
+    const { isolate, key } = read.reader;
+    const isUnderWay = (other: Read) =>
+      other.reader.isolate === isolate &&
+      other.begunMs <= read.endedMs &&
+      other.endedMs >= read.endedMs;
+    const others = reads.filter((other) => other !== read && isUnderWay(other));
+    const hasOwn = others.some((other) => other.reader.key === key && other.answeredMs !== null);
+    const isStalled = read.endedMs - read.takenMs >= LIST_SIZES.stallMs;
+    // A key's only list is cut off only if it is stalled.
+    return others.length > 0 && (hasOwn || isStalled);
+  },
   order_list_broken: (read, history) => wasAway(read, history, AWAY_MS),
 };
 
@@ -135,6 +149,10 @@ const INVARIANTS: Record<string, Invariant> = {
     events.length === (end === "cut off" || end === "refused" ? 1 : 0),
   "a list that was cut off lacks its bracket": ({ end, received }) =>
     end !== "cut off" || !received.endsWith("]"),
+  "nobody waits longer than the line": (read, history) =>
+    history.plan.failing.length > 0 ||
+    wasAway(read, history, 0) ||
+    (read.answeredMs ?? read.endedMs) - read.begunMs <= LIST_SIZES.lineMs,
   "a request fails only while the database is away": (read, history) =>
     read.end !== "failed" || history.plan.failing.length > 0 || wasAway(read, history, 0),
   "one tag never names two bodies": ({ version }, { moments }) =>

@@ -1,18 +1,18 @@
 import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite";
+import { SQLiteSyncDialect } from "drizzle-orm/sqlite-core";
 import { readMigrations } from "../../../../src/operator/database/migrations.ts";
 import { parseConfig } from "../../../../src/rules/config.ts";
+import { orderBytes, SEGMENT_BYTES } from "../../../../src/schema/orders.ts";
 import { keepHouse } from "../../../../src/worker/housekeeping.ts";
 
-/** Replacements in the migrations, so that segments are small. */
+/** Replacements in the migrations, so that four orders fill a segment. */
 const REPLACEMENTS = [
-  ["12288", "4"],
-  ["OFFSET 6144", "OFFSET 2"],
-  ["4096", "2"],
-  ["% 256", "% 1"],
-  ["8192", "3"],
+  [String(SEGMENT_BYTES), "400"],
+  [String(Math.floor(SEGMENT_BYTES / 3)), "200"],
+  ["/ 8192", "/ 64"],
 ] as const;
 
-export const MAX_SEGMENT_ORDERS = 4;
+export const MAX_SEGMENT_BYTES = 400;
 
 /** Returns a statement that reads the simulated clock. */
 const onSimulatedClock = (sql: string) =>
@@ -102,15 +102,17 @@ export function replicaOf(contents: Contents): DatabaseSync {
   return replica;
 }
 
-/** Returns the JSON list that the API must send, created independently of the service's code. */
+/** The JSON of an order, created independently of the service's code. The patch omits nulls. */
+export const ORDER_JSON = `json_patch('{}', json_object(
+  'id', id, 'petId', pet_id, 'quantity', quantity, 'shipDate', ship_date,
+  'complete', json(CASE complete WHEN 1 THEN 'true' WHEN 0 THEN 'false' ELSE 'null' END)))`;
+
+/** Returns the JSON list that the API must send. */
 export function listOf(database: DatabaseSync): string {
-  // The patch omits the fields that are null.
   const row = prepare(
     database,
-    `SELECT '[' || ifnull(group_concat(json_patch('{}', json_object(
-       'id', id, 'petId', pet_id, 'quantity', quantity, 'shipDate', ship_date,
-       'complete', json(CASE complete WHEN 1 THEN 'true' WHEN 0 THEN 'false' ELSE 'null' END)
-     ))), '') || ']' AS list FROM (SELECT * FROM orders ORDER BY id)`,
+    `SELECT '[' || ifnull(group_concat(${ORDER_JSON}), '') || ']' AS list
+     FROM (SELECT * FROM orders ORDER BY id)`,
   ).get();
   return String(row?.["list"]);
 }
@@ -120,16 +122,18 @@ export function versionOf(database: DatabaseSync) {
   return { version: String(row["version"]), sequence: Number(row["sequence"]) };
 }
 
+const BYTES = String(new SQLiteSyncDialect().sqlToQuery(orderBytes()).sql);
+
 /** Runs `change` like a large import: with triggers turned off, and new segments at the end. */
 export function bulkChange(database: DatabaseSync, change: () => void): void {
   database.exec("INSERT INTO order_bulk_change (id) VALUES (1)");
   change();
   database.exec(`
     DELETE FROM order_segments;
-    INSERT INTO order_segments (first_id, version, count)
-    SELECT iif(segment = 0, -9223372036854775808, min(id)), lower(hex(randomblob(16))), count(*)
-    FROM (SELECT id, (row_number() OVER (ORDER BY id) - 1) / 3 AS segment FROM orders) GROUP BY segment;
-    INSERT OR IGNORE INTO order_segments (first_id, version, count)
+    INSERT INTO order_segments (first_id, version, bytes)
+    SELECT iif(segment = 0, -9223372036854775808, min(id)), lower(hex(randomblob(16))), sum(bytes)
+    FROM (SELECT id, ${BYTES} AS bytes, (row_number() OVER (ORDER BY id) - 1) / 3 AS segment FROM orders) GROUP BY segment;
+    INSERT OR IGNORE INTO order_segments (first_id, version, bytes)
     VALUES (-9223372036854775808, lower(hex(randomblob(16))), 0);
     DELETE FROM order_bulk_change`);
 }

@@ -6,10 +6,10 @@ import {
   DatabaseUnavailableError,
 } from "../../../../src/worker/db/availability.ts";
 import { ApiError } from "../../../../src/worker/errors.ts";
-import { LIST_SIZES, ListPlaces } from "../../../../src/worker/orders/list-stream.ts";
+import { ListPlaces } from "../../../../src/worker/orders/list-places.ts";
+import { LIST_SIZES } from "../../../../src/worker/orders/list-sizes.ts";
 import { OrderLists } from "../../../../src/worker/orders/order-lists.ts";
 import { DAY_MS, HOUR_MS } from "../../../support/clock.ts";
-import { expander } from "./expander.ts";
 import type { Change, History, Plan, Read, Reader } from "./history.ts";
 import { listRequest } from "./list-request.ts";
 import * as store from "./order-database.ts";
@@ -19,8 +19,8 @@ const TIMEOUT_MS = 10_000;
 const MAX_LAG_MS = 20_000;
 /** A test fails if the simulated requests take longer than this. */
 const PATIENCE_MS = 60 * DAY_MS;
-const FEW = { concurrency: 1, missingWithManifest: 2, groupSegments: 2, groupsAhead: 2 };
-const SMALL = { ...LIST_SIZES, ...FEW, shortBytes: 20, pieceBytes: 20, pieceOrders: 2 };
+const FEW = { concurrency: 1, bytesWithManifest: 600, groupBytes: 600, groupsAhead: 2 };
+const SMALL = { ...LIST_SIZES, ...FEW, shortBytes: 20 };
 
 /**
  * Plays a plan in two isolates, with their clients and a real SQLite database in a transaction. The
@@ -53,15 +53,14 @@ export async function play(
   await finish([...plan.readers.map(read), changes()]);
   await finish([after(HOUR_MS, "all has settled")]);
   if (vi.getTimerCount() > 0) faults.push(`${vi.getTimerCount()} timers are left`);
-  if (isolates.some(({ places }) => places.held > 0)) faults.push("orders stay held");
+  if (isolates.some(({ places }) => places.held > 0)) faults.push("bytes stay held");
   return history;
 
   function startIsolate() {
-    const sizes = { ...SMALL, ...plan.places };
+    const sizes = { ...SMALL, ...plan.places, memoryBytes: plan.memoryBytes };
     const places = new ListPlaces(sizes);
-    const lists = new OrderLists(new DatabaseQueries("orders", TIMEOUT_MS), expander, {
+    const lists = new OrderLists(new DatabaseQueries("orders", TIMEOUT_MS), {
       sizes,
-      memoryBytes: plan.memoryBytes,
       places,
       listReads: isNearest ? "nearest" : "primary",
     });
@@ -122,10 +121,10 @@ export async function play(
     const isolate = isolates[reader.isolate]!;
     const begun = moments.length - 1;
     const nowMs = Date.now();
-    const times = { begun, ended: begun, begunMs: nowMs, takenMs: nowMs, endedMs: nowMs };
+    const times = { begun, ended: begun, begunMs: nowMs, takenMs: nowMs, endedMs: Infinity };
     const known = typeof tag === "number" ? tags.at(tag) : (tag ?? undefined);
     const oldest = isNearest ? (cancellations.get(key) ?? 0) : begun;
-    const answer = { end: null, version: null, received: "" };
+    const answer = { end: null, version: null, received: "", answeredMs: null };
     const one: Read = { reader, tag: known, oldest, ...times, events: [], ...answer };
     history.reads.push(one);
     const end = (how: Read["end"]) => {
@@ -143,7 +142,7 @@ export async function play(
     });
     try {
       const { version, body, isKnown } = (await isolate.lists.answer(request))!;
-      one.version = version;
+      Object.assign(one, { version, answeredMs: Date.now(), takenMs: Date.now() });
       if (body instanceof ReadableStream) return await take(body.getReader());
       if (body === null) return end(isKnown ? "known" : "head");
       one.received = await new Response(body).text();
@@ -174,7 +173,8 @@ export async function play(
         if (piece.done) return end("whole");
         one.takenMs = Date.now();
         one.received += new TextDecoder().decode(piece.value);
-        if (isolate.places.held > plan.places.heldOrders) faults.push("lists hold too much");
+        const { held } = isolate.places;
+        if (held > plan.places.placeBytes + plan.memoryBytes) faults.push("lists hold too much");
       }
     }
   }

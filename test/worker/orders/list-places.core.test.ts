@@ -1,0 +1,147 @@
+import fc from "fast-check";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { type CountedList, ListPlaces } from "../../../src/worker/orders/list-places.ts";
+
+const SIZES = { placeBytes: 4, lineMs: 10_000, patienceMs: 2_000, stallMs: 60_000 };
+
+const FAKED = ["Date", "setTimeout", "clearTimeout"] as const;
+beforeEach(() => void vi.useFakeTimers({ toFake: [...FAKED] }));
+afterEach(() => void vi.useRealTimers());
+
+/** A list whose client has taken nothing for some time. */
+class List implements CountedList {
+  takenMs: number;
+  isCut = false;
+  readonly keyId: string;
+  readonly alone = 0;
+  ahead: number;
+
+  constructor(keyId: string, stalledMs = 0, ahead = 0) {
+    this.keyId = keyId;
+    this.ahead = ahead;
+    this.takenMs = Date.now() - stalledMs;
+  }
+  forgetAhead(): void {
+    this.ahead = 0;
+  }
+  cutOff(): void {
+    this.isCut = true;
+  }
+}
+
+/**
+ * Lists with one place each as `key+ahead:stalled seconds`, the key of another list, and the seconds
+ * after which that list has a place; `null` if it is refused. Then the lists that are cut off for it.
+ */
+test.each<[string, string, string, number | null, number[]]>([
+  ["nobody while there is room", "a:0 a:0 a:0", "a", 0, []],
+  ["nobody, if one forgets what it has read ahead", "a+1:0 a:0 b:0", "c", 0, []],
+  ["nobody for a further list of a key, if all are read", "a:1 a:2 a:3 b:4", "b", null, []],
+  ["nobody, if each key has one list and reads it", "a:0 b:49 c:49 d:49", "e", null, []],
+  ["the slowest list of the key that has most", "a:9 b:2 b:1 b:3", "c", 2, [3]],
+  ["the slowest of all, if two keys have as many", "a:1 a:3 b:2 b:4", "c", 2, [3]],
+  ["a stalled list at once, if its key has another", "a:1 a:60 b:90 c:1", "a", 0, [1]],
+  [
+    "a key's only list, if it is stalled and the other key has none",
+    "a:60 b:90 c:0 d:0",
+    "e",
+    2,
+    [1],
+  ],
+  ["a list that is read before a key's only one that is stalled", "a:90 b:0 b:1 c:0", "e", 2, [2]],
+  ["its own stalled list", "a:60 b:0 c:0 d:0", "a", 0, [0]],
+  ["nobody whose clock was set back", "a:-120 b:-90 c:-90 d:-90", "e", null, []],
+])("a list that needs a place cuts off %s", async (_, listed, key, seconds, cut) => {
+  const places = new ListPlaces(SIZES);
+  const lists = [...listed.matchAll(/(\w)\+?(\d?):(-?\d+)/g)].map(([, one, ahead, stalled]) => {
+    const list = new List(one!, 0, Number(ahead));
+    void places.wait(list, 1);
+    list.takenMs -= Number(stalled) * 1_000;
+    return list;
+  });
+  const startMs = Date.now();
+  const waiting = places.wait(new List(key), 1).then((hasPlace) => [hasPlace, Date.now()] as const);
+  await vi.advanceTimersByTimeAsync(SIZES.lineMs);
+  expect(await waiting).toStrictEqual([seconds !== null, startMs + (seconds ?? 10) * 1_000]);
+  expect(lists.flatMap(({ isCut }, at) => (isCut ? [at] : []))).toStrictEqual(cut);
+});
+
+test("a key without a list comes first; a request that has ended receives no place", async () => {
+  const places = new ListPlaces(SIZES);
+  const first = Array.from({ length: 4 }, () => new List("a"));
+  for (const list of first) void places.wait(list, 1);
+  const dead = new List("a");
+  const own = new List("a");
+  const other = new List("b");
+  void places.wait(dead, 1);
+  const waits = [places.wait(own, 1), places.wait(other, 1)];
+  places.end(first[0]!);
+  expect([dead, own, other].map((list) => places.hasPlace(list))).toEqual([false, false, true]);
+  // Its timers do not run any more.
+  vi.clearAllTimers();
+  vi.setSystemTime(Date.now() + 4_000);
+  places.end(first[1]!);
+  expect([dead, own].map((list) => places.hasPlace(list))).toEqual([false, false]);
+  await waits[1];
+});
+
+/** Keys that request lists of up to two bytes, and read them at some pace or not at all. */
+const client = fc.record({
+  key: fc.constantFrom("a", "b", "c", "d"),
+  delayMs: fc.nat(40_000),
+  bytes: fc.integer({ min: 1, max: 2 }),
+  paceMs: fc.constantFrom(100, 5_000, 59_000, 1e9),
+  pieces: fc.integer({ min: 1, max: 30 }),
+});
+
+type Client = typeof client extends fc.Arbitrary<infer Value> ? Value : never;
+
+test("for any clients, nobody with no list waits longer than the line, a key's only list that is read is not cut off, and everything ends and is freed", async () => {
+  const play = async (clients: Client[]) => {
+    vi.setSystemTime(0);
+    // Four keys with one list each always have room.
+    const places = new ListPlaces({ ...SIZES, placeBytes: 8 });
+    const underWay = new Set<List>();
+    const hasOther = (list: List) =>
+      [...underWay].some((one) => one !== list && one.keyId === list.keyId);
+    const run = async ({ key, delayMs, bytes, paceMs, pieces }: Client) => {
+      await new Promise((resolve) => void setTimeout(resolve, delayMs));
+      const list = new List(key);
+      let cut: (() => void) | undefined;
+      const isCut = new Promise<void>((resolve) => void (cut = resolve));
+      list.cutOff = () => {
+        const isStalled = Date.now() - list.takenMs >= SIZES.stallMs;
+        expect(hasOther(list) || isStalled).toBe(true);
+        underWay.delete(list);
+        list.isCut = true;
+        cut?.();
+      };
+      const beganMs = Date.now();
+      const hadNone = !hasOther(list);
+      const hasPlace = await places.wait(list, bytes);
+      expect(Date.now() - beganMs).toBeLessThanOrEqual(SIZES.lineMs);
+      if (!hasPlace) {
+        expect(hadNone && !hasOther(list)).toBe(false);
+        return;
+      }
+      if (!list.isCut) underWay.add(list);
+      for (let piece = 0; piece < pieces && !list.isCut; piece += 1) {
+        expect(places.held).toBeLessThanOrEqual(8);
+        const taken = new Promise<void>(
+          (resolve) => void setTimeout(resolve, Math.min(paceMs, 1e6)),
+        );
+        await Promise.race([taken, isCut]);
+        if (paceMs < 1e9) list.takenMs = Date.now();
+      }
+      underWay.delete(list);
+      places.end(list);
+    };
+    const all = Promise.all(clients.map(run)).then(() => "all have ended");
+    await vi.advanceTimersByTimeAsync(5e7);
+    expect(await Promise.race([all, Promise.resolve("waiting")])).toBe("all have ended");
+    expect([places.held, places.overdraft]).toStrictEqual([0, 0]);
+  };
+  await fc.assert(fc.asyncProperty(fc.array(client, { maxLength: 14, size: "max" }), play), {
+    numRuns: 200,
+  });
+});
