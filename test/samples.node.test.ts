@@ -103,7 +103,7 @@ test("the package contains only the client, its licence and its documentation", 
 
 test("every sample type-checks under --strict, and prints what its comments say", async () => {
   expect(samples.map(({ title }) => title)).toContain("src/client/README.md, sample 1");
-  const pasted = ["First call", "Cancel an order"].map((label, index) => ({
+  const pasted = ["List all orders", "Cancel an order"].map((label, index) => ({
     file: `page-${index}.ts`,
     code: sampleOnPage(label, "TypeScript"),
   }));
@@ -123,7 +123,7 @@ test("every sample type-checks under --strict, and prints what its comments say"
 });
 
 test("the page has the first call in five languages", () => {
-  const languages = page.matchAll(/name="first-language" value="([^"]+)"/g);
+  const languages = page.matchAll(/name="listOrders-language" value="([^"]+)"/g);
   expect([...languages].map(([, language]) => language)).toEqual(Object.keys(LANGUAGES));
 });
 
@@ -138,7 +138,7 @@ for (const [language, { command, args, file }] of Object.entries(LANGUAGES)) {
     };
     // Imports the sample orders again, because other samples cancel some of them.
     await store.ordersJson(["import", join(folder, "orders.ndjson")]);
-    const { stdout } = await paste("First call");
+    const { stdout } = await paste("List all orders");
     for (const id of ["-9223372036854775808", "9223372036854775807"]) expect(stdout).toContain(id);
     expect((await paste("Cancel an order")).stdout).toMatch(/204|cancelled/);
     expect(await store.ordersJson(["export", join(folder, "left")])).toEqual({ exported: 9 });

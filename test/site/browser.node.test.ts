@@ -16,11 +16,13 @@ const CONTACT = "orders@shop.example";
 const ELSEWHERE = "https://orders.example";
 const ORDERS = "**/v1/store/orders";
 
-const STATUS = ".status-line b";
+const LIST = "#listOrders";
+const CANCEL = "#cancelOrder";
+const STATUS = `${LIST} .status-line b`;
 const MINUTE = '[data-window="minute"]';
 const DAY = '[data-window="day"]';
-const IDS = "#orders tbody td:first-child";
-const SAMPLE = ".intro pre:visible";
+const IDS = `${LIST} li > code`;
+const SAMPLE = `${LIST} .call > .tabs pre:visible`;
 
 interface OpenOptions extends BrowserContextOptions {
   /** True installs a fake clock in the page. */
@@ -29,18 +31,16 @@ interface OpenOptions extends BrowserContextOptions {
   readonly from?: string;
 }
 
-const QUOTA = {
-  "RateLimit-Policy": '"minute";q=60;w=60, "day";q=1000;w=86400',
-  RateLimit: '"minute";r=9;t=60, "day";r=900;t=86399',
-};
-const WAIT = { ...QUOTA, "Retry-After": "86399" };
+const WAIT = { "Retry-After": "86399" };
 
-const LIST = { body: "[]", headers: QUOTA };
-const UNAUTHORIZED = { status: 401, body: '{"code":"unauthorized"}', headers: QUOTA };
+const WHOLE = { body: "[]" };
+const BROKEN = { body: '[{"id":1}' };
+const UNAUTHORIZED = { status: 401, body: '{"code":"unauthorized"}' };
 const LIMITED = { status: 429, body: '{"code":"rate_limit_exceeded"}', headers: WAIT };
 const BANNED = { status: 429, body: '{"code":"api_key_banned"}', headers: WAIT };
-/** Answers that the console shows in different ways. */
-const ANSWERS = [LIST, LIMITED, UNAUTHORIZED, BANNED];
+const UNAVAILABLE = { status: 503, body: '{"code":"service_unavailable"}', headers: WAIT };
+/** Answers that the page shows in different ways. */
+const ANSWERS = [WHOLE, BROKEN, LIMITED, UNAUTHORIZED, BANNED, UNAVAILABLE];
 
 const store = new StoreFolder();
 let keys: Readonly<Record<"free" | "pro" | "business" | "enterprise", string>>;
@@ -62,7 +62,7 @@ describe("the reference page", needs(CHROMIUM, chromium !== undefined), () => {
     const text = readFileSync(settings, "utf8");
     writeFileSync(settings, text.replace(/(?<=^command = ".*)(?=")/m, ` -- --contact ${CONTACT}`));
     [service, browser] = await Promise.all([
-      Service.start(store.path, { root }),
+      Service.start(join(store.path, "store"), { root }),
       launchChromium(chromium ?? ""),
     ]);
     keys = service.demoKeys;
@@ -82,89 +82,81 @@ describe("the reference page", needs(CHROMIUM, chromium !== undefined), () => {
   });
 
   test("shows the first call, which copies with the key; hides the key and stores it nowhere", async () => {
-    const { page, text, see, press, clear, clipboard } = await open();
+    const { page, text, see, press, clear, clipboard, list } = await open();
     const policy = (await fetch(origin)).headers.get("Content-Security-Policy");
     expect(policy).toMatch(/^default-src 'none'; script-src 'self';(?!.*unsafe)/);
     expect(apiRequests()).toStrictEqual([]);
-    const [call, answer] = await page.locator(SAMPLE).allInnerTexts();
     const line = `curl -i ${origin}/v1/store/orders \\\n  -H "Authorization: Bearer YOUR_API_KEY"`;
-    expect(call).toBe(line);
-    expect(answer).toMatch(/^HTTP\/1.1 200 OK\n[^]*\]$/);
-    await clear(SAMPLE);
+    expect(await text(SAMPLE)).toBe(line);
+    await clear(SAMPLE, `${LIST} .send button`);
     expect(await text("main")).toContain("Trigger a ban");
     const contacts = page.locator(`a[href="mailto:${CONTACT}"]`, { hasText: CONTACT });
     expect(await contacts.count()).toBe(2);
 
-    const intro = page.locator(".intro");
-    await page.locator("#first-key").fill(` ${keys.pro} `);
+    await page.locator("#key").fill(` ${keys.pro} `);
     for (const isShown of [false, true, false]) {
-      const type = isShown ? "text" : "password";
-      expect(await page.locator(`[data-key-field][type=${type}]`).count()).toBe(2);
+      expect(await page.locator("#key").getAttribute("type")).toBe(isShown ? "text" : "password");
       expect((await text("main")).includes(keys.pro)).toBe(isShown);
-      await press("Copy: First call (curl)");
+      await press("Copy: List all orders (curl)");
       expect(await clipboard()).toBe(line.replace("YOUR_API_KEY", keys.pro));
-      await press("Show", intro);
+      await press("Show");
     }
-    await press("List orders", intro);
+    await list();
     await see(STATUS, /^200/);
     const stored = () => ({ ...localStorage, ...sessionStorage, cookie: document.cookie });
     expect(await page.evaluate(stored)).toStrictEqual({ cookie: "" });
   });
 
-  test("says what is wrong with a key, keeps the list, and says whose limits it shows", async () => {
-    const { page, see, press, list, answerWith } = await open();
+  test("says what is wrong with a key, keeps the list, and shows only the limits of the key", async () => {
+    const { page, see, list, answerWith } = await open();
     await list(keys.enterprise);
+    await see(`${MINUTE} .figure`, /^4,999 of 5,000$/);
     const count = await page.locator(IDS).count();
     expect(count).toBeGreaterThan(5);
-    for (const [wrong, sentence, subject, left] of [
-      ["sord_…", /^Not sent\n+This is no API key/, /^$/, /^4,999 of 5,000$/],
-      // Without a valid key, the console shows the limits of the client's IP address.
-      ["sord_invented", /not an API key of this service/, /your address/, /of 60$/],
+    for (const [wrong, sentence, note] of [
+      ["sord_…", /^Not sent\n+This is no API key/, /^$/],
+      ["sord_invented", /not an API key of this service/, /^$/],
+      [`sord_${"a".repeat(40)}`, /not an API key of this service/, /^not a key of this service$/],
     ] as const) {
       await list(wrong);
-      await see("#summary", sentence);
-      await see("#meters-subject", subject);
-      await see(`${MINUTE} .figure`, left);
+      await see(`${LIST} .outcome`, sentence);
+      await see("#key-note", note);
+      await see(`${MINUTE} .figure`, /^–$/);
     }
-    expect(apiRequests()).toHaveLength(2);
     await page.locator("#key").fill(keys.enterprise);
-    await press("Trigger a 429");
-    await see("#progress", /\d+ requests admitted/);
-    await see("#meters-subject", /^$/);
-    await press("Stop");
-    await see("#summary", /^Stopped/);
-    await answerWith({ body: '[{"id":1}' });
+    await see(`${MINUTE} .figure`, /^4,999 of 5,000$/);
+    await see("#key-note", /^enterprise plan$/);
+    await answerWith(BROKEN);
     await list();
-    await see("#summary", /The list broke off/);
+    await see(`${LIST} .outcome`, /The list broke off/);
+    expect(await page.locator(`${LIST} [data-kind=good]`).count()).toBe(0);
     expect(await page.locator(IDS).count()).toBe(count);
   });
 
   test("shows its text, and its tabs work, without JavaScript", async () => {
     const { page, see } = await open({ javaScriptEnabled: false });
-    await page.locator(".intro").getByText("Go", { exact: true }).click();
-    await see(`${SAMPLE} >> nth=0`, /^package main/);
-    await see("main", /The console needs JavaScript/);
-    expect(await page.locator("button:visible, #first-key:visible").count()).toBe(0);
+    await page.locator(LIST).getByText("Go", { exact: true }).click();
+    await see(SAMPLE, /^package main/);
+    await see("main", /Sending from this page needs JavaScript/);
+    expect(await page.locator("button:visible, #key:visible, .meters:visible").count()).toBe(0);
   });
 
   test("lists and cancels orders with every digit, and shows what is left of the limits", async () => {
-    const { page, see, press, list, cancelIn, rowOf, clipboard } = await open();
+    const { page, see, press, list, cancelIn, rowOf, cancelOrder } = await open();
     const ids = () => page.locator(IDS).allTextContents();
     await list(keys.business);
     const listed = await ids();
     expect(listed).toHaveLength(10);
     expect([listed[0], listed[9]]).toEqual(["-9223372036854775808", "9223372036854775807"]);
-    await see("#headers-sent", /X-RateLimit-Remaining\n+999/);
     await see(`${DAY} .figure`, /^99,999 of 100,000$/);
     await see(`${MINUTE} .figure`, /^999 of 1,000$/);
-    await see("#body", /"id":9223372036854775807,/);
-    await press("Copy as curl");
-    const sent = `-H 'Authorization: Bearer ${keys.business}' '${origin}/v1/store/orders'`;
-    expect(await clipboard()).toBe(`curl -i ${sent}`);
+    await page.locator(LIST).getByText("As it was sent").click();
+    await see(`${LIST} .sent dl`, /x-ratelimit-remaining\n+999/);
+    await see(`${LIST} .sent pre`, /"id":9223372036854775807,/);
 
     // The row of a cancelled order stays, and shows a note.
     await cancelIn(rowOf("1001"));
-    await see("#orders-note", /^9 orders/);
+    await see(`${LIST} .orders .note`, /^9 orders/);
     expect(await rowOf("1001").getByRole("button").count()).toBe(0);
     await press("Cancel order 1004");
     await page.keyboard.press("Escape");
@@ -172,25 +164,22 @@ describe("the reference page", needs(CHROMIUM, chromium !== undefined), () => {
     expect(apiRequests()).toHaveLength(2);
     await cancelIn(rowOf("1004"));
     await rowOf("1004").getByText("Has shipped").waitFor();
-    for (const [id, answer] of [
-      ["9223372036854775807", /^$/],
-      ["not/an 'id'", /int64/],
-    ] as const) {
-      await page.getByRole("textbox", { name: "orderId" }).fill(id);
-      await cancelIn(page.locator("#cancel"));
-      await see(".status-line", new RegExp(`DELETE .*${encodeURIComponent(id)}`));
-      await see("#body", answer);
-    }
+    await cancelOrder("9223372036854775807");
+    await see(`${CANCEL} .outcome`, /^204[^]*\/9223372036854775807/);
+    await cancelOrder("not/an 'id'");
+    await see(`${CANCEL} .outcome`, /^404[^]*not%2Fan[^]*int64/);
     // Without an order id, nothing is sent.
-    await page.locator("#order-id").fill(" ");
-    await page.locator("#cancel button").click();
-    await see("#order-id-note", /^Which order/);
+    await page.locator(`${CANCEL} .send input`).fill(" ");
+    await page.locator(`${CANCEL} .send button`).click();
+    await see(`${CANCEL} .outcome`, /^Not sent\n+Which order/);
     expect(apiRequests()).toHaveLength(5);
     await list();
     const gone = ["1001", "9223372036854775807"];
     expect(await ids()).toStrictEqual(listed.filter((id) => !gone.includes(id)));
     // A newer list that has the order can cancel it.
     expect(await rowOf("1004").getByRole("button").count()).toBe(1);
+    await press("Send: Look at the quota");
+    await see("#getQuota .sent pre", /"plan":"business"/);
   });
 
   test("of a long list, shows the total, finds an id, and offers a download instead of a part", async () => {
@@ -198,23 +187,23 @@ describe("the reference page", needs(CHROMIUM, chromium !== undefined), () => {
     const long = ordersFrom(2_000);
     await answerWith({ body: long });
     await list();
-    await see("#orders-note", /^2,000 orders\. The table shows the first 100/);
+    await see(`${LIST} .orders .note`, /^2,000 orders\. Here are the first 100/);
     expect(await page.locator(IDS).count()).toBe(100);
-    await page.getByLabel("Find an id").fill(idAt(1_999));
+    await page.locator(LIST).getByLabel("Find an id").fill(idAt(1_999));
     expect(await page.locator(IDS).allTextContents()).toStrictEqual([idAt(1_999)]);
-    expect(await page.getByRole("button", { name: "Copy body" }).isVisible()).toBe(false);
+    await page.locator(LIST).getByText("As it was sent").click();
     const downloading = page.waitForEvent("download");
     await press("Download");
     expect(readFileSync(await (await downloading).path(), "utf8")).toBe(long);
   });
 
-  test("shows what the newest answer alone says, sends a request once, and shows no late answer", async () => {
-    const { page, text, see, list, cancelIn, rowOf, answerWith } = await open({ hasClock: true });
+  test("shows what the newest answer alone says, while it waits nothing, and sends a request once", async () => {
+    const { page, text, see, list, answerWith } = await open({ hasClock: true });
     await page.clock.pauseAt(Date.now() + 60_000);
     const show = async (answer: (typeof ANSWERS)[number]) => {
       await answerWith(answer);
       await list();
-      const parts = ":is(#meters, #meters-subject, #wait, #summary, #answer):visible";
+      const parts = `${LIST} :is(.outcome, .wait, .orders, .sent):visible`;
       return (await page.locator(parts).allInnerTexts()).join("\n").replace(/\d+ ms/, "");
     };
     const shown: string[] = [];
@@ -226,23 +215,54 @@ describe("the reference page", needs(CHROMIUM, chromium !== undefined), () => {
     let release = () => {};
     const isReleased = new Promise<void>((resolve) => (release = resolve));
     await page.unroute(ORDERS);
-    await list(keys.business);
     await page.route(ORDERS, async (route) => {
       await isReleased;
-      await route.fulfill({ contentType: "application/json", body: "[]" }).catch(() => {});
+      await route.fulfill({ contentType: "application/json", body: "[]" });
     });
     const before = apiRequests().length;
     for (let clicks = 0; clicks < 3; clicks++) {
-      await page.locator("#list [type=submit]").click({ force: true });
+      await page.locator(`${LIST} .send button`).click({ force: true });
     }
-    await see("#progress", /^Listing/);
-    await cancelIn(rowOf("1005"));
-    await see(STATUS, /^204/);
-    const outcome = await text("#results");
+    await see(`${LIST} .busy`, /^Sending …/);
+    expect(await text(`${LIST} .outcome`)).toBe("");
+    expect(await page.locator(`${LIST} .sent`).isVisible()).toBe(false);
     release();
-    await page.waitForTimeout(100);
-    expect(await text("#results")).toBe(outcome);
-    expect(apiRequests()).toHaveLength(before + 2);
+    await see(STATUS, /^200/);
+    expect(apiRequests()).toHaveLength(before + 1);
+  });
+
+  test("shows no limit, ban or countdown of a key after another key was entered", async () => {
+    const { page, see, press, list, answerWith } = await open();
+    const windows = [
+      { name: "minute", limit: 60, remaining: 0, resetsAt: "2100-01-01T00:00:00.000Z" },
+    ];
+    for (const [ban, title] of [
+      [null, /^Limit reached/],
+      [{}, /^Key banned/],
+    ] as const) {
+      const quota = { plan: "free", windows, ban, retryAfterSeconds: 3_000 };
+      await answerWith({ body: JSON.stringify(quota) }, "**/v1/quota");
+      await answerWith(ban === null ? LIMITED : BANNED);
+      await list(keys.pro);
+      await see("#wait", title);
+      await see(`${MINUTE} .figure`, /^0 of 60$/);
+      await see(`${LIST} .wait`, /^Send it again in 23:59:/);
+      await page.locator("#key").fill("another");
+      await page.locator("#wait").waitFor({ state: "hidden" });
+      await page.locator(`${LIST} .wait`).waitFor({ state: "hidden" });
+      await see(`${MINUTE} .figure`, /^–$/);
+    }
+    // The reader stops a slow list.
+    let release = () => {};
+    const isReleased = new Promise<void>((resolve) => (release = resolve));
+    await page.route(ORDERS, async (route) => {
+      await isReleased;
+      await route.abort().catch(() => {});
+    });
+    await page.locator(`${LIST} .send button`).click();
+    await press("Stop", page.locator(LIST));
+    await see(`${LIST} .outcome`, /^Stopped/);
+    release();
   });
 
   test("on a phone, shows in its row that a cancellation failed, and the countdown of a wait or ban", async () => {
@@ -252,12 +272,12 @@ describe("the reference page", needs(CHROMIUM, chromium !== undefined), () => {
       ...phone,
     });
     // Elsewhere, there are no hints for a local service.
-    expect(await text("main")).not.toMatch(/npm start|Trigger a ban/);
+    expect(await text("main")).not.toMatch(/npm start|Trigger a/);
     expect(await text("main")).toContain(`${ELSEWHERE}/v1`);
-    await answerWith({ body: ordersFrom(60), headers: QUOTA });
+    await answerWith({ body: ordersFrom(60) });
     await list(keys.pro);
     await clear(STATUS);
-    const row = page.locator("#orders tbody tr").nth(52);
+    const row = page.locator(`${LIST} li`).nth(52);
     for (const [answer, note] of [
       [UNAUTHORIZED, "401: not cancelled"],
       [null, "No answer: perhaps cancelled"],
@@ -267,96 +287,114 @@ describe("the reference page", needs(CHROMIUM, chromium !== undefined), () => {
       await cancelIn(row);
       await clear(row.getByText(note), row.getByRole("button"));
     }
-    await clear("#wait-time");
-    await see("#wait-time", /^23:5\d:\d\d$/);
     await answerWith(BANNED);
-    await page.locator("#list [type=submit]").click();
-    await see("#wait-title", /^Key banned/);
-    await clear("#wait-time", "#wait-meaning");
-    await page.locator("#listOrders label", { hasText: "Go" }).click();
-    await page.locator("#cancelOrder label", { hasText: "503" }).click();
+    await list();
+    await see(`${LIST} .outcome`, /during the ban/);
+    await see(`${LIST} .wait`, /23:5\d:\d\d/);
+    await clear(STATUS, `${LIST} .wait`);
+    await page.locator(`${LIST} label`, { hasText: "Go" }).click();
+    await page.locator("#errors label", { hasText: "503" }).click();
     expect(await page.evaluate(cutElements)).toStrictEqual([]);
   });
 
-  test("can be used by keyboard alone", async () => {
+  test("can be used by keyboard alone, in few steps", async () => {
     const { page, see, clear } = await open();
     const type = (text: string) => page.keyboard.type(text);
-    const tabTo = async (selector: string) => {
+    const tabTo = async (selector: string, most: number) => {
       const isThere = () => page.locator(`${selector}:focus`).count();
       for (let stops = 0; (await isThere()) === 0; stops++) {
-        expect(stops).toBeLessThan(30);
+        expect(stops, selector).toBeLessThan(most);
         await page.keyboard.press("Tab");
       }
     };
-    await tabTo(".skip");
-    await type("\n");
-    await tabTo("#first-key");
+    await tabTo("#key", 3);
     await type(keys.pro);
-    await tabTo("[name=first-language]");
+    await tabTo("[name=listOrders-language]", 20);
     await page.keyboard.press("ArrowRight");
-    await see(`${SAMPLE} >> nth=0`, /createClient/);
-    // A reader who followed a link to the console starts in the field `#key`.
-    await page.locator("#key").focus();
+    await see(SAMPLE, /createClient/);
+    await tabTo(`${LIST} .send button`, 4);
     await type("\n");
     await see(STATUS, /^200/);
-    await clear(":focus");
-    await tabTo("#order-id");
-    await type("1002\n");
-    await see(":focus", /^Keep it$/);
+    await clear(STATUS, ":focus");
+    // The first row's button, behind the field that finds an id.
+    await tabTo(`${LIST} li:nth-child(2) button`, 6);
+    await type("\n");
+    await see(":focus", /^Keep the order$/);
     await page.keyboard.press("Tab");
     await type("\n");
-    await see(STATUS, /^204/);
+    await see(":focus", /^Cancelled$/);
     await clear(":focus");
+    await page.locator(`${CANCEL} .send input`).focus();
+    await type("1002\n");
+    await see(":focus", /^Keep the order$/);
+    await page.keyboard.press("Tab");
+    await type("\n");
+    await see(`${CANCEL} .outcome`, /^204/);
+    await clear(`${CANCEL} .outcome`, ":focus");
   });
 
-  test("is accessible in light and dark mode, cuts nothing off at any width, and can be printed", async () => {
-    const { page, list, clear } = await open({ colorScheme: "light" });
+  test("is accessible in each state, light and dark, cuts nothing off at any width, and can be printed", async () => {
+    const { page, list, clear, answerWith, cancelOrder } = await open({ colorScheme: "light" });
     await list(keys.pro);
-    expect(await violations(page)).toStrictEqual([]);
-    await page.emulateMedia({ colorScheme: "dark" });
-    // Skips code, whose colours stay the same.
-    expect(await violations(page, ["color-contrast"], [".code"])).toStrictEqual([]);
-    const links = await page.locator(".top nav a").all();
+    await page.locator(LIST).getByText("As it was sent").click();
+    await answerWith(LIMITED, `${ORDERS}/*`);
+    await cancelOrder("1005");
+    for (const width of [375, 1280]) {
+      await page.setViewportSize({ width, height: 900 });
+      await page.emulateMedia({ colorScheme: "light" });
+      expect(await violations(page)).toStrictEqual([]);
+      await page.emulateMedia({ colorScheme: "dark" });
+      // Skips code, whose colours stay the same.
+      expect(await violations(page, ["color-contrast"], [".code"])).toStrictEqual([]);
+    }
+    await page.emulateMedia({ colorScheme: "light", forcedColors: "active" });
+    // axe does not know the colours that the browser enforces.
+    expect(await violations(page, ["wcag2a", "wcag21aa", "wcag22aa"])).toStrictEqual([]);
+    await page.emulateMedia({ forcedColors: "none" });
+    const links = await page.locator(".sections a").all();
     for (const width of [320, 768, 1920]) {
       await page.setViewportSize({ width, height: 900 });
-      await clear(...links);
+      await page.evaluate(() => scrollTo(0, 0));
+      await clear(...links, "#key", MINUTE, DAY);
       expect(await page.evaluate(cutElements)).toStrictEqual([]);
     }
+    const current = page.locator(".sections [aria-current]");
+    for (const [id, title] of [
+      ["limits", "Limits"],
+      ["cancelOrder", "Cancel"],
+    ]) {
+      await page.evaluate((name) => (location.hash = name), id!);
+      await expect.poll(() => current.allInnerTexts()).toStrictEqual([title]);
+    }
+    expect(await page.locator('pre:not([dir="ltr"])').count()).toBe(0);
     // On paper, each language and answer is shown.
     await page.emulateMedia({ media: "print" });
     expect(await page.locator(".tabs pre:not(:visible)").count()).toBe(0);
-    expect(await page.locator("#first-key").isVisible()).toBe(false);
+    expect(await page.locator("#key").isVisible()).toBe(false);
   });
 
   test("triggers a 429 and a ban, which look different, each with a countdown and an end", async () => {
-    const { page, text, see, press } = await open({ hasClock: true });
-    /** Expects a countdown, moves the clock to its end, and expects the words of its end. */
-    const countDown = async (title: string, over: string) => {
-      await see("#wait", new RegExp(`^${title}\n+[01]:\\d\\d`));
-      const before = await text("#wait-time");
-      await page.clock.runFor(5_000);
-      expect(await text("#wait-time")).not.toBe(before);
-      await page.clock.runFor(60_000);
-      await see("#wait", new RegExp(`^${over}\n+0:00`));
+    const { page, see, press } = await open({ hasClock: true });
+    /** Expects a countdown, moves the clock to its end, and expects what the page shows then. */
+    const countDown = async (title: string) => {
+      await see("#wait", new RegExp(`^${title} [01]:\\d\\d`));
+      await see("#limits .wait", /^Send it again in [01]:\d\d/);
+      await page.clock.runFor(61_000);
+      await see("#limits .wait", /^Send it again now/);
     };
     await page.locator("#key").fill(keys.free);
     await press("Trigger a 429");
-    await page.locator("#wait.limit").waitFor();
-    await see(STATUS, /^429 Too Many Requests$/);
+    await see("#limits .outcome", /^429 Too Many Requests[^]*A window is full/);
     await see(MINUTE, /0 of 60/);
     await see(DAY, /940 of 1,000/);
-    await countDown("Limit reached", "The wait is over");
-    await see(MINUTE, /60 of 60[^]*full again/);
+    await countDown("Limit reached");
     await press("Trigger a ban");
     await press("Have it banned");
-    await page.locator("#key").fill("another");
-    await see("#progress", /Refusals are free for 10 seconds/);
+    await see("#limits .busy", /Refusals are free for 10 seconds/);
     await page.clock.runFor(10_000);
-    await page.locator("#wait.ban").waitFor();
-    await see("#body", /api_key_banned/);
-    await see(DAY, /– of 1,000[^]*nothing until the ban ends/);
-    await countDown("Key banned", "The ban is over");
-    await see(MINUTE, /– of [^]*known after the next answer/);
+    await see("#limits .outcome", /^429[^]*during the ban/);
+    await see("#limits .sent pre", /api_key_banned/);
+    await countDown("Key banned");
   });
 });
 
@@ -400,15 +438,15 @@ async function open({ hasClock = false, from, ...options }: OpenOptions = {}) {
     page,
     text,
     press,
-    rowOf: (id: string) => page.locator(`tr:has(> :text-is('${id}'))`),
+    rowOf: (id: string) => page.locator(`${LIST} li[data-id="${id}"]`),
     clipboard: () => page.evaluate(() => navigator.clipboard.readText()),
     see: (selector: string, expected: RegExp) =>
-      expect.poll(() => text(selector), { ...PATIENCE, message: selector }).toMatch(expected),
+      expect.poll(() => text(selector), { timeout: 10_000, message: selector }).toMatch(expected),
     /** Expects that elements are in the window, and that nothing covers their sides. */
     clear: async (...targets: readonly (string | Locator)[]) => {
       for (const target of targets) {
         const found = typeof target === "string" ? page.locator(target).first() : target;
-        const about = { ...PATIENCE, message: String(target) };
+        const about = { timeout: 5_000, message: String(target) };
         await expect.poll(() => found.evaluate(isClear), about).toBe(true);
       }
     },
@@ -420,13 +458,19 @@ async function open({ hasClock = false, from, ...options }: OpenOptions = {}) {
     /** Lists the orders with a key, or with the key that is in the field. */
     list: async (key?: string) => {
       if (key !== undefined) await page.locator("#key").fill(key);
-      await page.locator("#list [type=submit]").click();
-      await page.locator("#busy").waitFor({ state: "hidden" });
+      await page.locator(`${LIST} .send button`).click();
+      await page.locator(`${LIST} .busy`).waitFor({ state: "hidden" });
     },
-    /** Presses the button that cancels an order, in its row or in the form, and confirms. */
-    cancelIn: async (place: Locator) => {
-      await place.getByRole("button").click();
-      await press("Cancel order", page.getByRole("dialog"));
+    /** Presses the button that cancels an order in its row, and confirms. */
+    cancelIn: async (row: Locator) => {
+      await row.getByRole("button").click();
+      await press("Cancel the order", page.getByRole("dialog"));
+    },
+    /** Cancels an order by the form, and confirms. */
+    cancelOrder: async (id: string) => {
+      await page.locator(`${CANCEL} .send input`).fill(id);
+      await page.locator(`${CANCEL} .send button`).click();
+      await press("Cancel the order", page.getByRole("dialog"));
     },
   };
 }
@@ -441,7 +485,7 @@ function ordersFrom(count: number): string {
 }
 
 function apiRequests(): string[] {
-  return requests.filter((url) => url.startsWith(`${origin}/v1`));
+  return requests.filter((url) => url.startsWith(`${origin}/v1/store`));
 }
 
 /** Returns whether an element is in the window, and nothing covers its left or right end. */

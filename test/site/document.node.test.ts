@@ -1,11 +1,12 @@
 import { gzipSync } from "node:zlib";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 import { openApiDocument } from "../../src/openapi/document.ts";
 import { readDocument } from "../../src/openapi/read-document.ts";
 import { buildPage, documentedClient, siteFiles } from "../../src/operator/build/site.ts";
 import { textOf } from "./page-text.ts";
 
 const text = openApiDocument();
+const DEPLOYED = { hasNearReads: false, isLocal: false };
 const files = await siteFiles({ email: "orders@shop.example" });
 const page = String(files.get("index.html"));
 
@@ -40,8 +41,13 @@ test("the page shows everything in a changed document", async () => {
     .replaceAll('"304": {', '"205": {')
     .replaceAll('"If-None-Match"', '"If-Match"')
     .replaceAll("order_not_found", "order_unknown");
-  const html = await buildPage(source);
-  const anchors = ["Order.animalId", "header.Sundown", "listOrders-205", "listOrders.If-Match"];
+  const html = await buildPage(source, DEPLOYED);
+  const anchors = [
+    "listOrders-200.animalId",
+    "header.Sundown",
+    "listOrders-205",
+    "listOrders.If-Match",
+  ];
   expect(anchorsIn(html)).toEqual(expect.arrayContaining([...anchors, "order_unknown"]));
   const parts = partsOf(JSON.parse(source));
   const examples = ["example", "value"].flatMap((name) => valuesOf(parts, name));
@@ -81,7 +87,22 @@ test("the page has the command and the file of the generated client in docs/api.
 
 test("the page says that lists can be out of date only with near reads", async () => {
   expect(page).not.toContain("a second or two old");
-  expect(await buildPage(text, true)).toContain("A list may be a second or two old");
+  const near = await buildPage(text, { ...DEPLOYED, hasNearReads: true });
+  expect(near).toContain("A list may be a second or two old");
+});
+
+test("only the page of npm start can provoke a 429 or a ban", async () => {
+  vi.stubEnv("PUBLIC_URL", "http://localhost:8787");
+  onTestFinished(() => void vi.unstubAllEnvs());
+  const local = await siteFiles();
+  for (const [name, trigger] of [
+    ["index.html", 'id="trigger-limit"'],
+    ["main.js", "requests admitted"],
+  ] as const) {
+    const read = (built: typeof files) => Buffer.from(built.get(name) ?? "").toString();
+    expect(read(local)).toContain(trigger);
+    expect(read(files)).not.toContain(trigger);
+  }
 });
 
 test("the page has unique ids, links that lead somewhere, and no Markdown", () => {
@@ -96,7 +117,7 @@ test("the page has unique ids, links that lead somewhere, and no Markdown", () =
 test("the page stays under 100 KiB with everything it loads, and under 30 KiB compressed", () => {
   const loaded = [...page.matchAll(/<(?:link|script)[^>]* (?:href|src)="\/([^"]+)"/g)];
   const names = ["index.html", ...loaded.map(([, name = ""]) => name)];
-  expect(names).toHaveLength(5);
+  expect(names).toHaveLength(4);
   const contents = names.map((name) => Buffer.from(files.get(name) ?? ""));
   const bytes = (parts: readonly Uint8Array[]) => parts.reduce((sum, part) => sum + part.length, 0);
   expect(bytes(contents)).toBeLessThan(100 * 1_024);

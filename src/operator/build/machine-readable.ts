@@ -79,7 +79,7 @@ ${description.slice(description.indexOf("## "))}
 ## Reference
 
 - [OpenAPI 3.1 document](${origin}/openapi.json): all fields, headers, answers and error codes
-- [Reference page](${origin}/): the same for people, with a console
+- [Reference page](${origin}/): the same for people, who can send requests there
 - [Client for TypeScript and JavaScript](${origin}/${CLIENT_PACKAGE}): \`npm install\` takes this address
 ${contact === undefined ? "" : `- Questions to the operator: ${Object.values(contact).join()}\n`}`;
 }

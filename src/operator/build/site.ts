@@ -13,17 +13,23 @@ const BUNDLE = { bundle: true, write: false, format: "esm", logLevel: "error" } 
 /** Returns the static files of the service by path: the reference page and machine-readable files. */
 export async function siteFiles(contact?: Contact): Promise<Map<string, string | Uint8Array>> {
   const origin = publicOrigin();
+  // `npm start` names its own address. A deployed page provokes no refusals.
+  const isLocal = /^http:\/\/localhost(?::|$)/.test(origin);
   const [page, { outputFiles }] = await Promise.all([
-    // `npm run deploy` passes the var `LIST_READS` as an environment variable.
-    buildPage(openApiDocument(origin, contact), process.env["LIST_READS"] === "nearest"),
+    buildPage(openApiDocument(origin, contact), {
+      // `npm run deploy` passes the var `LIST_READS` as an environment variable.
+      hasNearReads: process.env["LIST_READS"] === "nearest",
+      isLocal,
+    }),
     build({
       ...BUNDLE,
-      entryPoints: ["console/main.ts", "style.css", "console.css"].map((name) => join(PAGE, name)),
+      entryPoints: ["script/main.ts", "style.css"].map((name) => join(PAGE, name)),
       entryNames: "[name]",
       outdir: PAGE,
       minify: true,
       target: "es2022",
       legalComments: "inline",
+      define: { IS_LOCAL: String(isLocal) },
     }),
   ]);
   const files = new Map<string, string | Uint8Array>([
@@ -37,8 +43,11 @@ export async function siteFiles(contact?: Contact): Promise<Map<string, string |
   return files;
 }
 
-/** Renders the reference page. With `hasNearReads`, the page says that lists can be stale. */
-export async function buildPage(document: string, hasNearReads = false): Promise<string> {
+/** Renders the reference page. */
+export async function buildPage(
+  document: string,
+  choices: Pick<PageFacts, "hasNearReads" | "isLocal">,
+): Promise<string> {
   // Node cannot run JSX. So esbuild bundles the page's source, and Node imports it as a data URL.
   const { outputFiles } = await build({
     ...BUNDLE,
@@ -54,7 +63,7 @@ export async function buildPage(document: string, hasNearReads = false): Promise
   };
   return renderPage({
     document,
-    hasNearReads,
+    ...choices,
     limitsPicture: await readFile(join(PAGE, "page", "limits.svg"), "utf8"),
     generatedClient: await documentedClient(),
     clientPackage: CLIENT_PACKAGE,

@@ -1,28 +1,22 @@
 import { type ShjLanguage, type ShjToken, tokenize } from "@speed-highlight/core";
 import type { Child } from "hono/jsx";
 import { raw } from "hono/html";
-import type { Answer } from "./reference.ts";
+import type { ResponseFacts } from "./reference.ts";
 import { type Sample, SYNTAX } from "./samples.ts";
 
-interface SectionProps {
-  readonly id: string;
-  readonly title: string;
-  readonly aside?: Child;
-  readonly children: Child;
-}
-
-/** A section of the page. The `aside` is shown beside the text. */
-export function Section({ id, title, aside, children }: SectionProps) {
-  const text = (
-    <>
-      <h2 id={`${id}-title`}>{title}</h2>
-      {children}
-    </>
-  );
+/** A section of the page. The `aside` is shown beside the text, or before its `rest`. */
+export function Section(
+  props: Readonly<{ id: string; title: string; aside?: Child; rest?: Child; children: Child }>,
+) {
+  const { id, title, aside, rest, children } = props;
   return (
     <section id={id} class={aside ? "split" : undefined} aria-labelledby={`${id}-title`}>
-      {aside ? <div class="text">{text}</div> : text}
+      <div class={aside ? "text" : undefined}>
+        <h2 id={`${id}-title`}>{title}</h2>
+        {children}
+      </div>
       {aside && <div class="aside">{aside}</div>}
+      {rest && <div class="text">{rest}</div>}
     </section>
   );
 }
@@ -79,7 +73,7 @@ export async function Code({ code, syntax, label, copy = false }: CodeProps) {
   });
   return (
     <div class="code" data-copy={copy || undefined}>
-      <pre class={syntax} tabindex={0} role="group" aria-label={label}>
+      <pre class={syntax} dir="ltr" tabindex={0} role="group" aria-label={label}>
         <code>{raw(words)}</code>
       </pre>
     </div>
@@ -87,11 +81,9 @@ export async function Code({ code, syntax, label, copy = false }: CodeProps) {
 }
 
 /** Tabs that work without a script: radio buttons of one name, each followed by its content. */
-export function Tabs(props: {
-  readonly name: string;
-  readonly label: string;
-  readonly tabs: readonly { readonly title: string; readonly content: Child }[];
-}) {
+export function Tabs(
+  props: Readonly<{ name: string; label: string; tabs: { title: string; content: Child }[] }>,
+) {
   const { name, label, tabs } = props;
   return (
     <div class="tabs" role="group" aria-label={label}>
@@ -129,24 +121,20 @@ export function Samples(props: { name: string; label: string; samples: readonly 
   );
 }
 
-/**
- * The examples of an HTTP response, each with its status line, headers and body. If `isComplete`,
- * shows the required headers, else the headers that some responses lack.
- */
-export function HttpAnswers(props: { answer: Answer | undefined; isComplete?: boolean }) {
-  const { answer, isComplete = false } = props;
+/** The examples of an HTTP response: status line, headers that some responses lack, and body. */
+export function HttpExamples({ response }: { readonly response: ResponseFacts | undefined }) {
   return (
     <>
-      {answer?.examples.map(({ code, body }) => {
+      {response?.examples.map(({ code, body }) => {
         const lines = [
-          `HTTP/1.1 ${answer.status} ${answer.reason}`,
+          `HTTP/1.1 ${response.status} ${response.reason}`,
           ...(body === undefined ? [] : ["Content-Type: application/json"]),
-          ...answer.headers
-            .filter(({ isCommon, required }) => (isComplete ? required : !isCommon))
+          ...response.headers
+            .filter(({ isCommon }) => !isCommon)
             .map(({ name, example }) => `${name}: ${example}`),
           ...(body === undefined ? [] : ["", body]),
         ];
-        const label = `Answer ${code ?? answer.status}`;
+        const label = `Answer ${code ?? response.status}`;
         return <Code code={lines.join("\n")} syntax="http" label={label} />;
       })}
     </>

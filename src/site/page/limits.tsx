@@ -1,18 +1,17 @@
 import { raw } from "hono/html";
-import { Columns, HttpAnswers, Paragraphs, Section } from "./elements.tsx";
+import { Columns, HttpExamples, Paragraphs, Section } from "./elements.tsx";
 import { CodeLink } from "./operation.tsx";
 import { BANS, bans, WINDOWS } from "../../openapi/description.ts";
 import { PLAN_LIMITS } from "../../rules/limits/plans.ts";
-import type { Reference } from "./reference.ts";
+import { Triggers } from "./live.tsx";
+import type { PageFacts, Reference } from "./reference.ts";
 
-/** The section about limits and bans. The `picture` is an SVG with placeholders for times. */
-export function LimitsSection({
-  picture,
-  errors,
-}: Pick<Reference, "errors"> & { picture: string }) {
+/** The section about limits and bans. The picture is an SVG with placeholders for times. */
+export function LimitsSection(props: Pick<Reference, "errors"> & PageFacts) {
+  const { limitsPicture, isLocal, errors } = props;
   const graceSeconds = bans.graceMs / 1_000;
   const banSeconds = bans.firstBanMs / 1_000;
-  const filled = picture
+  const filled = limitsPicture
     .replaceAll("{graceSeconds}", String(graceSeconds))
     .replaceAll(/\{banSeconds\*(\d)\}/g, (_, times) => String(Number(times) * banSeconds));
   return (
@@ -28,7 +27,7 @@ export function LimitsSection({
               has its full minute back. The client that keeps sending is locked out for longer.
             </figcaption>
           </figure>
-          <HttpAnswers answer={errors.find(({ status }) => status === 429)} />
+          <HttpExamples response={errors.find(({ status }) => status === 429)} />
         </>
       }
     >
@@ -59,6 +58,7 @@ export function LimitsSection({
         <CodeLink code="api_key_banned" />. Requests during a ban change nothing.
       </p>
       <p class="note">These numbers are defaults. The operator of a service can change them.</p>
+      {isLocal && <Triggers />}
     </Section>
   );
 }

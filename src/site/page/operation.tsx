@@ -1,35 +1,65 @@
 import type { Child } from "hono/jsx";
-import { Columns, HttpAnswers, Inline, Paragraphs, Samples, Section, Tabs } from "./elements.tsx";
+import { Columns, HttpExamples, Inline, Paragraphs, Samples, Section, Tabs } from "./elements.tsx";
 import type { Field } from "../../openapi/read-document.ts";
-import type { Answer, Operation, Reference } from "./reference.ts";
+import { SendForm } from "./live.tsx";
+import type { Operation, Reference, ResponseFacts } from "./reference.ts";
 import type { Sample } from "./samples.ts";
 
+type OperationProps = Pick<Reference, "isEverywhere"> &
+  Readonly<{ operation: Operation; samples: readonly Sample[]; children?: Child }>;
+
 /** The section of an operation. The `children` are above its parameters. */
-export function OperationSection(props: {
-  readonly operation: Operation;
-  readonly samples: readonly Sample[];
-  readonly children: Child;
-}) {
-  const { operation, samples, children } = props;
-  const { operationId: id, method, path, summary, description, parameters, answers } = operation;
+export function OperationSection({ operation, isEverywhere, samples, children }: OperationProps) {
+  const { operationId: id, method, path, summary, description, parameters, responses } = operation;
+  const fields = responses.find(({ status }) => status === 200)?.fields ?? [];
   return (
     <Section
       id={id}
       title={summary}
       aside={
         <>
-          <Samples name={id} label={summary} samples={samples} />
+          <div class="call">
+            <Samples name={id} label={summary} samples={samples} />
+            <SendForm operation={operation} />
+          </div>
           <Tabs
             name={`${id}-answer`}
-            label={`${summary}: status of the answer`}
-            tabs={answers.map((answer) => ({
-              title: String(answer.status),
-              content: <HttpAnswers answer={answer} />,
-            }))}
+            label={`${summary}: documented answers by status`}
+            tabs={tabsOf(responses.filter((response) => !isEverywhere(response)))}
           />
           <p class="note">
-            Every answer also has the <a href="#headers">headers of every answer</a>.
+            Every operation has these <a href="#headers">headers</a> and{" "}
+            <a href="#errors">errors</a>, too.
           </p>
+        </>
+      }
+      rest={
+        <>
+          <h3>Parameters</h3>
+          <Fields prefix={id} fields={parameters} />
+          {fields.length > 0 && (
+            <>
+              <h3>Fields of the answer</h3>
+              <Fields prefix={`${id}-200`} fields={fields} />
+            </>
+          )}
+          <h3>Answers</h3>
+          <dl class="answers">
+            {responses.map((response) => (
+              <div id={`${id}-${response.status}`}>
+                <dt>
+                  <Status response={response} />
+                </dt>
+                <dd>
+                  {response.status < 400 ? (
+                    <Inline text={response.description} />
+                  ) : (
+                    response.examples.map(({ code }) => [<CodeLink code={code} />, " "])
+                  )}
+                </dd>
+              </div>
+            ))}
+          </dl>
         </>
       }
     >
@@ -38,27 +68,16 @@ export function OperationSection(props: {
       </p>
       <Paragraphs text={description} />
       {children}
-      <h3>Parameters</h3>
-      <Fields prefix={id} fields={parameters} />
-      <h3>Answers</h3>
-      <dl class="answers">
-        {answers.map((answer) => (
-          <div id={`${id}-${answer.status}`}>
-            <dt>
-              <Status answer={answer} />
-            </dt>
-            <dd>
-              {answer.status < 400 ? (
-                <Inline text={answer.description} />
-              ) : (
-                answer.examples.map(({ code }) => [<CodeLink code={code} />, " "])
-              )}
-            </dd>
-          </div>
-        ))}
-      </dl>
     </Section>
   );
+}
+
+/** A tab for the examples of each response. */
+export function tabsOf(responses: readonly ResponseFacts[]) {
+  return responses.map((response) => ({
+    title: String(response.status),
+    content: <HttpExamples response={response} />,
+  }));
 }
 
 /** The parameters of a request, or the fields of a response body. */
@@ -84,6 +103,7 @@ export function Fields({ prefix, fields }: { prefix: string; fields: readonly Fi
 
 function typeOf({ type, format, anyOf }: Field["schema"]): string {
   if (anyOf !== undefined) return anyOf.map(typeOf).join(" or ");
+  if (Array.isArray(type)) return type.join(" or ");
   return format ?? String(type);
 }
 
@@ -100,10 +120,10 @@ export function CodeLink({ code }: { readonly code: string | undefined }) {
   );
 }
 
-function Status({ answer }: { readonly answer: Answer }) {
+export function Status({ response }: { readonly response: ResponseFacts }) {
   return (
-    <span class={`status s${Math.floor(answer.status / 100)}`}>
-      <b>{answer.status}</b> {answer.reason}
+    <span class={`status s${Math.floor(response.status / 100)}`}>
+      <b>{response.status}</b> {response.reason}
     </span>
   );
 }
@@ -134,17 +154,17 @@ export function ErrorTable({ errors }: Pick<Reference, "errors">) {
   return (
     <table class="reference-table errors">
       <Columns titles={["Code", "Message, for example"]} />
-      {errors.map((answer) => (
+      {errors.map((response) => (
         <tbody>
           <tr class="group">
             <th colspan={2} scope="rowgroup">
-              <Status answer={answer} />
+              <Status response={response} />
               <span class="meaning">
-                <Inline text={answer.description} />
+                <Inline text={response.description} />
               </span>
             </th>
           </tr>
-          {answer.examples.map(({ code, message }) => (
+          {response.examples.map(({ code, message }) => (
             <tr id={code}>
               <th scope="row">
                 <CodeLink code={code} />

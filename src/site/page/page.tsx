@@ -1,21 +1,22 @@
 import { html } from "hono/html";
+import type { Child } from "hono/jsx";
 import { VERSIONS } from "../../openapi/description.ts";
 import { EXACT_READERS, JQ_WARNING, ROUNDING_WARNING } from "../../openapi/exact-integers.ts";
-import { ConsoleSection, KeyForm } from "./console.tsx";
-import { Code, HttpAnswers, Inline, Paragraphs, Samples, Section } from "./elements.tsx";
+import { Code, HttpExamples, Inline, Paragraphs, Samples, Section, Tabs } from "./elements.tsx";
+import { Header } from "./header.tsx";
 import { LimitsSection } from "./limits.tsx";
-import { ErrorTable, Fields, HeaderTable, OperationSection } from "./operation.tsx";
+import { LiveParts } from "./live.tsx";
+import { ErrorTable, Fields, HeaderTable, OperationSection, Status, tabsOf } from "./operation.tsx";
 import { LOCAL_ORIGIN, type PageFacts, readReference, type Reference } from "./reference.ts";
-import { cancelSamples, CLIENT, KEY, listSamples, ORIGIN } from "./samples.ts";
+import { CLIENT, KEY, ORIGIN, samplesOf } from "./samples.ts";
 
 const NAVIGATION = [
-  ["authentication", "Authentication"],
   ["listOrders", "List"],
   ["cancelOrder", "Cancel"],
   ["getQuota", "Quota"],
+  ["authentication", "Authentication"],
   ["int64", "Integers"],
   ["clients", "Clients"],
-  ["try", "Try it"],
   ["limits", "Limits"],
   ["headers", "Headers"],
   ["errors", "Errors"],
@@ -24,7 +25,7 @@ const NAVIGATION = [
 const NEAR_READS =
   "A list may be a second or two old, but it is complete, shows the store at one moment, and never contains an order that the same key has cancelled.";
 
-/** Renders the reference page. @throws an Error unless its operations are list, cancel and quota. */
+/** Renders the reference page. @throws an Error if an operation has no samples. */
 export async function renderPage(facts: PageFacts): Promise<string> {
   const reference = readReference(facts.document);
   const page = <Page facts={facts} reference={reference} />;
@@ -34,10 +35,7 @@ export async function renderPage(facts: PageFacts): Promise<string> {
     .replaceAll(ORIGIN, `<span data-origin>${reference.origin}</span>`);
 }
 
-interface PageProps {
-  readonly facts: PageFacts;
-  readonly reference: Reference;
-}
+type PageProps = Readonly<{ facts: PageFacts; reference: Reference }>;
 
 function Page({ facts, reference }: PageProps) {
   return (
@@ -46,100 +44,97 @@ function Page({ facts, reference }: PageProps) {
         <meta charset="utf-8" />
         <meta name="viewport" content="width=device-width, initial-scale=1" />
         <meta name="color-scheme" content="light dark" />
-        <meta name="description" content={`${reference.summary} First call, reference, console.`} />
+        <meta name="description" content={`${reference.summary} Reference, samples, answers.`} />
         <title>{`${reference.title} API`}</title>
         <link rel="icon" href="/favicon.svg" type="image/svg+xml" />
         <link rel="stylesheet" href="/style.css" />
-        <link rel="stylesheet" href="/console.css" />
         <script src="/main.js" type="module"></script>
       </head>
       <body>
         <a class="skip" href="#main">
           Skip to the content
         </a>
-        <header class="top">
-          <p class="brand">
-            <a href="#main">{reference.title} API</a>{" "}
-            <span class="version">{reference.version}</span>
-          </p>
-          <nav aria-label="Sections">
-            {NAVIGATION.map(([id, title]) => (
-              <a href={`#${id}`}>{title}</a>
-            ))}
-            <a href="/openapi.json">openapi.json</a>
-          </nav>
-        </header>
+        <Header {...reference} />
+        <nav class="sections" aria-label="Sections">
+          {NAVIGATION.map(([id, title]) => (
+            <a href={`#${id}`}>{title}</a>
+          ))}
+          <a href="/openapi.json">openapi.json</a>
+        </nav>
         <main id="main" tabindex={-1}>
-          <FirstCall {...reference} />
-          <Authentication {...reference} />
+          <Introduction {...reference} />
           <Operations facts={facts} reference={reference} />
+          <Authentication {...reference} />
           <Integers />
           <Clients {...facts} />
-          <ConsoleSection fields={reference.orderFields} />
-          <LimitsSection picture={facts.limitsPicture} errors={reference.errors} />
+          <LimitsSection {...facts} errors={reference.errors} />
           <Section id="headers" title="Headers of answers">
             <HeaderTable headers={reference.headers} />
           </Section>
-          <Section id="errors" title="Errors">
-            <p class="measure">
+          <Section
+            id="errors"
+            title="Errors"
+            aside={
+              <Tabs
+                name="errors-answer"
+                label="Errors of every operation by status"
+                tabs={tabsOf(reference.errors.filter(reference.isEverywhere))}
+              />
+            }
+          >
+            <p>
               Every error has this body.
               <Contact {...reference} before=" Report a 500 with its X-Request-Id: " />
             </p>
             <Fields prefix="Error" fields={reference.errorFields} />
-            <ErrorTable errors={reference.errors} />
           </Section>
+          <section class="more" aria-label="Error codes">
+            <ErrorTable errors={reference.errors} />
+          </section>
           <Section id="versions" title="Versions">
             <div class="measure">
               <Paragraphs text={VERSIONS} />
             </div>
           </Section>
         </main>
+        <LiveParts />
       </body>
     </html>
   );
 }
 
-function FirstCall(reference: Reference) {
-  const { list } = reference;
-  const answer = list.answers.find(({ status }) => status === 200);
+function Introduction(reference: Reference) {
   return (
-    <section class="split intro" aria-labelledby="intro-title">
-      <div class="text">
-        <h1 id="intro-title">List the orders of a store. Cancel what has not shipped.</h1>
-        <p class="lede">
-          Two operations over HTTP, one API key, exact 64-bit integers, and limits that every answer
-          shows.
-        </p>
-        <ol class="steps">
-          <li>
-            <b>Get a key.</b> The operator of the service creates one for you
-            <Contact {...reference} before=": ask " />.{" "}
-            <span class="local-only">
-              On your own machine <code>npm start</code> prints four demo keys.
-            </span>
-          </li>
-          <li>
-            <b>Paste the key.</b>{" "}
-            <span class="needs-script">
-              A sample that you copy has the key. The key stays in this page's memory until you
-              close the page.
-            </span>
-            <span class="scripting-none">
-              Put it into a sample, in place of <code>{KEY}</code>. Replace the address too, if the
-              service is not at <code>{ORIGIN}</code>.
-            </span>
-            <KeyForm id="first-call" field="first-key" />
-          </li>
-          <li>
-            <b>Send the request.</b> Copy a sample, or let the <a href="#try">console</a> send it.
-            The base address is <code>{`${ORIGIN}${reference.basePath}`}</code>.
-          </li>
-        </ol>
-      </div>
-      <div class="aside">
-        <Samples name="first" label="First call" samples={listSamples(list.path)} />
-        <HttpAnswers answer={answer} isComplete />
-      </div>
+    <section class="intro" aria-labelledby="intro-title">
+      <h1 id="intro-title">List the orders of a store. Cancel what has not shipped.</h1>
+      <p class="lede">
+        HTTP at <code>{`${ORIGIN}${reference.basePath}`}</code>, one API key, exact 64-bit integers,
+        and limits that every answer shows.
+      </p>
+      <ol class="steps">
+        <li>
+          <b>Get a key.</b> The operator of the service creates one for you
+          <Contact {...reference} before=": ask " />.{" "}
+          <span class="local-only">
+            On your own machine <code>npm start</code> prints four demo keys.
+          </span>
+        </li>
+        <li>
+          <b>Enter the key.</b>{" "}
+          <span class="needs-script">
+            It goes into the field at the top, once. Copied samples have it. It stays in this page's
+            memory until you close the page.
+          </span>
+          <span class="scripting-none">
+            Put it into a sample, in place of <code>{KEY}</code>. Replace the address too, if the
+            service is not at <code>{ORIGIN}</code>.
+          </span>
+        </li>
+        <li>
+          <b>Send the first request.</b> Copy a sample, or press Send below it: the answer appears
+          there. <span class="scripting-none">Sending from this page needs JavaScript.</span>
+        </li>
+      </ol>
     </section>
   );
 }
@@ -158,8 +153,36 @@ function Contact({ contact, before }: Pick<Reference, "contact"> & { readonly be
   );
 }
 
-function Authentication({ authentication, list }: Reference) {
-  const answer = list.answers.find(({ status }) => status === 401);
+function Operations({ facts, reference }: PageProps) {
+  const remarks: Readonly<Record<string, Child>> = {
+    listOrders: (
+      <>
+        {facts.hasNearReads && <p>{NEAR_READS}</p>}
+        <p class="warning">
+          <Inline text={ROUNDING_WARNING} /> <a href="#int64">Read integers exactly.</a>
+        </p>
+      </>
+    ),
+    cancelOrder: (
+      <p class="warning">
+        Send exactly the digits of the id in the list. A rounded id can cancel another order.{" "}
+        <a href="#int64">Read integers exactly.</a>
+      </p>
+    ),
+  };
+  return (
+    <>
+      {reference.operations.map((operation) => (
+        <OperationSection {...reference} operation={operation} samples={samplesOf(operation)}>
+          {remarks[operation.operationId]}
+        </OperationSection>
+      ))}
+    </>
+  );
+}
+
+function Authentication({ authentication, errors }: Reference) {
+  const refused = errors.find(({ status }) => status === 401);
   return (
     <Section
       id="authentication"
@@ -167,7 +190,7 @@ function Authentication({ authentication, list }: Reference) {
       aside={
         <>
           <Code code={`Authorization: Bearer ${KEY}`} syntax="http" label="Key header" copy />
-          <HttpAnswers answer={answer} />
+          <HttpExamples response={refused} />
         </>
       }
     >
@@ -179,43 +202,11 @@ function Authentication({ authentication, list }: Reference) {
         as in the query string or a cookie, is ignored. The service shows a key once, and stores
         only its hash. The operator can replace a lost key.
       </p>
+      <h3>Without a valid key</h3>
       <p>
-        <Inline text={answer?.description ?? ""} />
+        {refused && <Status response={refused} />}: <Inline text={refused?.description ?? ""} />
       </p>
     </Section>
-  );
-}
-
-function Operations({ facts, reference }: PageProps) {
-  const { list, cancel, quota, orderFields } = reference;
-  const orderId = cancel.parameters.find(({ name }) => name === "orderId")?.example;
-  return (
-    <>
-      <OperationSection operation={list} samples={listSamples(list.path)}>
-        {facts.hasNearReads && <p>{NEAR_READS}</p>}
-        <p class="warning">
-          <Inline text={ROUNDING_WARNING} /> <a href="#int64">Read integers exactly.</a>
-        </p>
-        <h3>An order</h3>
-        <Fields prefix="Order" fields={orderFields} />
-      </OperationSection>
-      <OperationSection operation={cancel} samples={cancelSamples(cancel.path, String(orderId))}>
-        <p class="warning">
-          Send exactly the digits of the id in the list. A rounded id can cancel another order.{" "}
-          <a href="#int64">Read integers exactly.</a>
-        </p>
-      </OperationSection>
-      <Section
-        id={quota.operationId}
-        title={quota.summary}
-        aside={<HttpAnswers answer={quota.answers.find(({ status }) => status === 200)} />}
-      >
-        <p>
-          <b class="method get">{quota.method}</b> <code>{quota.path}</code>
-        </p>
-        <Paragraphs text={`${quota.description}\n\n${quota.answers[0]?.description}`} />
-      </Section>
-    </>
   );
 }
 

@@ -1,5 +1,6 @@
 import type { ShjLanguage } from "@speed-highlight/core";
 import { EXACT_READERS } from "../../openapi/exact-integers.ts";
+import type { Operation } from "./reference.ts";
 
 /** The placeholder in samples that the page replaces by the reader's key. */
 export const KEY = "YOUR_API_KEY";
@@ -25,110 +26,105 @@ export interface Sample {
   readonly code: string;
 }
 
-/** Returns one sample per language. Each sample lists the orders and keeps every int64 exact. */
-export function listSamples(path: string): Sample[] {
-  const goLines = linesOf("Go");
-  return samplesOf({
-    curl: `curl -i ${ORIGIN}${path} \\
-  -H "Authorization: Bearer ${KEY}"`,
-    TypeScript: `${CLIENT_LINES}
-for await (const order of client.listOrders()) {
+/** Returns one sample per language. @throws an Error if there are none for the operation. */
+export function samplesOf({ operationId, method, path, parameters }: Operation): Sample[] {
+  const uses = USES[operationId];
+  if (uses === undefined) throw new Error(`There are no samples of ${operationId}.`);
+  const id = String(parameters.find(({ name }) => name === "orderId")?.example);
+  return Object.entries(LANGUAGES).map(([language, write]) => {
+    const code = write(method, `${ORIGIN}${path}`, uses[language] ?? "");
+    return { language, code: code.replace("{orderId}", id) };
+  });
+}
+
+/** The lines that use the response to each operation, by language. */
+const USES: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  listOrders: {
+    TypeScript: `for await (const order of client.listOrders()) {
   console.log(order.id, order.quantity); // bigints, exact
 }`,
-    JavaScript: `const response = await fetch("${ORIGIN}${path}", {
-  headers: { Authorization: "Bearer ${KEY}" },
-});
-const text = await response.text();
-if (!response.ok) throw new Error(text);
-
+    JavaScript: `const text = await response.text();
 ${linesOf("JavaScript")}
 for (const order of orders) console.log(order.id, order.quantity);`,
-    Python: `import json
-${pythonLines(`Request("${ORIGIN}${path}")`, "orders = json.load(response)")}
-
-for order in orders:
-    print(order["id"], order.get("quantity"))`,
-    Go: goProgram({
-      imports: ["encoding/json", "fmt", "io", "log", "net/http", "time"],
-      // `goLines` begins with the order type, which ends at the first line that starts with `}`.
-      declaration: `${goLines.slice(0, goLines.indexOf("\n}") + 2)}\n\n`,
-      request: `"GET", "${ORIGIN}${path}"`,
-      use: `	var orders []Order
+    Python: `for order in json.load(response):
+            print(order["id"], order.get("quantity"))`,
+    // The lines begin with the order type, which ends at the first line that starts with `}`.
+    Go: `${linesOf("Go").replace(/\n\}[^]*/, "\n}")}
+	var orders []Order
 	if err := json.Unmarshal(text, &orders); err != nil {
 		log.Fatal(err)
 	}
 	for _, order := range orders {
 		fmt.Println(order.ID)
 	}`,
-    }),
-  });
-}
+  },
+  cancelOrder: {
+    TypeScript: 'console.log(await client.cancelOrder({orderId}n)); // "cancelled"',
+    JavaScript: "console.log(response.status); // 204",
+    Python: "print(response.status)  # 204",
+    Go: "	fmt.Println(response.StatusCode) // 204",
+  },
+  getQuota: {
+    TypeScript: `for (const { name, remaining, limit } of (await client.quota()).windows) {
+  console.log(name, remaining, limit);
+}`,
+    JavaScript: `const { windows } = await response.json();
+for (const { name, remaining, limit } of windows) console.log(name, remaining, limit);`,
+    Python: `for window in json.load(response)["windows"]:
+            print(window["name"], window["remaining"], window["limit"])`,
+    Go: "	fmt.Println(string(text))",
+  },
+};
 
-/** Returns one sample per language. Each sample cancels an order. */
-export function cancelSamples(path: string, orderId: string): Sample[] {
-  const url = (id: string) => `${ORIGIN}${path.replace("{orderId}", id)}`;
-  return samplesOf({
-    curl: `curl -i -X DELETE ${url(orderId)} \\
+type Write = (method: string, url: string, use: string) => string;
+
+const LANGUAGES: Readonly<Record<string, Write>> = {
+  curl: (method, url) => `curl -i ${method === "GET" ? "" : `-X ${method} `}${url} \\
   -H "Authorization: Bearer ${KEY}"`,
-    TypeScript: `${CLIENT_LINES}
-console.log(await client.cancelOrder(${orderId}n)); // "cancelled"`,
-    JavaScript: `const orderId = ${orderId}n; // a BigInt or a string: a number may be rounded
-const response = await fetch(\`${url("${orderId}")}\`, {
-  method: "DELETE",
-  headers: { Authorization: "Bearer ${KEY}" },
-});
-if (!response.ok) throw new Error(await response.text());
-console.log(response.status); // 204`,
-    Python: pythonLines(
-      `Request("${url(orderId)}", method="DELETE")`,
-      "print(response.status)  # 204",
-    ),
-    Go: goProgram({
-      imports: ["fmt", "io", "log", "net/http"],
-      declaration: `const orderID int64 = ${orderId}\n\n`,
-      request: `"DELETE", fmt.Sprintf("${url("%d")}", orderID)`,
-      use: "	fmt.Println(response.StatusCode) // 204",
-    }),
-  });
-}
 
-function samplesOf(codes: Readonly<Record<string, string>>): Sample[] {
-  return Object.entries(codes).map(([language, code]) => ({ language, code }));
-}
-
-const CLIENT_LINES = `import { createClient } from "${CLIENT}";
+  TypeScript: (_method, _url, use) => `import { createClient } from "${CLIENT}";
 
 const client = createClient({
   baseUrl: "${ORIGIN}",
   apiKey: "${KEY}",
-});`;
+});
+${use}`,
 
-function pythonLines(request: string, use: string): string {
-  return `from urllib.error import HTTPError
+  JavaScript: (method, url, use) => `const response = await fetch("${url}", {${
+    method === "GET" ? "" : `\n  method: "${method}",`
+  }
+  headers: { Authorization: "Bearer ${KEY}" },
+});
+if (!response.ok) throw new Error(await response.text());
+${use}`,
+
+  Python: (
+    method,
+    url,
+    use,
+  ) => `${use.includes("json.") ? "import json\n" : ""}from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
-request = ${request}
+request = Request("${url}"${method === "GET" ? "" : `, method="${method}"`})
 request.add_header("Authorization", "Bearer ${KEY}")
 try:
     with urlopen(request) as response:
         ${use}
 except HTTPError as error:
-    raise SystemExit(error.read().decode())`;
-}
+    raise SystemExit(error.read().decode())`,
 
-/** @param parts.use the lines that use the response and its body `text`. */
-function goProgram(
-  parts: Readonly<Record<"declaration" | "request" | "use", string>> & { imports: string[] },
-): string {
-  const { imports, declaration, request, use } = parts;
-  return `package main
+  Go: (method, url, use) => {
+    const [, declaration = "", body = use] = /^(type [^]*?\n\}\n)([^]*)$/.exec(use) ?? [];
+    const packages = ["encoding/json", "fmt", "io", "log", "net/http", "time"];
+    const imports = packages.filter((name) => declaration || !/json|time/.test(name));
+    return `package main
 
 import (
 ${imports.map((name) => `	"${name}"`).join("\n")}
 )
 
-${declaration}func main() {
-	request, err := http.NewRequest(${request}, nil)
+${declaration && `${declaration}\n`}func main() {
+	request, err := http.NewRequest("${method}", "${url}", nil)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -145,9 +141,10 @@ ${declaration}func main() {
 	if response.StatusCode >= 400 {
 		log.Fatal(string(text))
 	}
-${use}
+${body}
 }`;
-}
+  },
+};
 
 function linesOf(language: "Go" | "JavaScript"): string {
   return EXACT_READERS.find((reader) => reader.language === language)?.lines ?? "";

@@ -48,7 +48,7 @@ test("the operator's address is in the files for programs", () => {
 });
 
 test("the site has the page with its styles and script, and the files for programs", async () => {
-  const names = "index.html main.js style.css console.css favicon.svg _headers _redirects";
+  const names = "index.html main.js style.css favicon.svg _headers _redirects";
   const programs = machineReadableFiles("").map(([path]) => path);
   const files = await siteFiles();
   expect([...files.keys()].toSorted()).toEqual([...names.split(" "), ...programs].toSorted());

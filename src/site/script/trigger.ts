@@ -1,5 +1,5 @@
 import { sleep } from "../../client/abort.ts";
-import { codeOf, type Outcome } from "./answer.ts";
+import { errorIn, type Outcome } from "./request.ts";
 
 /** The number of parallel requests: a browser opens no more HTTP/1.1 connections to a host. */
 const PARALLEL = 6;
@@ -13,12 +13,7 @@ interface Provocation {
 
 /** Sends requests until an outcome is no 304, normally a refusal. Returns that outcome. */
 export function provokeLimit(provocation: Provocation): Promise<Outcome> {
-  let admitted = 0;
-  return sendUntil(provocation, (outcome) => {
-    if (outcome.kind !== "answer" || outcome.answer.status !== 304) return true;
-    provocation.say(`${++admitted} requests admitted.`);
-    return false;
-  });
+  return sendWhile(provocation, isAdmission, "requests admitted");
 }
 
 /**
@@ -32,33 +27,37 @@ export async function provokeBan(provocation: Provocation, graceMs: number): Pro
   if (!isRefusal(refused) || signal.aborted) return refused;
   say(`Refused. Refusals are free for ${graceMs / 1_000} seconds, so the page waits.`);
   await sleep(graceMs, signal).catch(() => {});
-  let strikes = 0;
-  return sendUntil(provocation, (outcome) => {
-    if (!isRefusal(outcome)) return true;
-    say(`${++strikes} strikes.`);
-    return false;
-  });
+  const last = await sendWhile(provocation, isRefusal, "strikes");
+  if (!isAdmission(last)) return last;
+  return { kind: "unsent", problem: "A new window opened before the ban. Try again." };
+}
+
+function isAdmission(outcome: Outcome): boolean {
+  return outcome.kind === "response" && outcome.received.status === 304;
 }
 
 function isRefusal(outcome: Outcome): boolean {
-  return outcome.kind === "answer" && codeOf(outcome.answer) === "rate_limit_exceeded";
+  const code = outcome.kind === "response" ? errorIn(outcome.received)?.code : null;
+  return code === "rate_limit_exceeded";
 }
 
-/** Sends several requests at a time. Returns the first outcome for which `isLast` is true. */
-async function sendUntil(
-  { request, signal }: Provocation,
-  isLast: (outcome: Outcome) => boolean,
+/** Sends several requests at a time while `isOne` of the outcomes. Returns the first other one. */
+async function sendWhile(
+  { request, say, signal }: Provocation,
+  isOne: (outcome: Outcome) => boolean,
+  what: string,
 ): Promise<Outcome> {
   const others = new AbortController();
   const either = AbortSignal.any([signal, others.signal]);
-  const untilLast = async (): Promise<Outcome> => {
-    for (;;) {
-      const outcome = await request(either);
-      if (either.aborted || isLast(outcome)) return outcome;
-    }
+  let count = 0;
+  const sendOn = async (): Promise<Outcome> => {
+    const outcome = await request(either);
+    if (either.aborted || !isOne(outcome)) return outcome;
+    say(`${++count} ${what}.`);
+    return sendOn();
   };
   try {
-    return await Promise.race(Array.from({ length: PARALLEL }, untilLast));
+    return await Promise.race(Array.from({ length: PARALLEL }, sendOn));
   } finally {
     others.abort();
   }

@@ -1,46 +1,6 @@
 import { inside, made } from "./element.ts";
-import { readKey } from "./key.ts";
-
-const NO_KEY = "YOUR_API_KEY";
 
 const LANGUAGES = 'input[name$="-language"]';
-
-/** The fields for the API key. All hold the same key, and hide the key unless "Show" is on. */
-export class KeyFields {
-  readonly #fields = [...document.querySelectorAll<HTMLInputElement>("[data-key-field]")];
-  readonly #buttons = [...document.querySelectorAll<HTMLButtonElement>("[data-show]")];
-  #isShown = false;
-
-  constructor() {
-    for (const field of this.#fields) {
-      field.addEventListener("input", () => {
-        for (const other of this.#fields) if (other !== field) other.value = field.value;
-        this.#draw();
-      });
-    }
-    for (const button of this.#buttons) {
-      button.addEventListener("click", () => {
-        this.#isShown = !this.#isShown;
-        this.#draw();
-      });
-    }
-  }
-
-  get entered(): ReturnType<typeof readKey> {
-    return readKey(this.#fields[0]?.value ?? "");
-  }
-
-  /** Returns a sample with the key in place of the placeholder. */
-  filled(sample: string): string {
-    return sample.replaceAll(NO_KEY, () => this.entered.key || NO_KEY);
-  }
-
-  #draw(): void {
-    for (const field of this.#fields) field.type = this.#isShown ? "text" : "password";
-    for (const button of this.#buttons) button.setAttribute("aria-pressed", String(this.#isShown));
-    fill("[data-key]", this.#isShown ? this.filled(NO_KEY) : NO_KEY);
-  }
-}
 
 /** Puts the page's address into the samples, adds their buttons, and makes their tabs work. */
 export function enliven(filled: (sample: string) => string): void {
@@ -60,7 +20,7 @@ export function enliven(filled: (sample: string) => string): void {
   });
 }
 
-function fill(selector: string, text: string): void {
+export function fill(selector: string, text: string): void {
   for (const target of document.querySelectorAll(selector)) target.textContent = text;
 }
 
@@ -74,7 +34,7 @@ function followLanguage(chosen: HTMLInputElement): void {
 }
 
 /** Copies a text to the clipboard, and shows the result on the button that was pressed. */
-export async function copyText(button: HTMLButtonElement, text: string): Promise<void> {
+async function copyText(button: HTMLButtonElement, text: string): Promise<void> {
   const label = (button.dataset["label"] ??= button.textContent);
   try {
     await navigator.clipboard.writeText(text);

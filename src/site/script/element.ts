@@ -20,9 +20,7 @@ export function made<K extends keyof HTMLElementTagNameMap>(
   return Object.assign(document.createElement(name), { textContent: text, className });
 }
 
-/** Splits a text into nodes that allow a line break after each separator, and nowhere else. */
-export function breakable(text: string, separator: string): (string | HTMLElement)[] {
-  return text
-    .split(separator)
-    .flatMap((part, index) => (index === 0 ? [part] : [separator, made("wbr"), part]));
+/** Splits a line of Markdown whose only markup is inline code. */
+export function inline(text: string): (string | HTMLElement)[] {
+  return text.split("`").map((part, index) => (index % 2 === 0 ? part : made("code", part)));
 }
