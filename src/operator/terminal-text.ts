@@ -21,6 +21,13 @@ export function formatTime(time: Date): string {
   return `${time.toISOString().slice(0, 16).replace("T", " ")} UTC`;
 }
 
+/** Formats how long ago something was, as in `5 min ago`, `3 h ago` or `12 days ago`. */
+export function formatAge(seconds: number): string {
+  const hours = Math.floor(seconds / 3_600);
+  if (hours < 2) return `${Math.floor(seconds / 60)} min ago`;
+  return `${hours < 48 ? `${hours} h` : formatCount(Math.floor(hours / 24), "day")} ago`;
+}
+
 /** The width of the terminal in characters. What is piped is not cut. */
 export const terminalWidth = (): number => process.stdout.columns ?? Infinity;
 

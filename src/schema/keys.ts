@@ -114,7 +114,10 @@ export const keyBans = sqliteTable(
     endsAt: integer("ends_at", { mode: "timestamp_ms" }).notNull(),
     /** The number of consecutive bans of the key, including this ban. */
     number: integer("number").notNull(),
-    /** The time at which `keys reset` lifted the ban early; `null` if it did not. */
+    /**
+     * The time at which `keys reset` lifted the ban early, or at which a report found that the ban
+     * lay ahead of the clock; `null` otherwise.
+     */
     liftedAt: integer("lifted_at", { mode: "timestamp_ms" }),
   },
   (ban) => [primaryKey({ columns: [ban.keyId, ban.beganAt] })],

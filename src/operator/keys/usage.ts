@@ -7,7 +7,7 @@ import { printData, printJson } from "../command-line.ts";
 import { databaseTime, type Orm } from "../../store/database.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
 import { replaceFile } from "../replace-file.ts";
-import { formatNumber, formatTable, formatTime, MISSING } from "../terminal-text.ts";
+import { formatAge, formatNumber, formatTable, formatTime, MISSING } from "../terminal-text.ts";
 import { listApiKeys } from "../../store/keys/find-keys.ts";
 import { readUsage } from "../../store/keys/usage.ts";
 import { requireApiKey } from "./show.ts";
@@ -67,7 +67,13 @@ function toCells(figures: Figures) {
   return Object.fromEntries(cells);
 }
 
-const toRow = ({ id, name, ...figures }: KeyReport) => ({ id, ...toCells(figures), name });
+const toRow = ({ id, name, ...figures }: KeyReport) => {
+  return { id, ...toCells(figures), reported: lastReport(figures), name };
+};
+
+function lastReport({ reportAgeSeconds }: Pick<KeyReport, "reportAgeSeconds">): string {
+  return reportAgeSeconds === null ? MISSING : formatAge(reportAgeSeconds);
+}
 
 /**
  * Reads the usage of all keys, or of one, on the last `count` days in UTC, up to an hour old. The
@@ -82,9 +88,16 @@ async function readReport(orm: Orm, id: string | undefined, count: number) {
   const found = id === undefined ? await listApiKeys(orm, {}, now) : [await requireApiKey(orm, id)];
   const reported = Map.groupBy(await readUsage(orm, id, days[0] ?? ""), ({ keyId }) => keyId);
   const keys = found.map((key) => {
-    const used = (reported.get(key.id) ?? []).map(({ keyId: _keyId, ...day }) => day);
+    // A limiter whose clock was ahead has written later days, which its next report corrects.
+    const used = (reported.get(key.id) ?? [])
+      .filter(({ day }) => days.includes(day))
+      .map(({ keyId: _keyId, ...day }) => day);
     const { id: keyId, name, plan, bannedUntil } = key;
-    return { id: keyId, name, plan, ...sumUp(used), days: used, bannedUntil };
+    const figures = sumUp(used);
+    const { reportedAt } = figures;
+    const ageMs = reportedAt === null ? null : Math.max(0, now.getTime() - reportedAt.getTime());
+    const reportAgeSeconds = ageMs === null ? null : Math.floor(ageMs / 1_000);
+    return { id: keyId, name, plan, ...figures, reportAgeSeconds, days: used, bannedUntil };
   });
   const busiestFirst = (one: Figures, other: Figures) =>
     (other.admitted ?? 0) - (one.admitted ?? 0) || (other.refused ?? 0) - (one.refused ?? 0);
@@ -128,10 +141,12 @@ function isNear({ minutePeak, dayPeak }: Figures): boolean {
 
 /** Says how recent and how exact the figures of a report are. */
 function describeReport({ keys }: UsageReport): string {
-  const { reportedAt } = sumUp(keys.flatMap(({ days }) => days));
+  const ages = keys.flatMap(({ reportAgeSeconds: age }) => (age === null ? [] : [age]));
   const asOf =
-    reportedAt === null ? "Nothing was reported" : `Reported until ${formatTime(reportedAt)}`;
-  return `${asOf}; refused requests are a lower bound. ${MISSING} means not reported yet: a key in use reports hourly.`;
+    ages.length === 0
+      ? "Nothing was reported"
+      : `The last report came ${formatAge(Math.min(...ages))}`;
+  return `${asOf}; refused requests are a lower bound. ${MISSING} means no report in these days. A key in use reports hourly: if the last report of one is older, look into the log.`;
 }
 
 const STYLE = `
@@ -191,9 +206,9 @@ function page(report: UsageReport, key: KeyReport | undefined): Html {
     </html>`;
 }
 
-function describeKey({ id, plan, bannedUntil }: KeyReport): Html {
+function describeKey({ id, plan, bannedUntil, ...report }: KeyReport): Html {
   const ban = bannedUntil && html`<strong>Banned until ${formatTime(bannedUntil)}.</strong>`;
-  return html`<small>${id}, ${plan}</small>${ban}`;
+  return html`<small>${id}, ${plan}, last report: ${lastReport(report)}</small>${ban}`;
 }
 
 function section(heading: string, rows: readonly Row[]): Html {

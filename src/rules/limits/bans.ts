@@ -28,7 +28,7 @@ export interface Wait {
 }
 
 export interface Ban {
-  /** Unix time in milliseconds at which the ban began, or at which the clock was set back to it. */
+  /** Unix time in milliseconds at which the ban began. */
   readonly beganMs: number;
   /** Unix time in milliseconds at which the ban ends or ended. */
   readonly untilMs: number;

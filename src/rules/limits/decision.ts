@@ -10,7 +10,7 @@ import {
   type WaitReport,
 } from "./strikes.ts";
 import type { PerWindow, Window, WindowName } from "./windows.ts";
-import { mapWindows, WINDOW_NAMES, windowAt, windowEndMs } from "./windows.ts";
+import { mapWindows, WINDOW_NAMES, WINDOW_SECONDS, windowAt, windowEndMs } from "./windows.ts";
 
 export interface WindowQuota {
   readonly limit: number;
@@ -72,7 +72,7 @@ export function decide(
   nowMs: number,
   report: WaitReport | null = null,
 ): Decided {
-  const known = stateAt(stored ?? stateUnder(null, policy), banPolicy, nowMs);
+  const known = stateAt(stored ?? stateUnder(null, policy), nowMs);
   const current = stateUnder(known, policy);
   return quotaOf(current, banPolicy, nowMs).retryAtMs === null
     ? admit(current, banPolicy, nowMs)
@@ -99,6 +99,26 @@ export function quotaLater<T extends Quota>(quota: T, nowMs: number): T {
   };
 }
 
+/**
+ * Returns a limiter's state with this quota. Strikes and earlier bans are unknown.
+ *
+ * @param nowMs the time of the quota on the caller's clock.
+ */
+export function stateWith(quota: Quota, policy: QuotaPolicy, nowMs: number): LimiterState {
+  const { limits, revision, resets } = policy;
+  const laterMs = (ms: number) => nowMs + (ms - quota.nowMs);
+  const windowOf = (name: WindowName): Window | null => {
+    const { limit, remaining, endsMs } = quota[name];
+    const openedMs = laterMs(endsMs) - WINDOW_SECONDS[name] * 1_000;
+    return remaining < limit ? { openedMs, count: limit - remaining } : null;
+  };
+  const { ban: inForce } = quota;
+  const ban = inForce
+    ? { beganMs: nowMs, untilMs: laterMs(inForce.endsMs), number: inForce.number }
+    : null;
+  return { limits, revision, resets, ...mapWindows(windowOf), ban, wait: null };
+}
+
 /** Returns the quota of a key whose requests are all refused for `pauseMs` milliseconds. */
 export function closedQuota({ limits }: QuotaPolicy, pauseMs: number, nowMs: number): Quota {
   const retryAtMs = nowMs + pauseMs;
@@ -117,7 +137,7 @@ export function peek(
   banPolicy: BanPolicy,
   nowMs: number,
 ): Quota {
-  return quotaOf(stateAt(stateUnder(stored, policy), banPolicy, nowMs), banPolicy, nowMs);
+  return quotaOf(stateAt(stateUnder(stored, policy), nowMs), banPolicy, nowMs);
 }
 
 function quotaOf(state: LimiterState, banPolicy: BanPolicy, nowMs: number): Quota {

@@ -36,28 +36,23 @@ export function stateUnder(stored: LimiterState | null, policy: QuotaPolicy): Li
 
 /**
  * Corrects times in the state that lie in the future because the clock was set back. A window then
- * opens at `nowMs` and keeps its count; a ban begins at `nowMs` and keeps its length, or takes the
- * policy's longest if that is shorter. So no client waits longer than its window or ban is long.
+ * opens at `nowMs` and keeps its count; a ban is over and keeps its number. So no client waits longer
+ * than its window or ban is long.
  */
-export function stateAt(state: LimiterState, banPolicy: BanPolicy, nowMs: number): LimiterState {
+export function stateAt(state: LimiterState, nowMs: number): LimiterState {
   const notAhead = (window: Window | null) =>
     window !== null && window.openedMs > nowMs ? { ...window, openedMs: nowMs } : window;
   const { ban, wait } = state;
   return {
     ...state,
     ...mapWindows((name) => notAhead(state[name])),
-    ban: ban && banNotAhead(ban, banPolicy, nowMs),
+    ban: ban !== null && ban.beganMs > nowMs ? { ...ban, beganMs: nowMs, untilMs: nowMs } : ban,
     wait: wait && {
       ...wait,
       startedMs: Math.min(wait.startedMs, nowMs),
       firstStrikeMs: Math.min(wait.firstStrikeMs, nowMs),
     },
   };
-}
-
-function banNotAhead(ban: Ban, { longestBanMs }: BanPolicy, nowMs: number): Ban {
-  const latestMs = nowMs + Math.min(ban.untilMs - ban.beganMs, longestBanMs);
-  return ban.untilMs > latestMs ? { ...ban, beganMs: nowMs, untilMs: latestMs } : ban;
 }
 
 /** Returns the Unix time in milliseconds from which the state has the effect of an empty one. */

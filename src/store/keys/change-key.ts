@@ -8,7 +8,7 @@ import {
 } from "../../schema/keys.ts";
 import { databaseTime, type Orm, type StoreDatabase } from "../database.ts";
 import { Refusal } from "../refusal.ts";
-import { findApiKey, isInForce, settingsOf } from "./find-keys.ts";
+import { findApiKey, endsLater, settingsOf } from "./find-keys.ts";
 import type { KeyAtTime, KeyDetails } from "./key-settings.ts";
 
 /** Matches the error of a change if another change of the same key was stored first. */
@@ -137,8 +137,11 @@ export function change(
     orm.update(apiKeys).set(after).where(eq(apiKeys.id, keyId)),
   ];
   const { at } = operation;
-  if (after.hash !== hash && endsAt !== null) {
-    const ofKey = eq(formerKeyHashes.keyId, keyId);
+  const ofKey = eq(formerKeyHashes.keyId, keyId);
+  // A former secret that ends at once is not kept, because a clock that is set back would revive it.
+  if (after.hash !== hash && endsAt === null) {
+    statements.push(orm.delete(formerKeyHashes).where(ofKey));
+  } else if (after.hash !== hash && endsAt !== null) {
     const noLater = sql`min(${formerKeyHashes.endsAt}, ${endsAt.getTime()})`;
     statements.push(
       orm.delete(formerKeyHashes).where(and(ofKey, lte(formerKeyHashes.endsAt, at))),
@@ -147,8 +150,8 @@ export function change(
     );
   }
   if (after.resets !== resets) {
-    const ofKey = and(eq(keyBans.keyId, keyId), isInForce(at));
-    statements.push(orm.update(keyBans).set({ liftedAt: at }).where(ofKey));
+    const banned = and(eq(keyBans.keyId, keyId), endsLater(at));
+    statements.push(orm.update(keyBans).set({ liftedAt: at }).where(banned));
   }
   return statements;
 }

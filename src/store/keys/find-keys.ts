@@ -6,6 +6,7 @@ import {
   inArray,
   isNull,
   like,
+  lte,
   max,
   or,
   type SQL,
@@ -83,19 +84,21 @@ function someSecret(
   return or(matches(apiKeys), inArray(apiKeys.id, ofFormer));
 }
 
-/** Returns the condition for bans that are in force at a time. */
-export const isInForce = (at: Date | typeof DATABASE_TIME) =>
+/** Returns the condition for bans that have not ended at a time. */
+export const endsLater = (at: Date | typeof DATABASE_TIME) =>
   and(isNull(keyBans.liftedAt), gt(keyBans.endsAt, at));
 
 /** Returns the keys that match a condition, the oldest first. */
 async function selectKeys(orm: Orm, where: SQL | undefined): Promise<KeyDetails[]> {
   const formerKeyEndsAt = max(formerKeyHashes.endsAt);
   const bannedUntil = max(keyBans.endsAt);
+  // A limiter whose clock was ahead has written a later ban, which its next report corrects.
+  const isInForce = and(endsLater(DATABASE_TIME), lte(keyBans.beganAt, DATABASE_TIME));
   return orm
     .select({ ...getTableColumns(apiKeys), formerKeyEndsAt, bannedUntil })
     .from(apiKeys)
     .leftJoin(formerKeyHashes, eq(formerKeyHashes.keyId, apiKeys.id))
-    .leftJoin(keyBans, and(eq(keyBans.keyId, apiKeys.id), isInForce(DATABASE_TIME)))
+    .leftJoin(keyBans, and(eq(keyBans.keyId, apiKeys.id), isInForce))
     .where(where)
     .groupBy(apiKeys.id)
     .orderBy(apiKeys.createdAt, apiKeys.id);

@@ -118,7 +118,7 @@ export function rotateApiKey(current: KeyDetails, now: Date, graceMs: number): C
     throw new Refusal("key_not_active", `the key is ${state}: create a new one`);
   }
   const { key, ...hashed } = newSecret();
-  const formerKeyEndsAt = new Date(now.getTime() + graceMs);
+  const formerKeyEndsAt = graceMs === 0 ? null : new Date(now.getTime() + graceMs);
   return { key, record: { ...current, ...hashed, formerKeyEndsAt } };
 }
 

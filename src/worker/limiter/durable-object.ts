@@ -12,6 +12,7 @@ import {
 import {
   type LimiterState,
   type QuotaPolicy,
+  stateAt,
   stateEndMs,
 } from "../../rules/limits/limiter-state.ts";
 import { newlyNearLimit } from "../../rules/limits/low-quota.ts";
@@ -38,7 +39,8 @@ const CANCELLATION_MS = 600_000;
  * admission only after it is on disk. Calls that are decided during a write share the next write.
  *
  * A Durable Object that stores anything has an alarm for its reports to the database: the first
- * write of a day is reported within a minute, later ones within an hour. After a report without news,
+ * write of a day is reported within a minute, later ones within an hour. If the alarm is overdue, the
+ * next write causes the report. After a report without news,
  * the alarm is set to a time when everything stored has ended: windows, bans, days of usage, the last
  * cancellation. If nothing new is stored until then, the Durable Object deletes its storage.
  */
@@ -134,11 +136,13 @@ export class RateLimiter extends DurableObject {
 
   override async alarm(): Promise<void> {
     this.#alarmMs = null;
+    this.#limiter = this.#limiter && stateAt(this.#limiter, Date.now());
     const { hasNews } = this.#reports;
     if (!(await this.#report())) return this.#wakeBy(Date.now() + RETRY_REPORT_MS);
     const nowMs = Date.now();
     const limiterEndMs = this.#limiter === null ? 0 : stateEndMs(this.#limiter, this.#config.bans);
-    const endMs = Math.max(limiterEndMs, this.#reports.endMs, this.#cancelledMs + CANCELLATION_MS);
+    const cancellationEndMs = Math.min(this.#cancelledMs, nowMs) + CANCELLATION_MS;
+    const endMs = Math.max(limiterEndMs, this.#reports.endMs, cancellationEndMs);
     const nextMs = nowMs + REPORT_EVERY_MS;
     // After news, more will probably come: an alarm that is set anew costs a row.
     if (endMs > nowMs) return this.#wakeBy(hasNews ? nextMs : Math.max(endMs, nextMs));
@@ -181,14 +185,19 @@ export class RateLimiter extends DurableObject {
   async #report(): Promise<boolean> {
     // Store counts before reporting them, and report none that arrive meanwhile. If a restart lost
     // reported counts, the database would ignore new counts until they exceed the reported totals.
-    const { unreported } = this.#reports;
+    const unreported = this.#reports.unreportedAt(Date.now());
     await (this.#reports.isStored ? this.#commits.settle() : this.#commits.commit());
     return this.#reports.report(this.env.KEYS, unreported);
   }
 
   #commit(): Promise<void> {
-    this.#wakeLater(this.#reports.nextReportMs);
-    return this.#commits.commit();
+    const isDue = this.#alarmMs !== null && this.#alarmMs <= Date.now();
+    if (!isDue) this.#wakeLater(this.#reports.nextReportMs);
+    const committed = this.#commits.commit();
+    // The platform can be late with an alarm, or lose it.
+    const wakeAgain = () => this.#wakeLater(RETRY_REPORT_MS);
+    if (isDue) this.ctx.waitUntil(this.alarm().catch(wakeAgain));
+    return committed;
   }
 
   #write(): void {

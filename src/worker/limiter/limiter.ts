@@ -2,7 +2,7 @@ import QuickLRU from "quick-lru";
 import { CircuitBreaker } from "../circuit-breaker.ts";
 import { type Config, REMEMBERED_KEYS } from "../../rules/config.ts";
 import { BatchedCalls } from "../batched-calls.ts";
-import type { Decision, Quota } from "../../rules/limits/decision.ts";
+import { type Decision, type Quota, stateWith } from "../../rules/limits/decision.ts";
 import { logEvent } from "../log.ts";
 import { Outage } from "../outage.ts";
 import { MemoryLimiter } from "./memory-limiter.ts";
@@ -68,7 +68,8 @@ class NotCalledError extends Error {}
  * 3. If there was no call or it failed, `RefusalMemory` repeats the refusal without a report.
  * 4. If the Durable Object is overloaded, nobody decides: the object still counts other requests, so
  *    a second limiter would admit too many.
- * 5. The fallback limiter decides in memory (`MemoryLimiter`), so its counts are approximate.
+ * 5. The fallback limiter decides in memory (`MemoryLimiter`), from the object's last decision on. Its
+ *    counts are approximate.
  */
 export class Limiter {
   readonly #timeoutMs: number;
@@ -191,9 +192,11 @@ export class Limiter {
     const { keyId, revision } = key;
     const memory = this.#refusals.get(keyId) ?? new RefusalMemory();
     const answeredMs = Date.now();
-    if (decision) this.#looks.hear(keyId, { quota: decision, revision, askedMs, answeredMs });
+    if (decision === undefined) return memory.learn(null);
+    this.#looks.hear(keyId, { quota: decision, revision, askedMs, answeredMs });
+    this.#fallback.learn(keyId, stateWith(decision, key, answeredMs));
     const isVague = answeredMs - askedMs > MAX_VAGUE_MS;
-    if (decision === undefined || decision.admitted || isVague) return memory.learn(null);
+    if (decision.admitted || isVague) return memory.learn(null);
     // A clock that was set back during the call must not prolong the refusal.
     memory.learn({ decision, policy: key, askedMs: Math.min(askedMs, answeredMs), answeredMs });
     this.#refusals.set(keyId, memory);

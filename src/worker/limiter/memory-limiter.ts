@@ -21,6 +21,11 @@ export class MemoryLimiter {
     return decision;
   }
 
+  /** Replaces what is known of a name. */
+  learn(name: string, state: LimiterState): void {
+    this.#states.set(name, state);
+  }
+
   /** Returns the quota that is left, without counting a request. */
   peek(name: string, policy: QuotaPolicy): Quota {
     return peek(this.#states.get(name) ?? null, policy, this.#bans, Date.now());

@@ -38,19 +38,39 @@ export type FurtherCounts = Pick<DayUsage, "refused" | "strikes" | "bans">;
 /** Adds one request and further counts to the usage on the day of the decision. Pure. */
 export function countUsage(usage: Usage, decision: Decision, further: FurtherCounts): Usage {
   const { admitted, minute, day, nowMs } = decision;
-  const { refused, strikes, bans } = further;
-  const today = dayOf(nowMs);
-  const before = usage.find((counted) => counted.day === today);
-  const after: DayUsage = {
-    day: today,
-    admitted: (before?.admitted ?? 0) + Number(admitted),
-    refused: (before?.refused ?? 0) + refused + Number(!admitted),
-    strikes: (before?.strikes ?? 0) + strikes,
-    bans: (before?.bans ?? 0) + bans,
-    peakMinute: Math.max(before?.peakMinute ?? 0, minute.limit - minute.remaining),
-    peakDay: Math.max(before?.peakDay ?? 0, day.limit - day.remaining),
+  const one = {
+    day: dayOf(nowMs),
+    admitted: Number(admitted),
+    ...further,
+    refused: further.refused + Number(!admitted),
+    peakMinute: minute.limit - minute.remaining,
+    peakDay: day.limit - day.remaining,
     limits: { perMinute: minute.limit, perDay: day.limit },
   };
-  if (before === undefined) return [...usage, after];
-  return usage.map((counted) => (counted === before ? after : counted));
+  return usageUntil([...usage, one], one.day);
+}
+
+/**
+ * Adds the usage of a day and of later days up, so that `today` is the last day. Later days are days
+ * that were counted while the clock was ahead. Returns the same usage if nothing changes. Pure.
+ */
+export function usageUntil(usage: Usage, today: number): Usage {
+  const [first, ...others] = usage.filter(({ day }) => day >= today);
+  if (first === undefined || (first.day === today && others.length === 0)) return usage;
+  const added = others.reduce(addUsage, { ...first, day: today });
+  return [...usage.filter(({ day }) => day < today), added];
+}
+
+/** Adds the later usage of a day to the earlier one. */
+function addUsage(earlier: DayUsage, later: DayUsage): DayUsage {
+  return {
+    day: earlier.day,
+    admitted: earlier.admitted + later.admitted,
+    refused: earlier.refused + later.refused,
+    strikes: earlier.strikes + later.strikes,
+    bans: earlier.bans + later.bans,
+    peakMinute: Math.max(earlier.peakMinute, later.peakMinute),
+    peakDay: Math.max(earlier.peakDay, later.peakDay),
+    limits: later.limits,
+  };
 }

@@ -1,4 +1,16 @@
-import { and, eq, getTableColumns, gt, lt, max, ne, or, type Placeholder, sql } from "drizzle-orm";
+import {
+  and,
+  eq,
+  getTableColumns,
+  gt,
+  isNull,
+  lt,
+  max,
+  ne,
+  or,
+  type Placeholder,
+  sql,
+} from "drizzle-orm";
 import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
 import * as z from "zod/mini";
 import { apiKeys, keyBans, keyChanges, keyUsage } from "../../schema/keys.ts";
@@ -13,6 +25,7 @@ import {
   type FurtherCounts,
   REPORT_EVERY_MS,
   type Usage,
+  usageUntil,
 } from "./day-usage.ts";
 
 export const unreportedBansSchema = z.array(
@@ -57,6 +70,22 @@ const INSERT_BAN = Statement.of(() => {
     .onConflictDoNothing();
 });
 
+/** Removes the days that a clock was ahead of. Their usage is reported on the right day. */
+const REMOVE_LATER_USAGE = Statement.of(() => {
+  const { keyId, today } = placeholders("keyId", "today");
+  return db.delete(keyUsage).where(and(eq(keyUsage.keyId, keyId), gt(keyUsage.day, today)));
+});
+
+/** Lifts the bans that a clock was ahead of: for the limiter, they are over. */
+const LIFT_LATER_BANS = Statement.of(() => {
+  const { keyId, nowMs } = placeholders("keyId", "nowMs");
+  const isLater = and(gt(keyBans.beganAt, nowMs), isNull(keyBans.liftedAt));
+  return db
+    .update(keyBans)
+    .set({ liftedAt: sql`${nowMs}` })
+    .where(and(eq(keyBans.keyId, keyId), isLater));
+});
+
 /** Inserts or updates the usage of a day. Writes no row if nothing has changed. */
 const REPORT_USAGE = Statement.of(() => {
   const columns = getTableColumns(keyUsage);
@@ -80,6 +109,7 @@ const REPORT_USAGE = Statement.of(() => {
       setWhere: sql`${or(
         ...[perMinute, perDay].map((column) => ne(column, reported(column))),
         ...Object.values(totals).map((column) => lt(column, reported(column))),
+        gt(reportedAt, reported(reportedAt)),
       )}`,
     });
 });
@@ -143,8 +173,9 @@ export class KeyReports {
     return { usage: this.#usage, ...(this.#bans.length > 0 && { unreportedBans: this.#bans }) };
   }
 
-  /** Everything to report now. */
-  get unreported(): Unreported {
+  /** Returns everything to report now. What a clock that was ahead has counted is of today. */
+  unreportedAt(nowMs: number): Unreported {
+    this.#usage = usageUntil(this.#usage, dayOf(nowMs));
     return { usage: this.#usage, bans: this.#bans };
   }
 
@@ -160,6 +191,7 @@ export class KeyReports {
     const nowMs = Date.now();
     const keyId = this.#keyId;
     const statements = [
+      REMOVE_LATER_USAGE.bind(database, { keyId, today: dayText(dayOf(nowMs)) }),
       ...bans.map(({ beganMs, untilMs, ...ban }) => {
         const [beganAt, endsAt] = [new Date(beganMs), new Date(untilMs)];
         return INSERT_BAN.bind(database, { keyId, beganMs, beganAt, endsAt, ...ban });
@@ -168,6 +200,7 @@ export class KeyReports {
         const of = { keyId, day: dayText(day), reportedAt: new Date(nowMs) };
         return REPORT_USAGE.bind(database, { ...of, ...limits, ...totals });
       }),
+      LIFT_LATER_BANS.bind(database, { keyId, nowMs }),
     ];
     try {
       await this.#queries.run(() => database.batch(statements));

@@ -92,7 +92,7 @@ describe("keys show -", () => {
 
   it("finds a key by any of its secrets, as list --ending, and prints no secret", async () => {
     const { key: former, record } = await keys.add();
-    const { key: current } = await keys.json("rotate", record.id, "--grace", "0");
+    const { key: current } = await keys.json("rotate", record.id, "--grace", "1h");
     for (const secret of [former, ` ${current}\r\n`]) {
       const { status, stdout, stderr } = await showInput([secret]);
       expect([status, stdout]).toEqual([0, expect.stringContaining(record.id)]);

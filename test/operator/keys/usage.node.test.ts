@@ -55,9 +55,11 @@ it("usage has the figures of each key, the busiest first, and null if not report
   const { keyId: _, ...today } = row("key_busy", 0, 40, { perMinute: 40, peakMinute: 38 });
   const reportedAt = NOW.toISOString();
   const unknown = { admitted: null, refused: null, strikes: null, bans: null, minutePeak: null };
-  const unreported = { ...unknown, dayPeak: null, reportedAt: null, days: [] };
+  const reports = { reportedAt: null, reportAgeSeconds: null, days: [] };
+  const unreported = { ...unknown, dayPeak: null, ...reports };
   const counts = { admitted: 1_040, refused: 255, strikes: 123, bans: 2 };
-  const busy = { ...counts, minutePeak: 0.95, dayPeak: 1, reportedAt, bannedUntil: null };
+  const report = { reportedAt, reportAgeSeconds: 0, bannedUntil: null };
+  const busy = { ...counts, minutePeak: 0.95, dayPeak: 1, ...report };
   const yesterday = expect.objectContaining({ day: dayText(1), admitted: 1_000 });
   const days = [yesterday, { ...today, refused: 5, strikes: 3, reportedAt }];
   expect(all).toEqual([
@@ -67,13 +69,13 @@ it("usage has the figures of each key, the busiest first, and null if not report
   ]);
   expect(await usageJson("key_busy", "--days", "2")).toEqual([all[0]]);
   const { stdout, stderr } = await usage("--days", "2");
-  expect(stdout).toMatch(/^key_busy +1,040 +255 +2 +95 % +100 % /m);
-  expect(stdout).toMatch(/^key_idle +– +– +– +– +– +Idle$/m);
+  expect(stdout).toMatch(/^key_busy +1,040 +255 +2 +95 % +100 % +0 min ago /m);
+  expect(stdout).toMatch(/^key_idle +– +– +– +– +– +– +Idle$/m);
   expect(stderr).toContain("key_idle is banned until 2999-11-21 12:01 UTC.\n");
   const args = ["usage", "--days", "2", "--persist-to", keys.path];
-  const narrow = await runInProcess(keysProgram(), args, "", { columns: 72 });
+  const narrow = await runInProcess(keysProgram(), args, "", { columns: 84 });
   expect(narrow.stdout).toMatch(/^key_busy .* <\/script><b>.*…$/m);
-  expect(Math.max(...narrow.stdout.split("\n").map((line) => line.length))).toBe(72);
+  expect(Math.max(...narrow.stdout.split("\n").map((line) => line.length))).toBe(84);
 });
 
 it("usage counts the last days, today included, and shows one key day by day", async () => {
@@ -83,6 +85,27 @@ it("usage counts the last days, today included, and shows one key day by day", a
   const [, ...rows] = (await usage("key_busy")).stdout.trimEnd().split("\n");
   expect(rows).toHaveLength(14);
   expect(rows[1]).toMatch(new RegExp(`^${dayText(1)} +1,000 +250 +2 +50 % +100 %$`));
+});
+
+it("usage says how old the last report of a key is, and nothing is later than now", async () => {
+  const { orm } = await keys.database();
+  const later = ["key_busy", "key_small"].map((id) => row(id, -365, 1_000));
+  await orm.insert(keyUsage).values(later);
+  for (const [minutes, ago] of [
+    [-5, "0 min"],
+    [119, "119 min"],
+    [120, "2 h"],
+    [2_881, "2 days"],
+  ] as const) {
+    vi.setSystemTime(daysAgo(2).getTime() + minutes * 60_000);
+    const [report] = await usageJson("key_small");
+    expect(report).toMatchObject({ admitted: 9, reportAgeSeconds: Math.max(0, minutes * 60) });
+    const { stdout, stderr } = await usage();
+    expect(stdout).toMatch(new RegExp(`^key_small .* ${ago} ago +Small`, "m"));
+    expect(stderr).toContain(minutes > 0 ? "came" : "came 0 min ago");
+  }
+  vi.setSystemTime(NOW);
+  await keys.rows("DELETE FROM key_usage WHERE day > '2027'");
 });
 
 it("usage adds up more rows than one query returns, and sorts by refused requests", async () => {
@@ -123,8 +146,8 @@ it("usage --html writes a page of all keys or of one, and runs no script from a 
   expect(all).not.toMatch(/<script|<b>/);
   const text = all.replaceAll(/<[^>]*>/g, " ").replaceAll(/\s+/g, " ");
   expect(text).toContain("UTC: admitted 1,549, refused 255, bans 2");
-  const busy = "key_busy, pro 1,540 255 2 95 % 100 %";
-  const idle = "free Banned until 2999-11-21 12:01 UTC. – – – – –";
+  const busy = "key_busy, pro, last report: 0 min ago 1,540 255 2 95 % 100 %";
+  const idle = "free, last report: – Banned until 2999-11-21 12:01 UTC. – – – – –";
   const tables = ["Refused or banned", busy, idle, "Near a limit", busy, "All keys", busy, idle];
   const parts = [...tables, "By day", "2026-11-21 40 5 0 95 % 10 %"];
   expect(text).toMatch(new RegExp(parts.join(".*")));

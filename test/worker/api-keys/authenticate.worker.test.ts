@@ -141,9 +141,9 @@ test("a former secret ends at the exact millisecond, and with a grace of zero wi
     await expectAccepted(isolate, key);
   }
   const newest = await rotate(id, 0);
-  await expectUnauthorized(startService(), REPLACED, key);
+  await expectUnauthorized(startService(), "unknown", former, key);
   advanceClock(EFFECTIVE_MS);
-  await expectUnauthorized(connected, REPLACED, key);
+  await expectUnauthorized(connected, "unknown", key);
   await expectAccepted(connected, newest);
   await expectError(await cutOff(UNKNOWN_PATH, { key }), 503, "service_unavailable");
 });

@@ -175,6 +175,58 @@ test("a report waits until what it reports is on disk", async () => {
   expect(await usage()).toMatchObject([{ admitted: 2 }]);
 });
 
+test("if an alarm never fires, the next admission after its time reports, also after an eviction, and the alarm is set again", async () => {
+  const { bindings, script } = faultyDatabases("KEYS");
+  await requests(2);
+  for (const [after, admitted] of [
+    ["the first report of a day", 3],
+    ["an eviction", 4],
+    ["a failed report", 5],
+    ["an hour", 6],
+  ] as const) {
+    const { alarmMs } = await storage();
+    advanceClock(alarmMs! - Date.now());
+    if (after === "an eviction") await evict();
+    await support.withEnvironment(name, after === "a failed report" ? bindings : {});
+    script.always(after === "a failed report" ? LOST : PASS);
+    // A refused request writes nothing, so it causes no report.
+    await requests(1, { ...POLICY, limits: { perMinute: 1_000, perDay: 1_000 } });
+    if (after === "a failed report") await expect.poll(events).toHaveLength(1);
+    else await expect.poll(usage).toMatchObject([{ admitted }]);
+    const inMs = after === "a failed report" ? 60_000 : HOUR_MS;
+    expect((await storage()).alarmMs, after).toBe(Date.now() + inMs);
+  }
+});
+
+test("what a clock that was ahead has counted is of today after the next report, its ban is over, and the storage is kept no longer", async () => {
+  const rightMs = Date.now();
+  advanceClock(366 * DAY_MS);
+  await ban();
+  await expect.poll(bans).toHaveLength(1);
+  await comeToAlarm();
+  expect(await usage()).toMatchObject([{ admitted: 3, bans: 1 }]);
+  await evict();
+  advanceClock(rightMs + HOUR_MS - Date.now());
+  const reportAlone = () => runInDurableObject(limiter(), (object) => object.alarm());
+  await reportAlone();
+  const ofToday = () => ({ day: new Date().toISOString().slice(0, 10), reported_at: Date.now() });
+  expect(await usage()).toMatchObject([{ ...ofToday(), admitted: 3 }]);
+  advanceClock(-HOUR_MS + 1_000);
+  await reportAlone();
+  expect(await usage()).toMatchObject([{ ...ofToday(), admitted: 3 }]);
+  await evict();
+  const [decision] = await requests(1, { ...POLICY, limits: { perMinute: 5, perDay: 9 } });
+  // A window keeps its count.
+  expect(decision).toMatchObject({ admitted: true, minute: { remaining: 1 } });
+  await comeToAlarm();
+  expect(await usage()).toMatchObject([{ ...ofToday(), admitted: 4, refused: 62, bans: 1 }]);
+  expect(await bans()).toMatchObject([{ lifted_at: rightMs + HOUR_MS, number: 1 }]);
+  await comeToAlarm();
+  await comeToAlarm();
+  expect(await storage()).toMatchObject({ keys: [], alarmMs: null });
+  expect(Date.now()).toBeLessThan(rightMs + 2 * DAY_MS);
+});
+
 test("the alarm repeats a failed report, and deletes the storage when all windows and the day have ended, also after an eviction", async () => {
   const { bindings, script } = faultyDatabases("KEYS");
   await support.withEnvironment(name, bindings);

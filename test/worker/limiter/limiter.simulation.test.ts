@@ -98,7 +98,15 @@ afterEach(() => {
 });
 
 test("several isolates and a Durable Object keep every promise, whatever happens to calls, versions and disk", async () => {
-  const seen = { waited: 0, replicas: 0, memory: 0, object: 0, fallback: 0, nobody: 0 };
+  const seen = {
+    waited: 0,
+    replicas: 0,
+    fallbacks: 0,
+    memory: 0,
+    object: 0,
+    fallback: 0,
+    nobody: 0,
+  };
   await fc.assert(
     fc.asyncProperty(anyWorld, anyHistory, async (of, history) => {
       const world = new World(of.policy, of.behindMs, of.vars);
@@ -122,6 +130,7 @@ test("several isolates and a Durable Object keep every promise, whatever happens
       world.witness.ends(world.isolates);
       expect(world.witness.broken).toStrictEqual([]);
       seen.replicas += world.witness.replicas;
+      seen.fallbacks += world.witness.fallbacks;
       for (const [by, count] of Object.entries(world.witness.decidedBy)) {
         seen[by as "memory"] += count;
       }

@@ -2,6 +2,8 @@ import { isDeepStrictEqual } from "node:util";
 import type { BanPolicy } from "../../../src/rules/limits/bans.ts";
 import type { Decision } from "../../../src/rules/limits/decision.ts";
 import type { LimiterState, QuotaPolicy } from "../../../src/rules/limits/limiter-state.ts";
+import { limitOf } from "../../../src/rules/limits/plans.ts";
+import { WINDOW_NAMES, type WindowName } from "../../../src/rules/limits/windows.ts";
 import type { RateLimiter } from "../../../src/worker/limiter/durable-object.ts";
 import type { ObjectDecision } from "../../../src/worker/limiter/object-call.ts";
 import type { Verdict } from "../../../src/worker/limiter/limiter.ts";
@@ -43,6 +45,12 @@ function lowWindows({ policy, minuteMs, dayMs }: Known, nowMs: number): string[]
   });
 }
 
+interface Told extends Record<WindowName, number> {
+  readonly policy: QuotaPolicy;
+  readonly quota: Decision;
+  readonly receivedMs: number;
+}
+
 /**
  * Sees what goes into a key's limiter and what comes out of it, and notes which promises it breaks.
  * Lets the documented rules decide on the same calls, in the order in which they arrive at the object.
@@ -53,6 +61,9 @@ export class Witness {
   /** When the last cancellation that the object admitted was answered. */
   cancelledMs = -Infinity;
   replicas = 0;
+  fallbacks = 0;
+  /** The object's last decision for each isolate, and how many the fallback has admitted since. */
+  readonly #told = new Map<Isolate, Told>();
   readonly decidedBy = { memory: 0, object: 0, fallback: 0, nobody: 0 };
   readonly #bans: BanPolicy;
   /** When each attempt of a call began, by its nonce. */
@@ -152,7 +163,9 @@ export class Witness {
       const isNewest = this.#received.get(decision!)! >= policy.revision;
       this.claim(isNewest, "No outdated version of the key decides.", decision);
       this.claim(this.#received.delete(decision!), "No two requests share a decision.", decision);
+      this.#told.set(isolate, { policy, quota: decision!, receivedMs: nowMs, minute: 0, day: 0 });
     } else this.claim(isolate.hasFailed, "The object decides if it can be reached.");
+    if (decidedBy === "fallback") this.#fallsBack(isolate, policy, decision!, nowMs);
   }
 
   /** @param cancelledMs what `cancelledMs` was when the request arrived. */
@@ -162,10 +175,30 @@ export class Witness {
     { decision, decidedBy }: Verdict,
     nowMs: number,
   ): void {
-    if (cancels && decision?.admitted && decidedBy === "object") this.cancelledMs = nowMs;
+    if (!decision?.admitted) return;
+    if (cancels && decidedBy === "object") this.cancelledMs = nowMs;
     const isLong = nowMs - cancelledMs >= 600_000;
-    this.claim(isLong || !decision?.mayReadReplica, "A key never sees what it cancelled.");
-    if (decision?.mayReadReplica) this.replicas += 1;
+    this.claim(isLong || !decision.mayReadReplica, "A key never sees what it cancelled.");
+    if (decision.mayReadReplica) this.replicas += 1;
+  }
+
+  /** What the object last told an isolate is the beginning of the isolate's fallback limiter. */
+  #fallsBack(isolate: Isolate, policy: QuotaPolicy, decision: Decision, nowMs: number): void {
+    const told = this.#told.get(isolate);
+    if (told?.policy !== policy || isolate.policy !== policy) return;
+    const { quota, receivedMs } = told;
+    const sinceMs = nowMs - receivedMs;
+    const isBanned = sinceMs < (quota.ban?.endsMs ?? 0) - quota.nowMs;
+    const open = WINDOW_NAMES.filter((name) => sinceMs < quota[name].endsMs - quota.nowMs);
+    for (const name of open) told[name] += Number(decision.admitted);
+    // The object may know a later version of the key than the isolate.
+    const isLeft = open.every(
+      (name) =>
+        quota[name].limit !== limitOf(policy.limits, name) || told[name] <= quota[name].remaining,
+    );
+    const isTrue = isLeft && !(isBanned && decision.admitted);
+    this.claim(isTrue, "The fallback limiter goes on.", decision, told);
+    this.fallbacks += 1;
   }
 
   /** Every isolate has called the object again, long after its last refusal. */
