@@ -73,7 +73,7 @@ export function formatTableOfTexts(
   const [titles = "", ...lines] = formatTable(short, cuttable).trimEnd().split("\n");
   const all = lines.flatMap((line, index) => {
     const texts = wrap(toText(rows[index]?.[long] ?? null), width - 4);
-    return [line, ...texts.map((text) => `    ${text}`)];
+    return [line, ...texts.filter(Boolean).map((text) => `    ${text}`)];
   });
   return [titles, ...all, ""].join("\n");
 }
