@@ -44,11 +44,11 @@ FROM store_orders_production
 WHERE timestamp > NOW() - INTERVAL '24' HOUR
 GROUP BY key_id, plan HAVING refused > 0 ORDER BY refused DESC LIMIT 20;
 
--- near a limit: keys that had at most a tenth of a window's requests left
+-- near a limit: keys that had used 80 % of a window, when the log has quota_low too
 SELECT index1 AS key_id, blob4 AS plan, blob5 AS quota_window, MIN(double4) AS least_left,
   MAX(double3) AS quota, SUM(_sample_interval * double5) AS requests
 FROM store_orders_production
-WHERE timestamp > NOW() - INTERVAL '24' HOUR AND blob4 != '' AND double4 * 10 <= double3
+WHERE timestamp > NOW() - INTERVAL '24' HOUR AND blob4 != '' AND double4 * 5 <= double3
 GROUP BY key_id, plan, quota_window ORDER BY requests DESC LIMIT 50;
 
 -- banned: keys that sent requests while they were banned

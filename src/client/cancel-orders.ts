@@ -3,7 +3,7 @@ import { BatchInterruptedError, isStoreOrdersError } from "./errors.ts";
 import type { CallOptions } from "./options.ts";
 import type { Cancellation, CancelResult } from "./order.ts";
 import { isAmbiguous, withRetries } from "./retry.ts";
-import { type Call, send } from "./send.ts";
+import { type Call, ORDERS, send } from "./send.ts";
 
 export interface BatchProgress {
   /** The number of orders whose outcome is known. */
@@ -26,7 +26,7 @@ export async function cancelOrder(call: Call, id: bigint): Promise<Cancellation>
   let mayBeCancelled = false;
   return withRetries(call, async () => {
     try {
-      (await send(call, "DELETE", `/${id}`, 204)).abort();
+      (await send(call, "DELETE", `${ORDERS}/${id}`, 204)).abort();
       return "cancelled";
     } catch (error) {
       const isGone = isStoreOrdersError(error) && error.code === "order_not_found";

@@ -18,10 +18,11 @@ import {
   toOrderId,
 } from "./order.ts";
 import { Gate } from "./pacer.ts";
+import { getQuota, type KeyQuota } from "./quota.ts";
 import type { Limits } from "./rate-limit-headers.ts";
 import { readOrders } from "./read-orders.ts";
 import { withRetries } from "./retry.ts";
-import { type Call, send } from "./send.ts";
+import { type Call, ORDERS, send } from "./send.ts";
 
 export interface ListOptions extends CallOptions {
   /**
@@ -86,6 +87,15 @@ export interface StoreOrdersClient {
    */
   cancelOrders(ids: Iterable<OrderId>, options?: BatchOptions): Promise<CancelResult[]>;
 
+  /**
+   * Looks at what the key may still send, and at its ban. Counts against no limit, never waits for
+   * the limits, and succeeds even if they are used up. Waiting calls (`pacing`, `cancelOrders`) use
+   * the response like that of any request. The service's answer can be up to a second old.
+   *
+   * @throws {ApiError} if the service refuses the key, or cannot reach its limiter.
+   */
+  quota(options?: CallOptions): Promise<KeyQuota>;
+
   /** The limits in the last response that had rate-limit headers; `null` before the first one. */
   readonly limits: Limits | null;
 }
@@ -121,6 +131,8 @@ export function createClient(options: ClientOptions): StoreOrdersClient {
       checkNumber("concurrency", concurrency, 1, 1_000);
       return cancelOrders(newCall(batchOptions), distinct, concurrency, onProgress);
     },
+    quota: async (callOptions = {}) =>
+      getQuota({ ...newCall(checkTypes(callOptions, CALL_OPTIONS)), isPaced: false }),
     get limits() {
       return gate.limits;
     },
@@ -131,7 +143,7 @@ function orderList(call: Call, oneMoment = false): OrderList {
   let etag: string | null = null;
   const open = async () => {
     try {
-      return await send(call, "GET", "", 200);
+      return await send(call, "GET", ORDERS, 200);
     } catch (error) {
       if (error instanceof NotModifiedError) etag = call.headers.get("If-None-Match");
       throw error;

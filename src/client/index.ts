@@ -20,4 +20,5 @@ export {
 } from "./errors.ts";
 export type { CallOptions, ClientOptions, ResponseInfo, Retry } from "./options.ts";
 export type { Cancellation, CancelResult, Order, OrderId } from "./order.ts";
+export type { KeyQuota, QuotaWindow } from "./quota.ts";
 export type { Limits, WindowQuota } from "./rate-limit-headers.ts";

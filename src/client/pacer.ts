@@ -16,10 +16,15 @@ interface OpenWindow extends WindowQuota {
 
 type Announcement = Omit<Limits, "answeredAt">;
 
+/** The service answers a look at the quota with what it knew at most this long before. */
+const LOOK_AGE_MS = 1_000;
+
 /** What one response said, with what is needed to tell whether a later response replaces it. */
 interface Heard {
   /** The number of responses that had arrived, this one included. */
   readonly order: number;
+  /** The time of arrival in milliseconds of a monotonic clock. */
+  readonly atMs: number;
   readonly windows: readonly OpenWindow[];
   /** The time until which `Retry-After` forbids requests; the arrival if it is absent. */
   readonly heldUntilMs: number;
@@ -75,8 +80,6 @@ export class Pacer {
    */
   end(ticket: number, { windows, retryAfterSeconds }: Announcement, nowMs: number): void {
     this.#underWay -= 1;
-    this.#arrivals += 1;
-    const order = this.#arrivals;
     const heldUntilMs = nowMs + (retryAfterSeconds ?? 0) * 1_000;
     if (windows.length === 0) {
       // The service may have counted the request, although its response was lost.
@@ -84,16 +87,25 @@ export class Pacer {
         ...window,
         remaining: Math.max(0, window.remaining - 1),
       }));
-      const longestMs = Math.max(this.#heldUntilMs, heldUntilMs);
-      this.#heard = [{ order, windows: left, heldUntilMs: longestMs }];
+      this.#hear([], left, Math.max(this.#heldUntilMs, heldUntilMs), nowMs);
     } else {
-      const open = windows.map((window) => ({
-        ...window,
-        endsMs: nowMs + window.resetSeconds * 1_000,
-      }));
       const others = this.#heard.filter((heard) => heard.order > ticket);
-      this.#heard = [...others, { order, windows: open, heldUntilMs }];
+      this.#hear(others, openWindows(windows, nowMs), heldUntilMs, nowMs);
     }
+  }
+
+  /** Records the response to a look at the quota, which counts nothing and was sent at `sentMs`. */
+  look({ windows }: Announcement, sentMs: number, nowMs: number): void {
+    if (windows.length === 0) return;
+    const others = this.#heard.filter(({ atMs }) => atMs > sentMs - LOOK_AGE_MS);
+    this.#hear(others, openWindows(windows, nowMs), nowMs, nowMs);
+  }
+
+  /** Adds a response to those that it does not replace. */
+  #hear(others: readonly Heard[], open: readonly OpenWindow[], untilMs: number, atMs: number) {
+    this.#arrivals += 1;
+    const order = this.#arrivals;
+    this.#heard = [...others, { order, atMs, windows: open, heldUntilMs: untilMs }];
     this.#windows = new Map();
     for (const { windows: heard } of this.#heard) {
       for (const window of heard) {
@@ -122,6 +134,10 @@ export class Pacer {
     }
     return slowest;
   }
+}
+
+function openWindows(windows: readonly WindowQuota[], nowMs: number): OpenWindow[] {
+  return windows.map((window) => ({ ...window, endsMs: nowMs + window.resetSeconds * 1_000 }));
 }
 
 /** Combines two descriptions of one limit, of which nobody knows which is newer. */
@@ -165,14 +181,21 @@ export class Gate {
     for (let ms = heldMs(); ms > 0; ms = heldMs()) await this.#waitForNews(ms, signal);
   }
 
-  /** Records that a request ended, without a response if `undefined`. Wakes waiting requests. */
-  leave(ticket: number, response: Response | undefined, elapsedMs: number): void {
+  /**
+   * Records that a request ended, without a response if `undefined`. Wakes waiting requests.
+   *
+   * @param ticket `null` if the request was a look at the quota.
+   */
+  leave(ticket: number | null, response: Response | undefined, elapsedMs: number): void {
     const { status, headers } = response ?? { status: 0, headers: new Headers() };
     const windows = readWindows(headers);
     const retryAfterSeconds = readRetryAfterSeconds(headers);
     // The service may send 401 and 5xx before it knows the key: they describe the address instead.
     const ofKey = status === 401 || status >= 500 ? [] : windows;
-    this.pacer.end(ticket, { windows: ofKey, retryAfterSeconds }, performance.now());
+    const said = { windows: ofKey, retryAfterSeconds };
+    const nowMs = performance.now();
+    if (ticket === null) this.pacer.look(said, nowMs - elapsedMs, nowMs);
+    else this.pacer.end(ticket, said, nowMs);
     if (response !== undefined) {
       this.#responses = Math.min(20, this.#responses + 1);
       this.responseMs += (elapsedMs - this.responseMs) / this.#responses;

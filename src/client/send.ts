@@ -30,6 +30,10 @@ export interface Answer extends AnswerDetails {
   abort(): void;
 }
 
+/** The paths of requests, under `/v1`. */
+export const ORDERS = "/store/orders";
+export const QUOTA = "/quota";
+
 /**
  * Sends a request once. The caller must call `abort` on the returned response.
  *
@@ -42,14 +46,15 @@ export async function send(
   expectedStatus: number,
 ): Promise<Answer> {
   const { settings, gate, headers: sentHeaders } = call;
-  const ticket = await gate.enter(call.isPaced, call.signal);
+  // A look at the quota does not count.
+  const ticket = path === QUOTA ? null : await gate.enter(call.isPaced, call.signal);
   const request = new AbortController();
   const unfollow = follow(call.signal, request);
   const abort = (): void => {
     unfollow();
     request.abort();
   };
-  const url = `${settings.baseUrl}/v1/store/orders${path}`;
+  const url = `${settings.baseUrl}/v1${path}`;
   // Following a redirect would send the API key to another address.
   const init = { method, headers: sentHeaders, redirect: "manual" } as const;
   const startMs = performance.now();

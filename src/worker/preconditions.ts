@@ -25,8 +25,8 @@ function tagsIn(header: string | null): Tags {
   }));
 }
 
-/** Returns whether `If-Match` allows a request for a resource with this tag. Compares strongly. */
-export function allowsMatch({ ifMatch }: Preconditions, tag: string): boolean {
+/** Returns whether `If-Match` allows a request for a resource with this tag, if any (strongly). */
+export function allowsMatch({ ifMatch }: Preconditions, tag: string | null): boolean {
   if (ifMatch === null || ifMatch === "*") return true;
   return ifMatch.some(({ value, isWeak }) => value === tag && !isWeak);
 }

@@ -26,4 +26,6 @@ test("the client lists and cancels orders in workerd, with exact int64 values", 
   const refusal = { code: "order_already_shipped", requestId: expect.any(String) };
   await expect(client.cancelOrder(5n)).rejects.toMatchObject(refusal);
   for await (const { id } of client.listOrders()) if (id === 5n) break;
+  const [minute] = (await client.quota()).windows;
+  expect(minute).toEqual({ name: "minute", limit: 60, remaining: 56, resetsAt: expect.any(Date) });
 });

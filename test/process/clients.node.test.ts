@@ -73,6 +73,18 @@ async function readAll(response: IncomingMessage): Promise<string> {
 
 const logOf = async ({ url }: Server) => (await (await fetch(`${url}/log`)).json()) as [string][];
 
+it("answers 1,000 looks at a quota at once, all equal, with at most two calls of the limiter in a second", async () => {
+  const startMs = performance.now();
+  const look = async () =>
+    (await fetch(`${server.url}/v1/quota`, { headers: bearer(keys.other) })).text();
+  const answers = await Promise.all(Array.from({ length: 1_000 }, look));
+  expect([...new Set(answers)]).toEqual([
+    expect.stringContaining('"remaining":1000,"resetsAt":null'),
+  ]);
+  const seconds = Math.ceil((performance.now() - startMs) / 1_000);
+  expect(await (await fetch(`${server.url}/looks`)).json()).toBeLessThanOrEqual(1 + seconds);
+});
+
 it("answers all lists of a key that it does not read, and another key's list beside them", async () => {
   const unread = await Promise.all(Array.from({ length: 40 }, () => list(server, keys.hostile)));
   expect(unread.map(({ statusCode }) => statusCode)).toEqual(Array(40).fill(200));

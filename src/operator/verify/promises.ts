@@ -9,6 +9,10 @@ import { type Answer, type OwnOrders, type Trial, Untried } from "./service-prom
 const CROWD = 200;
 /** The number of simultaneous requests that cancel one order. */
 const CANCELLERS = 10;
+/** The number of looks at the quota, one after another. */
+const LOOKS = 3;
+/** How old a quota may be, because those who look share it. */
+const SHARED_MS = 1_000;
 /** Within what time a revocation takes effect. */
 const EFFECTIVE_MS = 30_000;
 const PAUSE_MS = 2_000;
@@ -37,6 +41,7 @@ const POST = { method: "POST", is: "method_not_allowed", has: { Allow: "GET, HEA
 const OTHER_TAG = { method: "HEAD", headers: { "If-None-Match": '"other"' }, is: 200 };
 const SHIPPED = { is: "order_already_shipped" } as const;
 const NO_ORDER = { is: "order_not_found" } as const;
+const QUOTA = { path: "/v1/quota", is: 200, has: { "Cache-Control": "no-store" } } as const;
 const POST_TO_ORDER = { ...POST, path: `${LIST}/1`, has: { Allow: "DELETE" } } as const;
 const FALSE_MATCH = { headers: { "If-Match": '"other"' }, is: "precondition_failed" } as const;
 /** The request by which a healthy service is known. */
@@ -174,6 +179,24 @@ export const PROMISES: Readonly<Record<string, Call | ((trial: Trial) => Promise
       expectThat(answer, isAsExpected, `${left} requests are left in the day after ${before}`);
       before = left;
     }
+  },
+  "Looking at the quota costs nothing, and says the same as the headers": async (trial) => {
+    const { clock, signal, revoke } = trial;
+    const dayLeft = ({ windows }: Answer) => windows[1]?.remaining ?? NaN;
+    const before = await call(trial, UNCHANGED);
+    await clock.wait(SHARED_MS, signal);
+    for (let times = 0; times < LOOKS; times += 1) {
+      const look = await call(trial, QUOTA);
+      for (const { name, limit, remaining } of look.windows) {
+        const stated = `{"name":"${name}","limit":${limit},"remaining":${remaining},`;
+        expectThat(look, look.body.includes(stated), `the body does not include ${stated}`);
+      }
+      const used = dayLeft(before) - dayLeft(look);
+      expectThat(look, !revoke || used === 0, `${used} requests were counted before a look`);
+    }
+    const after = await call(trial, UNCHANGED);
+    const used = dayLeft(before) - dayLeft(after);
+    expectThat(after, !revoke || used === 1, `${used} requests were counted with ${LOOKS} looks`);
   },
   "A cancellation whose precondition is false returns 412": async (trial) => {
     const { id } = ordersOf(trial);

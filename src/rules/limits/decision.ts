@@ -26,7 +26,7 @@ export interface Quota extends PerWindow<WindowQuota> {
   /** The earliest Unix time in milliseconds of the next admission; `null` if it is possible now. */
   readonly retryAtMs: number | null;
   readonly banned: boolean;
-  /** Set while the key is banned, except in a decision of a version that did not tell it. */
+  /** Set while the key is banned. */
   readonly ban?: BanInForce | undefined;
 }
 
@@ -117,6 +117,15 @@ export function stateWith(quota: Quota, policy: QuotaPolicy, nowMs: number): Lim
     ? { beganMs: nowMs, untilMs: laterMs(inForce.endsMs), number: inForce.number }
     : null;
   return { limits, revision, resets, ...mapWindows(windowOf), ban, wait: null };
+}
+
+/**
+ * Returns whether one quota of a Durable Object is newer than another one. In the same millisecond,
+ * fewer requests left are newer: a reset in between is the exception.
+ */
+export function isNewer(one: Quota, other: Quota): boolean {
+  if (one.nowMs !== other.nowMs) return one.nowMs > other.nowMs;
+  return one.day.remaining < other.day.remaining;
 }
 
 /** Returns the quota of a key whose requests are all refused for `pauseMs` milliseconds. */

@@ -21,7 +21,8 @@ import {
 } from "../../store/keys/key-settings.ts";
 import { readUsage } from "../../store/keys/usage.ts";
 import { Refusal } from "../../store/refusal.ts";
-import { QuotaLooks } from "../limiter/quota-looks.ts";
+import { inJurisdiction } from "../jurisdiction.ts";
+import { Limiter } from "../limiter/limiter.ts";
 import { answer, databaseOf, limitInput, type Refused } from "./answer.ts";
 
 const DEFAULT_GRACE_SECONDS = 86_400;
@@ -91,7 +92,7 @@ export interface NewSecret {
   readonly key: string;
 }
 
-let looks: QuotaLooks | undefined;
+let limiter: Limiter | undefined;
 
 /** The name of the calling Worker in the audit trail, from `props` of its service binding. */
 interface Props {
@@ -193,9 +194,14 @@ export class ApiKeys extends WorkerEntrypoint<Cloudflare.Env, Props> {
       if (key === undefined) throw unknownKey();
       const { id: keyId, plan, expiresAt, revision, resets, locationHint } = key;
       const limited = { keyId, limits: limitsOf(key), revision, resets, locationHint };
-      looks ??= new QuotaLooks(parseConfig(this.env).limiterTimeoutMs);
-      const waitUntil = (promise: Promise<unknown>) => this.ctx.waitUntil(promise);
-      const quota = await looks.look(limited, this.env.RATE_LIMITER, waitUntil);
+      const config = parseConfig(this.env);
+      limiter ??= new Limiter(config);
+      const quota = await limiter.look(limited, {
+        objects: inJurisdiction(this.env, config).RATE_LIMITER,
+        requestId: crypto.randomUUID(),
+        waitUntil: (promise) => this.ctx.waitUntil(promise),
+      });
+      if (quota === null) throw new Error("The limiter of the key does not respond.");
       return { ok: true, keyId, plan, expiresAt, ...reportQuota(quota) };
     });
   }

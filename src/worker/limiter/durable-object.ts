@@ -2,13 +2,7 @@ import { DurableObject } from "cloudflare:workers";
 import { type Config, parseConfig } from "../../rules/config.ts";
 import { DatabaseQueries } from "../db/availability.ts";
 import type { Ban } from "../../rules/limits/bans.ts";
-import {
-  type Decision,
-  decide,
-  peek,
-  type Quota,
-  type WindowQuota,
-} from "../../rules/limits/decision.ts";
+import { type Decision, decide, peek, type Quota } from "../../rules/limits/decision.ts";
 import {
   type LimiterState,
   type QuotaPolicy,
@@ -121,14 +115,9 @@ export class RateLimiter extends DurableObject {
     return decisions;
   }
 
-  /**
-   * Returns the quota of the key. Counts and stores nothing, but waits for pending writes, so that a
-   * restart cannot take back what the quota shows.
-   */
-  async peek(policy: QuotaPolicy): Promise<Quota> {
-    const quota = peek(this.#limiter, policy, this.#config.bans, Date.now());
-    await this.#commits.pending;
-    return quota;
+  /** Returns the quota, from memory. Counts and stores nothing. */
+  peek(policy: QuotaPolicy): Quota {
+    return peek(this.#limiter, policy, this.#config.bans, Date.now());
   }
 
   /** Responds to a health check of the service. Stores nothing. */
@@ -167,13 +156,10 @@ export class RateLimiter extends DurableObject {
       logEvent({ event: "limiter_reset", keyId: this.#keyId });
     }
     if (newBan !== null) this.#noteBan(newBan, state.resets);
-    for (const name of newlyNearLimit(before, decision)) this.#logLowQuota(name, decision[name]);
+    for (const low of newlyNearLimit(before, decision)) {
+      logEvent({ event: "quota_low", keyId: this.#keyId, ...low });
+    }
     return decision;
-  }
-
-  #logLowQuota(window: WindowName, { limit, remaining, endsMs }: WindowQuota): void {
-    const resetsAt = new Date(endsMs).toISOString();
-    logEvent({ event: "quota_low", keyId: this.#keyId, window, limit, remaining, resetsAt });
   }
 
   #noteBan({ beganMs, untilMs, number, loggedOnly }: Ban, resets: number): void {

@@ -24,11 +24,6 @@ export class GroupCommit {
     return this.#next;
   }
 
-  /** The end of the pending writes; `null` if none is pending. Repeats no failed write. */
-  get pending(): Promise<void> | null {
-    return this.#next ?? this.#underWay;
-  }
-
   /** Waits for pending writes, or repeats a failed write. `null` if everything is on disk. */
   settle(): Promise<void> | null {
     if (this.#next !== null) return this.#next;

@@ -14,7 +14,7 @@ import {
   newest,
   type ObjectDecision,
 } from "./object-call.ts";
-import { QuotaLooks } from "./quota-looks.ts";
+import { QuotaMemory } from "./quota-memory.ts";
 import { RefusalMemory } from "./refusal-memory.ts";
 
 /**
@@ -23,7 +23,7 @@ import { RefusalMemory } from "./refusal-memory.ts";
  */
 const MAX_CALLS_UNDER_WAY = 8;
 
-/** The number of keys for which an isolate groups requests into shared calls. */
+/** The number of keys whose requests share calls, and whose quotas an isolate remembers. */
 const MAX_GROUPS = 1_000;
 
 /**
@@ -82,7 +82,7 @@ export class Limiter {
   readonly #cancelling = new QuickLRU<string, true>({ maxSize: REMEMBERED_KEYS });
   readonly #breaker: CircuitBreaker;
   readonly #fallback: MemoryLimiter;
-  readonly #looks: QuotaLooks;
+  readonly #quotas = new QuickLRU<string, QuotaMemory>({ maxSize: MAX_GROUPS });
   readonly #outage = new Outage({ began: "fallback_limiter_on", ended: "fallback_limiter_off" });
   readonly #overload = new Outage({ began: "limiter_overloaded", ended: "limiter_not_overloaded" });
   readonly #blindness = new Outage({ began: "quota_unavailable", ended: "quota_available" });
@@ -91,7 +91,6 @@ export class Limiter {
     this.#timeoutMs = limiterTimeoutMs;
     this.#breaker = new CircuitBreaker({ size: REMEMBERED_KEYS, probeMs: limiterTimeoutMs });
     this.#fallback = new MemoryLimiter(bans, REMEMBERED_KEYS);
-    this.#looks = new QuotaLooks(limiterTimeoutMs);
   }
 
   /** Returns whether a remembered refusal certainly applies to a request now. Counts nothing. */
@@ -113,23 +112,18 @@ export class Limiter {
     }
   }
 
-  /**
-   * Returns what the key's next request would meet. Counts nothing, is no strike, and changes no
-   * later decision. The Durable Object is called at most once a second, however many look.
-   *
-   * @returns `null` if the Durable Object does not respond.
-   */
-  async look(
-    key: LimitedKey,
-    { objects, requestId, waitUntil }: Omit<LimitedRequest, "cancels">,
-  ): Promise<Quota | null> {
+  /** Returns what the next request would meet, counting none; `null` if the object is silent. */
+  async look(key: LimitedKey, request: Omit<LimitedRequest, "cancels">): Promise<Quota | null> {
+    const { objects, requestId, waitUntil } = request;
     const { keyId } = key;
+    const refusal = this.#refusals.get(keyId)?.decisionAt(Date.now(), key);
+    if (refusal != null) return refusal;
+    const ask = (asked: LimitedKey): Promise<Quota> =>
+      callObject(objects, key, this.#timeoutMs, (object) => object.peek(asked), 1);
     try {
-      const quota = await this.#looks.look(key, objects, waitUntil);
+      const quota = await this.#quotaOf(keyId).look(key, ask, this.#timeoutMs, waitUntil);
       this.#blindness.answered();
-      // This isolate repeats a refusal until it knows of the change that has ended the refusal.
-      const refusal = this.#refusals.get(keyId)?.decisionAt(Date.now(), key) ?? null;
-      return quota.retryAtMs === null && refusal !== null ? refusal : quota;
+      return quota;
     } catch (error) {
       this.#blindness.failed({ requestId, keyId, error });
       return null;
@@ -188,12 +182,18 @@ export class Limiter {
     }
   }
 
+  #quotaOf(keyId: string): QuotaMemory {
+    const quota = this.#quotas.get(keyId) ?? new QuotaMemory();
+    this.#quotas.set(keyId, quota);
+    return quota;
+  }
+
   #learn(key: LimitedKey, decision: Decision | undefined, askedMs: number): void {
     const { keyId, revision } = key;
     const memory = this.#refusals.get(keyId) ?? new RefusalMemory();
     const answeredMs = Date.now();
     if (decision === undefined) return memory.learn(null);
-    this.#looks.hear(keyId, { quota: decision, revision, askedMs, answeredMs });
+    this.#quotaOf(keyId).hear({ quota: decision, revision, askedMs, answeredMs });
     this.#fallback.learn(keyId, stateWith(decision, key, answeredMs));
     const isVague = answeredMs - askedMs > MAX_VAGUE_MS;
     if (decision.admitted || isVague) return memory.learn(null);
@@ -215,7 +215,7 @@ export class Limiter {
     const failing = isOverloaded(error) ? this.#overload : this.#outage;
     failing.failed({ requestId, keyId, error });
     if (isOverloaded(error)) return { decision: null, decidedBy: "nobody" };
-    this.#looks.forget(keyId);
+    this.#quotas.get(keyId)?.hear(null);
     return { decision: this.#fallback.admit(keyId, key), decidedBy: "fallback" };
   }
 }

@@ -46,12 +46,6 @@ export interface ObjectDecision extends Decision {
 
 export type LimiterObjects = Pick<Cloudflare.Env["RATE_LIMITER"], "getByName">;
 
-/** Returns a stub of a key's Durable Object. Each call needs a new one: a failure may break it. */
-export function objectOf(objects: LimiterObjects, { keyId, locationHint }: LimitedKey) {
-  const place = locationHint ? { locationHint } : undefined;
-  return objects.getByName(NAME_PREFIX + keyId, place);
-}
-
 /**
  * Calls a key's Durable Object, and retries after a temporary failure.
  *
@@ -59,17 +53,20 @@ export function objectOf(objects: LimiterObjects, { keyId, locationHint }: Limit
  */
 export function callObject<T>(
   objects: LimiterObjects,
-  key: LimitedKey,
+  { keyId, locationHint }: LimitedKey,
   timeoutMs: number,
   method: (object: ReturnType<LimiterObjects["getByName"]>) => Promise<T>,
+  attempts = ATTEMPTS,
 ): Promise<T> {
+  const place = locationHint ? { locationHint } : undefined;
   let isOver = false;
   const call = async () => {
     for (let attempt = 1; ; attempt += 1) {
       try {
-        return await method(objectOf(objects, key));
+        // Every attempt gets a new stub, because a stub that has thrown may be permanently broken.
+        return await method(objects.getByName(NAME_PREFIX + keyId, place));
       } catch (error) {
-        if (attempt === ATTEMPTS || !isRetryable(error)) throw error;
+        if (attempt === attempts || !isRetryable(error)) throw error;
         await pause(attempt * FIRST_PAUSE_MS * (1 + Math.random()));
         if (isOver) throw error;
       }

@@ -68,7 +68,7 @@ export const SABOTAGES: readonly (readonly [promise: string, target: RegExp, Cha
   ["Of simultaneous", /orders\/-9.*=> 404/s, noContent],
   [
     "A list that begins",
-    /GET .*=> 200/s,
+    /GET .*orders\n.*=> 200/s,
     (text, before) =>
       text.replace(/\[.*/, (body) => /\[{"id":-.*/.exec(before.join("\n"))?.[0] ?? body),
   ],
@@ -111,5 +111,14 @@ export const SABOTAGES: readonly (readonly [promise: string, target: RegExp, Cha
   ["Any other method returns", /POST.*orders\n/s, [/GET, HEAD/, "DELETE"]],
   ["Any other method of an order", /POST.*\/1\n/, [/DELETE/, "GET, HEAD"]],
   ["Each request counts once", /\/verify.*=> 404/s, [/(?<="day";r=)\d+/, "939"]],
+  ["Looking at the quota", /quota.*=> 200/s, [/no-store/, "private, no-cache"]],
+  ["Looking at the quota", /quota.*=> 200/s, [/(?<="day".*"remaining":)\d+/, "999"]],
+  ["Looking at the quota", /quota/, once(become(429, "rate_limit_exceeded", "retry-after: 5"), 1)],
+  [
+    "Looking at the quota",
+    /quota/,
+    (text, before) =>
+      text.replace(/(?<="day";r=|"day",.*"remaining":)\d+/g, (left) => `${+left - before.length}`),
+  ],
   ["A revoked key", /if-none-match.*=> 401/s, become(304)],
 ];

@@ -24,8 +24,9 @@ Date.now = () => systemNow() + aheadMs;
 
 /** The counts since queries of orders wait; `null` if they do not wait. */
 let held: { requests: number; queries: number } | null = null;
+let looks = 0;
 const observer = {
-  beforeObjectCall() {},
+  beforeObjectCall: () => void (looks += 1),
   async beforeQuery(database: "ORDERS" | "KEYS") {
     if (held === null || database === "KEYS") return;
     held.queries += 1;
@@ -66,19 +67,22 @@ async function leaveTogether({ headers }: Request): Promise<Response> {
 
 /**
  * The service with other sizes of lists. `/log` responds with the lines that it has logged,
- * `/clock?ms=N` moves its clock N milliseconds forward, and `/leave` is `leaveTogether`.
+ * `/clock?ms=N` moves its clock N milliseconds forward, `/leave` is `leaveTogether`, and `/looks` is
+ * how often quotas were asked for.
  */
 export default {
   fetch(request, bindings, context) {
     const { pathname, searchParams } = new URL(request.url);
     if (pathname === "/log") return Response.json(log);
+    if (pathname === "/looks") return Response.json(looks);
     if (pathname === "/leave") return leaveTogether(request);
     if (pathname === "/clock") {
       aheadMs += Number(searchParams.get("ms"));
       return new Response();
     }
     if (held !== null) held.requests += 1;
-    const observed = held === null ? bindings : observedBindings(bindings, observer);
+    const isObserved = held !== null || pathname === "/v1/quota";
+    const observed = isObserved ? observedBindings(bindings, observer) : bindings;
     return app.fetch(request, observed, context);
   },
 } satisfies ExportedHandler<Cloudflare.Env>;

@@ -1,6 +1,8 @@
 import fc from "fast-check";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import type { Decision, Quota } from "../../../src/rules/limits/decision.ts";
 import { retryAfterSeconds } from "../../../src/rules/limits/headers.ts";
+import { WINDOW_NAMES } from "../../../src/rules/limits/windows.ts";
 import { anyBanVars, event, oneOf, step, type Step } from "../../rules/limits/histories.ts";
 import { keyPolicy, SimulatedLimiter, START_MS } from "../../rules/limits/simulated-limiter.ts";
 import { DAY_MS, HOUR_MS, MINUTE_MS } from "../../support/clock.ts";
@@ -48,6 +50,20 @@ const overlappingRequests = step(
       if (n === 15) world.learn(isolate);
       void world.send(isolate, cancels && n % 3 === 0);
     }
+    await world.advance(0);
+  },
+);
+
+const overlappingLooks = step(
+  "looks",
+  fc.record({
+    isolate: anyIsolate,
+    times: fc.integer({ min: 1, max: 5 }),
+    wires: fc.array(anyWire, { minLength: 1, maxLength: 6 }),
+  }),
+  async (world: World, { isolate, times, wires }) => {
+    world.lookWires = [...wires];
+    for (let n = 0; n < times; n++) void world.look(isolate);
     await world.advance(0);
   },
 );
@@ -139,6 +155,70 @@ test("several isolates and a Durable Object keep every promise, whatever happens
   );
   expect(Math.min(...Object.values(seen))).toBeGreaterThan(20);
 });
+
+/** Ends every fault and call, and lets every isolate know the newest version of the key. */
+async function settle(world: World): Promise<void> {
+  await world.advance(4 * TIMEOUT_MS);
+  Object.assign(world, { wires: [PERFECT], lookWires: [PERFECT], isDiskBroken: false });
+  world.learn(...ALL);
+  await world.advance(2 * TIMEOUT_MS);
+}
+
+test("looks mixed into any history change no decision and no row, are never older than the isolate's last decision, and say what its next request meets", async () => {
+  const seen = { looks: 0, admitted: 0, refused: 0, banned: 0 };
+  const anyMixed = fc.array(
+    oneOf<World>(
+      [10, overlappingRequests],
+      [8, overlappingLooks],
+      [3, step("pass time", someTime, (world, ms) => world.advance(ms))],
+      [3, goToTheRetryTime],
+      [3, changes],
+    ),
+    { maxLength: 25, size: "max" },
+  );
+  const run = async (world: World, history: readonly Step<World>[]) => {
+    vi.setSystemTime(START_MS);
+    for (const { play } of history) await play(world);
+    await settle(world);
+    return world;
+  };
+  await fc.assert(
+    fc.asyncProperty(anyWorld, anyMixed, async (of, history) => {
+      const without = history.filter(({ name }) => name !== "looks");
+      const newWorld = () =>
+        Object.assign(new World(of.policy, of.behindMs, of.vars), { diskMs: of.diskMs });
+      const unseen = await run(newWorld(), without);
+      const world = await run(newWorld(), history);
+      seen.looks += history.length - without.length;
+      expect(world.verdicts).toStrictEqual(unseen.verdicts);
+      expect(world.rows).toStrictEqual(unseen.rows);
+      for (const index of [...ALL, ...ALL]) {
+        await world.advance(1_000);
+        const said = (await world.look(index))!;
+        expectMet(said, (await world.answerTo(index)).decision!);
+        seen[said.banned ? "banned" : said.retryAtMs === null ? "admitted" : "refused"] += 1;
+      }
+      expect(world.witness.broken).toStrictEqual([]);
+    }),
+    { numRuns: 80 },
+  );
+  expect(Math.min(...Object.values(seen))).toBeGreaterThan(20);
+}, 120_000);
+
+/** Expects that the next request met what a look had said. A last strike may have begun a ban. */
+function expectMet(said: Quota, met: Decision): void {
+  expect(met.admitted).toBe(said.retryAtMs === null);
+  if (met.banned && !said.banned) return;
+  const counted = met.admitted ? 1 : 0;
+  for (const name of WINDOW_NAMES) {
+    const { limit, remaining, endsMs } = said[name];
+    // A window that no request has opened is described as if it opened now.
+    const end = remaining < limit ? { endsMs } : {};
+    expect(met[name]).toMatchObject({ limit, remaining: remaining - counted, ...end });
+  }
+  const { retryAtMs, banned, ban } = said;
+  if (!met.admitted) expect({ ...met }).toMatchObject({ retryAtMs, banned, ...(ban && { ban }) });
+}
 
 test("a ban begins exactly with the request that makes its last strike if one isolate receives all; otherwise no earlier", async () => {
   const anyRequest = fc.record({

@@ -1,14 +1,13 @@
 import { isDeepStrictEqual } from "node:util";
 import type { BanPolicy } from "../../../src/rules/limits/bans.ts";
-import type { Decision } from "../../../src/rules/limits/decision.ts";
+import type { Decision, Quota } from "../../../src/rules/limits/decision.ts";
 import type { LimiterState, QuotaPolicy } from "../../../src/rules/limits/limiter-state.ts";
 import { limitOf } from "../../../src/rules/limits/plans.ts";
-import { WINDOW_NAMES, type WindowName } from "../../../src/rules/limits/windows.ts";
+import { type Window, WINDOW_NAMES, type WindowName } from "../../../src/rules/limits/windows.ts";
 import type { RateLimiter } from "../../../src/worker/limiter/durable-object.ts";
 import type { ObjectDecision } from "../../../src/worker/limiter/object-call.ts";
 import type { Verdict } from "../../../src/worker/limiter/limiter.ts";
 import { DAY_MS, MINUTE_MS } from "../../support/clock.ts";
-import type { Window } from "../../../src/rules/limits/windows.ts";
 import { DocumentedRules, type Known } from "../../rules/limits/documented-rules.ts";
 import type { Isolate } from "./world.ts";
 
@@ -45,6 +44,16 @@ function lowWindows({ policy, minuteMs, dayMs }: Known, nowMs: number): string[]
   });
 }
 
+/** Returns whether a quota counts everything that an earlier one of the same limits has counted. */
+function isAsNew(quota: Quota, earlier: Quota | null): boolean {
+  return WINDOW_NAMES.every((name) => {
+    const before = earlier?.[name];
+    if (before === undefined || quota.nowMs >= before.endsMs) return true;
+    const { remaining, endsMs } = quota[name];
+    return endsMs > before.endsMs || (endsMs === before.endsMs && remaining <= before.remaining);
+  });
+}
+
 interface Told extends Record<WindowName, number> {
   readonly policy: QuotaPolicy;
   readonly quota: Decision;
@@ -58,6 +67,8 @@ interface Told extends Record<WindowName, number> {
 export class Witness {
   readonly broken: unknown[] = [];
   requests = 0;
+  /** Whether the key has changed. */
+  hasChanged = false;
   /** When the last cancellation that the object admitted was answered. */
   cancelledMs = -Infinity;
   replicas = 0;
@@ -164,6 +175,7 @@ export class Witness {
       this.claim(isNewest, "No outdated version of the key decides.", decision);
       this.claim(this.#received.delete(decision!), "No two requests share a decision.", decision);
       this.#told.set(isolate, { policy, quota: decision!, receivedMs: nowMs, minute: 0, day: 0 });
+      if (isAsNew(decision!, isolate.decision)) isolate.decision = decision;
     } else this.claim(isolate.hasFailed, "The object decides if it can be reached.");
     if (decidedBy === "fallback") this.#fallsBack(isolate, policy, decision!, nowMs);
   }
@@ -199,6 +211,21 @@ export class Witness {
     const isTrue = isLeft && !(isBanned && decision.admitted);
     this.claim(isTrue, "The fallback limiter goes on.", decision, told);
     this.fallbacks += 1;
+  }
+
+  /** An isolate asks the object for the quota. */
+  peeks(isolate: Isolate, nowMs: number): void {
+    this.claim(nowMs - isolate.peekedMs >= 1_000, "Looks call the object once a second.", nowMs);
+    isolate.peekedMs = nowMs;
+  }
+
+  /** An isolate answers a look. */
+  looks(isolate: Isolate, quota: Quota | null): void {
+    if (quota === null) this.claim(isolate.isBlind, "A look fails only if its call has failed.");
+    else if (!this.hasChanged) {
+      const isNew = isAsNew(quota, isolate.decision);
+      this.claim(isNew, "No look is older than the isolate's last decision.", quota);
+    }
   }
 
   /** Every isolate has called the object again, long after its last refusal. */

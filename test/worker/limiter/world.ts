@@ -1,6 +1,7 @@
 import { vi } from "vitest";
 import { parseConfig } from "../../../src/rules/config.ts";
 import type { BanPolicy } from "../../../src/rules/limits/bans.ts";
+import type { Decision, Quota } from "../../../src/rules/limits/decision.ts";
 import type { LimiterState, QuotaPolicy } from "../../../src/rules/limits/limiter-state.ts";
 import { RateLimiter } from "../../../src/worker/limiter/durable-object.ts";
 import { Limiter, type Verdict } from "../../../src/worker/limiter/limiter.ts";
@@ -46,6 +47,11 @@ export interface Isolate {
   /** The number of refusals that it repeated from memory, and of those that it reported. */
   repeated: number;
   reported: number;
+  /** Whether a call of a look has failed, and the time of the last one. */
+  isBlind: boolean;
+  peekedMs: number;
+  /** The newest decision by the object that it has answered with. */
+  decision: Decision | null;
 }
 
 /**
@@ -59,6 +65,11 @@ export class World {
   newest: QuotaPolicy;
   /** The next calls, in order. The last entry also serves later calls. */
   wires: Wire[] = [PERFECT];
+  /** The next calls by looks. */
+  lookWires: Wire[] = [PERFECT];
+  /** The verdicts in the order of the requests, and every row that an object has written. */
+  readonly verdicts: (Verdict | null)[] = [];
+  readonly rows: unknown[] = [];
   isDiskBroken = false;
   diskMs = 3;
   /** The time that the last refusal announced. */
@@ -74,7 +85,8 @@ export class World {
     const config = parseConfig(this.#vars);
     this.bans = config.bans;
     this.isolates = behindMs.map((ms) => {
-      const seen = { hasFailed: false, repeated: 0, reported: 0 };
+      const failures = { hasFailed: false, isBlind: false };
+      const seen = { ...failures, repeated: 0, reported: 0, peekedMs: 0, decision: null };
       return { limiter: new Limiter(config), policy, behindMs: ms, ...seen };
     });
     this.witness = new Witness(this.bans);
@@ -89,6 +101,7 @@ export class World {
   /** Changes the key. An isolate uses the new version after a call of `learn`. */
   change(changes: Partial<QuotaPolicy>): void {
     this.newest = { ...this.newest, ...changes, revision: this.newest.revision + 1 };
+    this.witness.hasChanged = true;
   }
 
   learn(...indexes: readonly number[]): void {
@@ -101,6 +114,7 @@ export class World {
     const sentMs = Date.now();
     const { cancelledMs } = this.witness;
     this.witness.requests += 1;
+    const nth = this.verdicts.push(null) - 1;
     const admit = (...call: Call) => this.#attempt(isolate, call);
     const verdict = await limiter.admit(
       { keyId: KEY_ID, ...policy },
@@ -111,6 +125,7 @@ export class World {
         waitUntil: (promise) => void promise.catch(() => undefined),
       },
     );
+    this.verdicts[nth] = verdict;
     const { retryAtMs = null, nowMs = 0 } = verdict.decision ?? {};
     if (retryAtMs !== null) this.retryAtMs = Date.now() + retryAtMs - nowMs;
     this.witness.responds(isolate, policy, verdict, Date.now());
@@ -118,6 +133,22 @@ export class World {
     const isInTime = Date.now() - sentMs <= 2 * TIMEOUT_MS;
     this.witness.claim(isInTime, "Each request is answered in time.");
     return verdict;
+  }
+
+  /** Looks at the quota. */
+  async look(index: number): Promise<Quota | null> {
+    const isolate = this.isolates[index]!;
+    const peek = (policy: QuotaPolicy) => this.#peek(isolate, policy);
+    const quota = await isolate.limiter.look(
+      { keyId: KEY_ID, ...isolate.policy },
+      {
+        objects: { getByName: () => ({ peek }) } as never,
+        requestId: "simulated",
+        waitUntil: (promise) => void promise.catch(() => undefined),
+      },
+    );
+    this.witness.looks(isolate, quota);
+    return quota;
   }
 
   /** Sends a request, and lets time pass until the object has answered. */
@@ -165,11 +196,33 @@ export class World {
     }
   }
 
+  async #peek(isolate: Isolate, policy: QuotaPolicy): Promise<Quota> {
+    this.witness.peeks(isolate, Date.now());
+    const wire = this.lookWires.length > 1 ? this.lookWires.shift()! : this.lookWires[0]!;
+    isolate.isBlind ||= wire.backMs >= TIMEOUT_MS;
+    try {
+      await pause(wire.outMs);
+      if (wire.before !== undefined) throw failure(wire);
+      const object = this.#object;
+      const quota = earlier(object.peek(policy), isolate.behindMs);
+      if (this.#object !== object) throw failure({ error: LOST });
+      await pause(wire.backMs);
+      if (wire.error !== undefined) throw failure(wire);
+      return quota;
+    } catch (error) {
+      isolate.isBlind = true;
+      throw error;
+    }
+  }
+
   #start(): RateLimiter {
     let row = this.#disk;
     this.witness.starts(this.stored, Date.now());
     const storage = {
-      kv: { get: () => row, put: (_: string, value: unknown) => (row = structuredClone(value)) },
+      kv: {
+        get: () => row,
+        put: (_: string, value: unknown) => this.rows.push((row = structuredClone(value))),
+      },
       sync: async () => {
         const writing = row;
         const isBroken = this.isDiskBroken;
@@ -202,8 +255,8 @@ function failure({ error }: Partial<Wire>): Error {
 }
 
 /** Returns an answer as of an isolate whose clock is behind: with earlier times. */
-function earlier(answer: Answer, behindMs: number): Answer {
+function earlier<T extends Answer | Quota>(answer: T, behindMs: number): T {
   const isTime = (value: unknown) => typeof value === "number" && value > START_MS / 2;
   const shift = (_: string, value: unknown) => (isTime(value) ? Number(value) - behindMs : value);
-  return JSON.parse(JSON.stringify(answer), shift) as Answer;
+  return JSON.parse(JSON.stringify(answer), shift) as T;
 }

@@ -1,0 +1,110 @@
+import { afterEach, beforeEach, expect, expectTypeOf, test, vi } from "vitest";
+import { Pacer } from "../../src/client/pacer.ts";
+import type { KeyQuota } from "../../src/client/quota.ts";
+import { quotaHeaders } from "../../src/rules/limits/headers.ts";
+import { peek } from "../../src/rules/limits/decision.ts";
+import { type QuotaReport, reportQuota } from "../../src/rules/limits/quota-report.ts";
+import { keyPolicy, SimulatedLimiter, START_MS } from "../rules/limits/simulated-limiter.ts";
+import { type Answer, clientOf, failed, ScriptedService, settled } from "./scripted-service.ts";
+
+// The client declares its own type. `npm run typecheck` fails if the service reports another one.
+expectTypeOf<QuotaReport>().toExtend<Pick<KeyQuota, keyof QuotaReport>>();
+
+beforeEach(() => {
+  vi.useFakeTimers({ now: START_MS });
+});
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+/** A service whose clock is ahead of the client's. */
+function serviceOf(limiter: SimulatedLimiter, aheadMs = 0) {
+  const now = () => (limiter.nowMs = Date.now() + aheadMs);
+  const look: Answer = () => {
+    const quota = peek(limiter.state, limiter.policy, limiter.bans, now());
+    const body = { keyId: "key_a", plan: "pro", expiresAt: "2030-01-01T00:00:00.000Z" };
+    return Response.json({ ...body, ...reportQuota(quota) }, { headers: quotaHeaders(quota) });
+  };
+  const cancel: Answer = () => {
+    now();
+    return new Response(null, { status: 204, headers: quotaHeaders(limiter.request()) });
+  };
+  const answer: Answer = (request) => (request.url.endsWith("/v1/quota") ? look : cancel)(request);
+  return new ScriptedService(answer);
+}
+
+test("quota() has numbers, and dates by the client's clock, which are never early and at most a second late", async () => {
+  const limiter = new SimulatedLimiter(keyPolicy(1, 100));
+  const client = clientOf(serviceOf(limiter, 3_600_123));
+  const unopened = { name: "minute", limit: 1, remaining: 1, resetsAt: null };
+  expect(await client.quota()).toMatchObject({
+    keyId: "key_a",
+    plan: "pro",
+    expiresAt: new Date("2030-01-01"),
+    windows: [unopened, { resetsAt: null }],
+    ban: null,
+    retryAfterSeconds: 0,
+    answeredAt: new Date(),
+  });
+  await client.cancelOrder(1n);
+  vi.advanceTimersByTime(20_400);
+  const quota = await client.quota();
+  expect(quota.retryAfterSeconds).toBe(40);
+  for (const [index, endsMs] of [60_000, 86_400_000].entries()) {
+    const lateMs = quota.windows[index]!.resetsAt!.getTime() - (START_MS + endsMs);
+    expect(lateMs).toBeGreaterThanOrEqual(0);
+    expect(lateMs).toBeLessThan(1_000);
+  }
+  expect(client.limits).toMatchObject({ windows: [{ remaining: 0, resetSeconds: 40 }, {}] });
+  // A ban.
+  limiter.bans = { ...limiter.bans, graceMs: 0, minStrikes: 1 };
+  limiter.request();
+  limiter.request();
+  const { ban, windows } = await client.quota();
+  expect(ban).toEqual({ endsAt: new Date(Date.now() + 60_000), number: 1 });
+  expect(windows[1]).toMatchObject({ remaining: 0, resetsAt: ban!.endsAt });
+});
+
+test("quota() never waits for the limits, and a batch that waits goes on when it shows room", async () => {
+  const limiter = new SimulatedLimiter(keyPolicy(2, 100));
+  const service = serviceOf(limiter);
+  const client = clientOf(service, { pacing: true });
+  const batch = client.cancelOrders([1n, 2n, 3n]);
+  await vi.advanceTimersByTimeAsync(10_000);
+  expect(service.requests).toHaveLength(2);
+  expect((await client.quota()).retryAfterSeconds).toBe(50);
+  limiter.state = null;
+  await vi.advanceTimersByTimeAsync(1_000);
+  expect((await client.quota()).retryAfterSeconds).toBe(0);
+  await vi.advanceTimersByTimeAsync(0);
+  expect(await batch).toHaveLength(3);
+});
+
+test("a look takes no room from other requests, whether it is answered or not, and does not outdo what they have just heard", () => {
+  const heard = (remaining: number) => {
+    const window = { name: "minute", limit: 10, lengthSeconds: 60, remaining, resetSeconds: 60 };
+    return { windows: [window], retryAfterSeconds: null };
+  };
+  const pacer = new Pacer();
+  pacer.end(pacer.begin(), heard(1), 0);
+  pacer.look({ windows: [], retryAfterSeconds: 5 }, 0, 10);
+  expect(pacer.waitMs(10)).toBe(0);
+  pacer.end(pacer.begin(), heard(0), 20);
+  // The service may have known this before the last request.
+  pacer.look(heard(3), 1_019, 1_019);
+  expect(pacer.waitMs(1_019)).toBeGreaterThan(0);
+  pacer.look(heard(3), 1_020, 1_030);
+  expect(pacer.waitMs(1_030)).toBe(0);
+});
+
+test("quota() is repeated like other calls, and refuses what is no quota", async () => {
+  const unavailable = failed(503, "service_unavailable", { "Retry-After": "1" });
+  const service = new ScriptedService(unavailable, () => Response.json({ windows: 7 }));
+  const outcome = await settled(clientOf(service).quota());
+  expect(outcome).toMatchObject({ reason: { code: "unexpected_answer", status: 200 } });
+  expect(service.gapsMs[0]).toBeGreaterThanOrEqual(1_000);
+  const html = new ScriptedService(() => new Response("<html>"));
+  const { reason } = (await settled(clientOf(html).quota())) as PromiseRejectedResult;
+  expect(reason).toMatchObject({ code: "unexpected_answer" });
+  await expect(clientOf(html).quota({ pacing: true } as object)).rejects.toThrow("unknown option");
+});
