@@ -1,5 +1,5 @@
 import { setTimeout as wait } from "node:timers/promises";
-import type { Checkout, Served } from "./checkout.ts";
+import { type Checkout, say, type Served } from "./checkout.ts";
 import { leaveUnread, listRequest, readList, send, sendMany } from "./load.ts";
 
 const REQUESTS = 5_000;
@@ -122,6 +122,24 @@ function busyList(orders: number): Measurement {
   };
 }
 
+/** Several lists at once, each of which must be whole. */
+function burst(orders: number, count: number, isCold: boolean): Measurement {
+  const readAll = (server: Served) => async () => {
+    const lists = Array.from({ length: count }, () => readList(server, server.keys.unlimited));
+    const ends = await Promise.allSettled(lists);
+    const lost = ends.filter(({ status }) => status === "rejected").length;
+    if (lost > 0) say(`${lost} of ${count} lists were not whole`);
+  };
+  const warm: Measurement["start"] = async (checkout, stack) => {
+    const server = stack.use(await checkout.serve({ orders }));
+    await readList(server, server.keys.unlimited);
+    return () => time(server, count, readAll(server));
+  };
+  const start = isCold ? fresh(orders, (server) => time(server, count, readAll(server))) : warm;
+  const what = `One of ${count} ${isCold ? "cold " : ""}lists of ${orders} orders at once`;
+  return { what, unit: "ms", target: 0.97, start };
+}
+
 function peakMemory(
   what: string,
   orders: number,
@@ -151,13 +169,26 @@ export const SECTIONS = {
     warmList("Changed", orders, true),
   ],
   "far-list": (orders) => [coldList(`Cold, ${FAR_MS} ms away,`, orders, FAR_MS)],
+  bursts: (orders) => [
+    warmList("Unchanged", 7_000, false),
+    burst(7_000, 60, false),
+    burst(Math.ceil(orders * 0.3), 40, true),
+    burst(Math.ceil(orders * 0.3), 300, false),
+  ],
   "busy-list": (orders) => [busyList(Math.ceil(orders / 10))],
   memory: (orders) => [
     peakMemory("one list", orders, (server) => readList(server, server.keys.unlimited)),
-    ...(["unlimited", "other"] as const).map((second, index) =>
-      peakMemory(`40 unread lists of ${["one key", "two keys"][index]}`, orders, (server) => {
-        const keys = [server.keys.unlimited, server.keys[second]];
-        return leaveUnread(server, Array<string[]>(20).fill(keys).flat());
+    ...[
+      { lists: 40, keys: ["unlimited"] as const },
+      { lists: 40, keys: ["unlimited", "other"] as const },
+      { lists: 200, keys: ["unlimited", "other"] as const },
+    ].map(({ lists, keys }) =>
+      peakMemory(`${lists} unread lists, keys: ${keys.length}`, orders, (server) => {
+        const secrets = keys.map((name) => server.keys[name]);
+        return leaveUnread(
+          server,
+          Array.from({ length: lists }, (_, n) => secrets[n % keys.length]!),
+        );
       }),
     ),
   ],

@@ -44,6 +44,7 @@ function patient(paceMs: number, isAlone: boolean): Play {
   return (world, holder) => {
     let hasWaited = false;
     return sending(0.2, ({ status, retryAfterSeconds: seconds }) => {
+      if (isAlone && status === 503) world.wrong.push(`${holder.subject.name} received 503`);
       const isWrong = isAlone && hasWaited && status === 429;
       if (isWrong) world.wrong.push(`${holder.subject.name} had waited for Retry-After`);
       // The Retry-After of a 503 says nothing about the limits.
@@ -83,6 +84,7 @@ const hostile = { plan: "free", keys: 2, isWellBehaved: false } as const;
 const alone = (paceMs: number) => patient(paceMs, true);
 const inFleet = patient(500, false);
 const keeping = leaving(300_000, 1_000);
+const hoarding = leaving(300_000, 20_000);
 
 const enterprise = (perMinute: number, perDay: number) =>
   ({ plan: "enterprise", limits: { perMinute, perDay } }) as const;
@@ -100,6 +102,7 @@ const ROLES: readonly Role[] = [
   { name: "hammering slowly", ...hostile, clients: 1, play: hammering(300) },
   { name: "observing", plan: "free", keys: 1, ...single, play: async () => {} },
   { name: "dropping connections", ...hostile, clients: 2, play: leaving(20, 150) },
+  { name: "hoarding lists", ...hostile, keys: 20, clients: 1, play: hoarding },
   { name: "keeping lists", ...hostile, keys: 1, clients: 1, play: keeping },
   { name: "keeping lists", ...hostile, plan: "business", keys: 1, clients: 1, play: keeping },
 ];

@@ -1,6 +1,6 @@
 import { pause, withDeadline } from "../deadline.ts";
 import { Outage } from "../outage.ts";
-import { messages, waitForFile } from "./locked-file.ts";
+import { messages, waitForFile } from "./local-database.ts";
 import type { DatabaseName } from "../../schema/databases.ts";
 
 /** Thrown if a database cannot be reached or does not respond in time. */

@@ -152,16 +152,14 @@ export class ListStream implements CountedList {
           fail(controller, new CutOffError("Another list needed its place."));
         });
       },
-      // Not `async`, because most segments are in memory.
-      pull: (controller: ReadableStreamDefaultController<Uint8Array>) => {
+      pull: async (controller: ReadableStreamDefaultController<Uint8Array>) => {
         this.takenMs = Date.now();
         this.#taken = null;
-        const json = this.#takeFromMemory();
-        if (json !== undefined) return send(controller, json);
-        return this.#read().then(
-          (read) => send(controller, read),
-          (error: unknown) => fail(controller, error),
-        );
+        try {
+          send(controller, await this.#take());
+        } catch (error) {
+          fail(controller, error);
+        }
       },
       cancel: () => {
         if (!this.#hasEnded) end();
@@ -170,36 +168,19 @@ export class ListStream implements CountedList {
     return new ReadableStream(source, { highWaterMark: 0 });
   }
 
-  /** Returns the next segment with orders; `null` at the end; undefined if memory lacks it. */
-  #takeFromMemory(): Uint8Array | null | undefined {
+  /** Returns the next segment with orders; `null` at the end. */
+  async #take(): Promise<Uint8Array | null> {
     for (;;) {
       const segment = this.#segments[this.#next];
       if (segment === undefined) return null;
-      const json = this.#memory.get(segment.version);
-      if (json === undefined) return undefined;
-      const piece = this.#take(segment, json);
-      if (piece !== null) return piece;
-    }
-  }
-
-  /** Takes the next segment; `null` if it is empty. */
-  #take({ version }: Segment, json: Uint8Array): Uint8Array | null {
-    this.#taken = { version, json };
-    this.#own.delete(version);
-    this.#next += 1;
-    // Reads ahead only after the first segment is sent, so that the response begins early.
-    if (this.#hasBegun) this.#readAhead();
-    return json.length === 0 ? null : json;
-  }
-
-  async #read(): Promise<Uint8Array | null> {
-    for (;;) {
-      const segment = this.#segments[this.#next];
-      if (segment === undefined) return null;
-      const json = await this.#jsonOf(segment);
-      if (this.#hasEnded) return null;
-      const piece = this.#take(segment, json);
-      if (piece !== null) return piece;
+      const { version } = segment;
+      const json = this.#memory.get(version) ?? (await this.#jsonOf(segment));
+      this.#taken = { version, json };
+      this.#own.delete(version);
+      this.#next += 1;
+      // Reads ahead only after the first segment is sent, so that the response begins early.
+      if (this.#hasBegun) this.#readAhead();
+      if (json.length > 0) return json;
     }
   }
 

@@ -8,7 +8,7 @@ import { shortenPauses } from "../deploy/faults.ts";
 import { failure } from "../in-process.ts";
 import { StoreFolder } from "../store-folder.ts";
 
-/** The number of orders in the store: two full pages of an export, and a last page with one. */
+/** The number of orders in the store: three pages of an export. */
 const STORED = 15_001;
 const GAVE_UP = "the orders changed during the export: run the same command";
 

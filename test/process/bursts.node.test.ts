@@ -1,0 +1,80 @@
+import { once } from "node:events";
+import { connect } from "node:net";
+import { setTimeout as wait } from "node:timers/promises";
+import { sql } from "drizzle-orm";
+import { beforeAll, expect, test } from "vitest";
+import { openLocalDatabase } from "../../src/operator/database/local.ts";
+import type { Server } from "../support/server.ts";
+import { AMPLE, createKeys } from "./create-keys.ts";
+import { CLOCKED_SERVICE, ServedStore } from "./worker-server.ts";
+
+const ORDERS = 7_000;
+const HOARDERS = ["a", "b", "c", "d", "e"] as const;
+const OTHERS = ["v", "w", "x", "y"] as const;
+
+const store = new ServedStore();
+let keys: Record<"free" | "pro" | "business" | (typeof HOARDERS | typeof OTHERS)[number], string>;
+
+beforeAll(async () => {
+  const ample = Object.fromEntries([...HOARDERS, ...OTHERS].map((name) => [name, AMPLE]));
+  const plans = { free: "free", pro: "pro", business: "business" } as const;
+  keys = await createKeys(store.path, { ...plans, ...ample } as never);
+  const orders = await openLocalDatabase(store.path, "orders");
+  await orders.transaction([
+    sql`WITH RECURSIVE n (id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM n WHERE id < ${ORDERS})
+      INSERT INTO orders (id, pet_id, quantity, ship_date)
+      SELECT id, 1 << 63, 1 << 63, '2026-11-20T08:30:00.000Z' FROM n`,
+  ]);
+  await orders.close();
+});
+
+/** Requests a list. Returns its socket, which takes nothing until it is read. */
+function request({ url }: Server, key: string) {
+  const { hostname, port } = new URL(url);
+  const socket = connect(Number(port), hostname).on("error", () => {});
+  const head = "GET /v1/store/orders HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n";
+  socket.write(`${head}Authorization: Bearer ${key}\r\n\r\n`);
+  return socket;
+}
+
+/** Reads a list to its end. Returns the status, and whether the list is whole. */
+async function read(server: Server, key: string): Promise<string> {
+  let [head, tail] = ["", ""];
+  const socket = request(server, key).setEncoding("latin1");
+  socket.on("data", (part: string) => {
+    head ||= part;
+    tail = (tail + part).slice(-16);
+  });
+  await once(socket, "close");
+  return `${head.slice(9, 12)} ${/\](\r\n0\r\n\r\n)?\s*$/.test(tail) ? "whole" : "cut off"}`;
+}
+
+test("every list of a burst that a plan allows is whole: 60, 300 and 1,000 at once on a new isolate", async () => {
+  for (const [plan, burst] of [
+    ["free", 60],
+    ["pro", 300],
+    ["business", 1_000],
+  ] as const) {
+    const server = await store.serve(CLOCKED_SERVICE);
+    const lists = await Promise.all(Array.from({ length: burst }, () => read(server, keys[plan])));
+    expect(lists).toEqual(Array(burst).fill("200 whole"));
+  }
+}, 240_000);
+
+test("beside five keys that open many lists and read them slowly, each other key gets a list, and no list is cut off without need", async () => {
+  // There is room for eight lists, of which each hoarder has one.
+  const sizes = { memoryBytes: 0, placeBytes: 8 * 262_144, lineMs: 4_000, patienceMs: 500 };
+  const server = await store.serve(CLOCKED_SERVICE, { SIZES: JSON.stringify(sizes) });
+  const hoarded = HOARDERS.flatMap((name) =>
+    Array.from({ length: 14 }, () => request(server, keys[name])),
+  );
+  // 60 kB a second.
+  const reading = setInterval(() => hoarded.forEach((socket) => socket.read(6_000)), 100);
+  await wait(1_000);
+  for (let round = 0; round < 2; round += 1) {
+    const lists = await Promise.all(OTHERS.slice(0, 3).map((name) => read(server, keys[name])));
+    expect(lists).toEqual(Array(3).fill("200 whole"));
+  }
+  clearInterval(reading);
+  for (const socket of hoarded) socket.destroy();
+}, 120_000);
