@@ -3,7 +3,12 @@ import { runWrangler } from "./wrangler.ts";
 
 const CLOUDFLARE_API = "https://api.cloudflare.com/client/v4";
 /** Limits an API call: a D1 query runs for up to 30 seconds, and may first wait in a queue. */
-const TIMEOUT_MS = 90_000;
+const TIMEOUT_MS = 120_000;
+/** When the operator is told that an API call hangs. */
+const NOTICE_MS = 10_000;
+
+/** The reason of a call that was given up, which is not repeated. */
+export const HUNG = "nothing came in two minutes";
 
 /** Cloudflare's error code for a text that is no token, with status 400. */
 const BAD_TOKEN = 6003;
@@ -12,7 +17,7 @@ const answerSchema = z.object({
   errors: z.array(z.object({ code: z.number(), message: z.string() })).nullish(),
   result: z.unknown().optional(),
 });
-const accountsSchema = z.array(z.object({ id: z.string() }));
+const accountsSchema = z.array(z.object({ id: z.string(), name: z.string() }));
 const loginSchema = z.object({ token: z.string() });
 
 /** Thrown if Cloudflare's API refuses a call or sends no usable response. */
@@ -40,19 +45,36 @@ export class CloudflareApi {
   /**
    * Logs in with `CLOUDFLARE_API_TOKEN`, or else with wrangler's login.
    *
+   * @param accountId the `account_id` in `wrangler.toml`, if any.
    * @throws an Error for the operator if there is no login, or if the login has no account or several
-   *   and `CLOUDFLARE_ACCOUNT_ID` is not set.
+   *   and none is chosen.
    */
-  static async open(): Promise<CloudflareApi> {
-    const { CLOUDFLARE_API_TOKEN, CLOUDFLARE_ACCOUNT_ID: id } = process.env;
+  static async open(accountId?: string): Promise<CloudflareApi> {
+    const { CLOUDFLARE_API_TOKEN, CLOUDFLARE_ACCOUNT_ID } = process.env;
     const token = CLOUDFLARE_API_TOKEN || (await wranglerToken());
+    const id = accountId || CLOUDFLARE_ACCOUNT_ID;
     if (id) return new CloudflareApi(`/accounts/${id}`, token);
     const accounts = await new CloudflareApi("", token).call("/accounts", accountsSchema);
     const [only] = accounts.length === 1 ? accounts : [];
     if (only) return new CloudflareApi(`/accounts/${only.id}`, token);
+    const listed = accounts.map((each) => `${each.name} (${each.id})`).join(", ") || "none";
     throw new Error(
-      `the login has ${accounts.length} accounts: set CLOUDFLARE_ACCOUNT_ID to the one to use`,
+      `the login has ${accounts.length} accounts, ${listed}: set account_id in wrangler.toml or ` +
+        "CLOUDFLARE_ACCOUNT_ID to the one to use",
     );
+  }
+
+  /** The environment variable that makes wrangler use this account. */
+  get wranglerAccount(): { readonly CLOUDFLARE_ACCOUNT_ID: string } {
+    return { CLOUDFLARE_ACCOUNT_ID: this.account.replace("/accounts/", "") };
+  }
+
+  /** Returns the name and id of the account; only the id if the token may not read the name. */
+  async describeAccount(): Promise<string> {
+    const id = this.wranglerAccount.CLOUDFLARE_ACCOUNT_ID;
+    const accounts = await this.call("/accounts", accountsSchema).catch(() => []);
+    const name = accounts.find((each) => each.id === id)?.name;
+    return name === undefined ? id : `${name} (${id})`;
   }
 
   /**
@@ -69,17 +91,29 @@ export class CloudflareApi {
   ): Promise<T> {
     const name = `${method} ${path.replace(/^\/accounts\/\w+/, "").replace(/\?.*/, "")}`;
     const { CLOUDFLARE_API_BASE_URL: base = CLOUDFLARE_API } = process.env;
+    const isLate = () =>
+      process.stderr.write(
+        `Cloudflare has not answered ${name} for ${NOTICE_MS / 1_000} s. Waiting up to two minutes ...\n`,
+      );
+    const notice = setTimeout(isLate, NOTICE_MS);
     const response = await fetch(base + path, {
       method,
       headers: { Authorization: `Bearer ${this.#token}`, "Content-Type": "application/json" },
       ...(body !== undefined && { body: JSON.stringify(body) }),
       signal: AbortSignal.timeout(TIMEOUT_MS),
     }).catch((cause: Error) => {
+      clearTimeout(notice);
+      if (cause.name === "TimeoutError") throw new CloudflareError(name, HUNG, cause);
       const reason = cause.cause instanceof Error ? cause.cause.message : cause.message;
       throw new CloudflareError(name, `no answer: ${reason}`, cause);
     });
     const { status } = response;
-    const answer = answerSchema.safeParse(await response.json().catch(() => undefined)).data;
+    const received: unknown = await response.json().catch((error: Error) => error);
+    clearTimeout(notice);
+    if (received instanceof Error && received.name === "TimeoutError") {
+      throw new CloudflareError(name, HUNG, received);
+    }
+    const answer = answerSchema.safeParse(received).data;
     const errors = answer?.errors ?? [];
     if (status < 400 && errors.length === 0) {
       const result = schema.safeParse(answer?.result);

@@ -1,7 +1,9 @@
 import { createInterface } from "node:readline";
 import { Option } from "commander";
 import type { RemoteEnvironment } from "./arguments.ts";
+import { CloudflareApi } from "./cloudflare-api.ts";
 import { withInterruption } from "./interruption.ts";
+import { readSettings } from "./settings.ts";
 
 /** Thrown if the operator does not confirm a change. */
 export class NotConfirmedError extends Error {}
@@ -12,7 +14,8 @@ export function yesOption(): Option {
 }
 
 /**
- * Prints the consequence of a change, and asks the operator to type the environment's name.
+ * Prints the consequence of a change and the account, and asks the operator to type the environment's
+ * name.
  *
  * @throws {NotConfirmedError} if the operator types anything else, or if stdin is no terminal. An
  *   Error if a signal ends the question.
@@ -21,8 +24,10 @@ export async function requireConfirmation(
   environment: RemoteEnvironment,
   consequence: string,
 ): Promise<void> {
+  const { accountId } = await readSettings(environment);
+  const account = await (await CloudflareApi.open(accountId)).describeAccount();
   const { stdin: input, stderr: output } = process;
-  output.write(`${consequence}\n`);
+  output.write(`${consequence}\nThe account is ${account}.\n`);
   if (!input.isTTY) {
     throw new NotConfirmedError(
       "nothing was changed, because there is no terminal to ask at: confirm with --yes, typed after --",

@@ -8,6 +8,7 @@ export type Settings = Awaited<ReturnType<typeof readSettings>>;
 /** The part of wrangler's configuration that the commands read. wrangler has checked its types. */
 interface Config {
   readonly name: string;
+  readonly account_id?: string;
   readonly vars: Readonly<Record<string, unknown>>;
   /** A route can also be a string, which has no `custom_domain`. */
   readonly routes?: readonly { readonly pattern: string; readonly custom_domain?: boolean }[];
@@ -23,7 +24,13 @@ export async function readSettings(env: RemoteEnvironment, folder = PROJECT_ROOT
   // Imported on demand, because wrangler is slow to load.
   const { unstable_readConfig: readConfig } = await import("wrangler");
   const args = { config: join(folder, "wrangler.toml"), env };
-  const { name, vars, routes = [], ...config }: Config = readConfig(args, { hideWarnings: true });
+  const {
+    name,
+    account_id: accountId,
+    vars,
+    routes = [],
+    ...config
+  }: Config = readConfig(args, { hideWarnings: true });
   const database = (wanted: DatabaseName) => {
     const found = config.d1_databases.find(({ binding }) => binding === BINDINGS[wanted]);
     if (found?.database_name !== undefined) return found.database_name;
@@ -31,6 +38,8 @@ export async function readSettings(env: RemoteEnvironment, folder = PROJECT_ROOT
   };
   return {
     env,
+    /** Preferred to `CLOUDFLARE_ACCOUNT_ID`, as wrangler does. */
+    accountId,
     /** The name of the Worker. */
     worker: name,
     databases: { orders: database("orders"), keys: database("keys") },

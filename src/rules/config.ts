@@ -98,6 +98,9 @@ const varsSchema = z
     ),
   );
 
+/** The names of all vars. */
+export const VAR_NAMES: readonly string[] = Object.keys(varsSchema.shape);
+
 /**
  * Reads the configuration from the `vars` in the Worker's environment; the bindings are ignored.
  *

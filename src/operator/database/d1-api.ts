@@ -1,6 +1,6 @@
 import { retry } from "../retry.ts";
 import { z } from "zod";
-import { CloudflareApi, CloudflareError } from "../cloudflare-api.ts";
+import { CloudflareApi, CloudflareError, HUNG } from "../cloudflare-api.ts";
 import type { RemoteEnvironment } from "../arguments.ts";
 import { readSettings } from "../settings.ts";
 import type { Statement } from "../../store/database.ts";
@@ -53,10 +53,16 @@ const deployFirst = ({ env }: RemoteTarget) => `run \`npm run deploy -- --env ${
 /** @throws an Error for the operator if nobody is logged in or the database does not exist. */
 export function connect(target: RemoteTarget): Promise<Connection> {
   return retrying(target, "repeatable", async () => {
-    const api = await CloudflareApi.open();
-    const { databases } = await readSettings(target.env);
+    const { accountId, databases } = await readSettings(target.env);
+    const api = await CloudflareApi.open(accountId);
     const found = await findDatabase(api, databases[target.name]);
-    if (found === undefined) throw new Error(`there is none yet: ${deployFirst(target)}`);
+    if (found === undefined) {
+      const account = await api.describeAccount();
+      throw new Error(
+        `there is none yet in the account ${account}: choose another account (account_id in ` +
+          `wrangler.toml, CLOUDFLARE_ACCOUNT_ID), or ${deployFirst(target)}`,
+      );
+    }
     return { target, api, path: `${api.account}/d1/database/${found.uuid}` };
   });
 }
@@ -98,7 +104,8 @@ export async function retrying<T>(target: RemoteTarget, effect: Effect, work: ()
     return await retry(work, { ...PATIENCE, shouldRetry });
   } catch (cause) {
     const reason = cause instanceof CloudflareError ? cause.reason : (cause as Error).message;
-    const isUnknown = effect === "once" && LOST.test(reason) && !NOT_BEGUN.test(reason);
+    const isLost = LOST.test(reason) || reason === HUNG;
+    const isUnknown = effect === "once" && isLost && !NOT_BEGUN.test(reason);
     const said = /no such (?:table|column)/.test(reason)
       ? `migrations are missing (${reason}): ${deployFirst(target)}`
       : `${reason}${isUnknown ? ". It is not known whether the change was made" : ""}`;

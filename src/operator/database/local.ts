@@ -12,8 +12,9 @@ import type { DatabaseName } from "../../schema/databases.ts";
 /** D1's limits for SQLite. A statement that D1 would refuse must fail on this machine too. */
 const limits = { length: 2_000_000, sqlLength: 100_000, functionArg: 32, variableNumber: 100 };
 
-/** Matches SQLite's errors about a file or folder that cannot be written to. */
-const READ_ONLY = /readonly database|unable to open database file|READONLY|CANTOPEN/;
+/** Matches SQLite's errors about a file or folder that cannot be written to, or about a full disk. */
+const READ_ONLY =
+  /readonly database|unable to open database file|READONLY|CANTOPEN|disk is full|disk I.O error/;
 
 export type LocalStore = Readonly<Record<DatabaseName, StoreDatabase>> & AsyncDisposable;
 

@@ -31,7 +31,7 @@ export async function openRemoteDatabase(target: RemoteTarget): Promise<StoreDat
     transaction: async (queries, { isLong = false } = {}) => {
       const statements = queries.map(toStatement);
       if (!isLong) return statements.length === 0 ? [] : send(statements, "once");
-      await importFile(target, statements);
+      await importFile(await (connecting ??= connect(target)), statements);
       return [];
     },
     close: async () => {},
@@ -42,7 +42,10 @@ export async function openRemoteDatabase(target: RemoteTarget): Promise<StoreDat
  * Runs statements in one transaction by importing a file: a batch must end within 30 seconds, but in
  * a file each statement may take as long. D1 runs no other query meanwhile.
  */
-async function importFile(target: RemoteTarget, statements: readonly Statement[]): Promise<void> {
+async function importFile(
+  { api, target }: Connection,
+  statements: readonly Statement[],
+): Promise<void> {
   await using folder = await mkdtempDisposable(join(tmpdir(), "store-orders-"));
   const file = join(folder.path, "transaction.sql");
   // D1 skips a file that it has imported before. A random statement makes every file different.
@@ -50,7 +53,7 @@ async function importFile(target: RemoteTarget, statements: readonly Statement[]
   await writeFile(file, all.map((sql) => sql + END).join(""));
   const database = [BINDINGS[target.name], "--remote", "--env", target.env];
   const args = ["d1", "execute", ...database, "--json", "--yes", `--file=${file}`];
-  await retrying(target, "once", () => runWrangler(args));
+  await retrying(target, "once", () => runWrangler(args, api.wranglerAccount));
 }
 
 /**

@@ -4,10 +4,8 @@ import { findDatabase } from "../database/d1-api.ts";
 import type { Settings } from "../settings.ts";
 import { BINDINGS, DATABASE_NAMES, type DatabaseName } from "../../schema/databases.ts";
 
-export type Account = Awaited<ReturnType<typeof lookAtAccount>>;
-
 /** Where missing databases are created: near a region, or in a jurisdiction that they never leave. */
-export type Place = { readonly [kind in "location" | "jurisdiction"]?: string };
+type Place = { readonly [kind in "location" | "jurisdiction"]: string | undefined };
 
 /**
  * The end of a deployment's message, which records that the version has passed its trial with all
@@ -23,7 +21,10 @@ const sharesSchema = z.array(z.object({ version_id: z.string(), percentage: z.nu
 const deploymentSchema = z.object({ annotations, versions: sharesSchema });
 const deploymentsSchema = z.object({ deployments: z.array(deploymentSchema) });
 const uuid = z.string().optional();
-const bindingsSchema = z.array(z.object({ name: z.string(), id: uuid, database_id: uuid }));
+const bindingsSchema = z.array(
+  // `text` is the value of a var.
+  z.object({ name: z.string(), id: uuid, database_id: uuid, text: z.string().optional() }),
+);
 const versionSchema = z.object({ annotations, resources: z.object({ bindings: bindingsSchema }) });
 const domainsSchema = z.array(z.object({ hostname: z.string(), service: z.string() }));
 const enabledSchema = z.object({ enabled: z.boolean() });
@@ -32,11 +33,11 @@ const subdomainSchema = z.object({ subdomain: z.string() });
 /**
  * Finds out what the account has of the service.
  *
- * @returns the version that serves, the databases that do not exist, what a deployment creates or takes
- *   over, for a question to the operator, and a function that finds the Worker's address.
- * @throws an Error if `wrangler.toml` names other databases than the Worker uses, if a database is
- *   outside the jurisdiction, if it is not said where missing databases are to be created, or if the
- *   Worker has no address.
+ * @returns the version that serves, the databases that do not exist, the consequences that the operator
+ *   must confirm, and a function that finds the Worker's address.
+ * @throws an Error if `wrangler.toml` names other databases than the Worker uses, if a database is in
+ *   another jurisdiction, if it is not said where missing databases are to be created, or if the Worker
+ *   has no address.
  */
 export async function lookAtAccount(
   api: CloudflareApi,
@@ -55,27 +56,39 @@ export async function lookAtAccount(
       );
     }
     if (found === undefined) missing.push(name);
-    else if (jurisdiction !== undefined && found.jurisdiction !== jurisdiction) {
+    else if (found.jurisdiction !== (jurisdiction ?? null)) {
       throw new Error(
-        `the database ${databases[name]} exists already, outside the jurisdiction ${jurisdiction}, ` +
-          `and no database can move. If it is empty: npx wrangler d1 delete ${databases[name]}`,
+        `the database ${databases[name]} is in ${describe(found.jurisdiction)}, the var JURISDICTION ` +
+          `says ${describe(jurisdiction)}, and no database can move. Change the var, or if the ` +
+          `database is empty: npx wrangler d1 delete ${databases[name]}`,
       );
     }
   }
+  if (location !== undefined && jurisdiction !== undefined) {
+    throw new Error(`leave out --location: databases are created in ${describe(jurisdiction)}`);
+  }
   const place = location ?? jurisdiction;
-  const creations = missing.map((name) => `the database ${databases[name]} in ${place}`);
+  const created = missing.map((name) => `the database ${databases[name]} in ${place}`);
   if (missing.length > 0 && place === undefined) {
     throw new Error(
-      `there is no ${missing.map((name) => databases[name]).join(" and ")}: add --location REGION or ` +
-        "--jurisdiction NAME to say where to create databases, or check the names in wrangler.toml",
+      `there is no ${missing.map((name) => databases[name]).join(" and ")} in the account ` +
+        `${await api.describeAccount()}: say where to create databases (--location REGION, or the var ` +
+        "JURISDICTION), or check the names in wrangler.toml and the account",
     );
   }
-  if (live === undefined) creations.push(`the Worker ${worker}`);
+  if (live === undefined) created.push(`the Worker ${worker}`);
   else await findAddress(api, settings);
   const domains = live === undefined ? [] : await findDomains(api, settings);
   const others = customDomains.filter((each) => !domains.includes(each));
-  creations.push(...others.map((hostname) => `the address ${hostname}, whatever uses it now`));
-  return { live, missing, creations, findAddress: () => findAddress(api, settings) };
+  created.push(...others.map((hostname) => `the address ${hostname}, whatever uses it now`));
+  const consequences = created.length > 0 ? [`This creates ${created.join(", ")}.`] : [];
+  if (live !== undefined && live.jurisdiction !== jurisdiction) {
+    consequences.push(
+      `The limiters move from ${describe(live.jurisdiction)} to ${describe(jurisdiction)}: all ` +
+        "counts begin anew, and bans end.",
+    );
+  }
+  return { live, missing, consequences, findAddress: () => findAddress(api, settings) };
 }
 
 /**
@@ -106,6 +119,7 @@ export async function findLiveVersion(api: CloudflareApi, { env, worker }: Setti
     id,
     commit: version.annotations?.["workers/tag"],
     hasPassedTrial: latest?.annotations?.["workers/message"]?.endsWith(PASSED_TRIAL) === true,
+    jurisdiction: bindings.find(({ name }) => name === "JURISDICTION")?.text,
     databases: new Map(bindings.map((each) => [each.name, each.id ?? each.database_id])),
   };
 }
@@ -134,4 +148,8 @@ async function findDomains(api: CloudflareApi, { worker }: Settings): Promise<st
   const domains = await api.call(`${api.account}/workers/domains?service=${worker}`, domainsSchema);
   // Cloudflare may ignore the query.
   return domains.filter(({ service }) => service === worker).map(({ hostname }) => hostname);
+}
+
+function describe(jurisdiction: string | null | undefined): string {
+  return jurisdiction == null ? "no jurisdiction" : `the jurisdiction ${jurisdiction}`;
 }

@@ -1,18 +1,20 @@
 import { retry } from "../retry.ts";
-import { parseConfig } from "../../rules/config.ts";
 import type { RemoteEnvironment } from "../arguments.ts";
 import { CloudflareApi } from "../cloudflare-api.ts";
 import { requireConfirmation } from "../confirmation.ts";
 import { applyMigrations } from "../database/remote.ts";
-import { readSettings, type Settings } from "../settings.ts";
+import { readSettings } from "../settings.ts";
+import { checkVars } from "../vars.ts";
 import { runWrangler } from "../wrangler.ts";
-import { type Account, lookAtAccount, PASSED_TRIAL, type Place } from "./account.ts";
+import { lookAtAccount, PASSED_TRIAL } from "./account.ts";
 import { checkCommit, readCommit } from "./checks.ts";
-import { type TrialOptions, tryVersion } from "./trial.ts";
+import { tryVersion } from "./trial.ts";
 import { DATABASE_NAMES } from "../../schema/databases.ts";
 
-export interface DeployOptions extends Place {
+export interface DeployOptions {
   readonly env: RemoteEnvironment;
+  /** The region near which missing databases are created. */
+  readonly location?: string;
   readonly dryRun: boolean;
   /** If true, skips the checks of uncommitted files and of staging. */
   readonly skipChecks: boolean;
@@ -27,12 +29,6 @@ export interface Surroundings {
   readonly patienceMs: number;
 }
 
-/** Steps by their titles, and a function that says what stands if one fails. It may go back first. */
-type Phase = readonly [
-  onFailure: () => string | Promise<string>,
-  steps: Readonly<Record<string, () => Promise<unknown>>>,
-];
-
 /**
  * Deploys the service: runs all checks, which change nothing, asks before it creates something, and
  * runs the steps from what the account has to the deployed service. A dry run goes on after a failed
@@ -41,84 +37,83 @@ type Phase = readonly [
  * @throws an Error that names the failed step and says what stands.
  */
 export async function deploy(
-  options: DeployOptions,
+  { env, location, dryRun, skipChecks, yes }: DeployOptions,
   signal: AbortSignal,
   { folder, patienceMs }: Surroundings,
 ): Promise<void> {
-  const { env, dryRun, skipChecks, yes } = options;
   const failed: string[] = [];
-  const nothing: Phase[0] = () => "Nothing was changed.";
-  const runStep = async <T>(title: string, run: () => Promise<T>, onFailure = nothing) => {
+  /** Says what stands after a failure. May go back first. */
+  let whatStands = async () => "Nothing was changed.";
+  const run = async <T>(title: string, work: () => Promise<T>): Promise<T> => {
     print(`${title} ...`);
     try {
       signal.throwIfAborted();
-      return await run();
+      return await work();
     } catch (cause) {
       const { message } = cause as Error;
-      const next = `${await onFailure()}\nRemove the cause, and run the same command again.`;
-      if (!dryRun || signal.aborted) throw new Error(`"${title}" failed: ${message}\n${next}`);
-      print(`Failed: ${message}`);
+      if (dryRun && !signal.aborted) throw cause;
+      const next = "Remove the cause, and run the same command again.";
+      throw new Error(`"${title}" failed: ${message}\n${await whatStands()}\n${next}`, { cause });
+    }
+  };
+  const check = async <T>(title: string, work: () => Promise<T>): Promise<T | undefined> => {
+    try {
+      return await run(title, work);
+    } catch (error) {
+      if (!dryRun || signal.aborted) throw error;
+      print(`Failed: ${(error as Error).message}`);
       failed.push(title);
       return undefined;
     }
   };
+  const step = async (title: string, work: () => Promise<unknown>): Promise<void> => {
+    if (dryRun) print(`Would: ${title}`);
+    else await run(title, work);
+  };
 
   const settings = await readSettings(env, folder);
-  await runStep(`Check the vars of ${env}`, async () => parseConfig(settings.vars));
-  await runStep("Check the build", () => runWrangler(["deploy", "--env", env, "--dry-run"]));
-  const api = await runStep("Log in to Cloudflare", () =>
-    CloudflareApi.open().catch((error: Error) => {
-      if (!dryRun) throw error;
-      return print(`No login: ${error.message}`);
-    }),
+  const { databases } = settings;
+  const config = await check(`Check the vars of ${env}`, async () =>
+    checkVars(settings.vars, `[env.${env}.vars] in wrangler.toml`),
   );
-  const checkAccount = async <T>(title: string, run: (login: CloudflareApi) => Promise<T>) =>
-    api ? runStep(title, () => run(api)) : print(`Not checked without a login: ${title}`);
+  await check("Check the build", () => runWrangler(["deploy", "--env", env, "--dry-run"]));
+  const api = await check("Log in to Cloudflare", async (): Promise<CloudflareApi | void> => {
+    try {
+      const login = await CloudflareApi.open(settings.accountId);
+      print(`  Account: ${await login.describeAccount()}`);
+      return login;
+    } catch (error) {
+      if (!dryRun) throw error;
+      return print(`No login: ${(error as Error).message}`);
+    }
+  });
+  const checkAccount = async <T>(title: string, work: (login: CloudflareApi) => Promise<T>) =>
+    api ? check(title, () => work(api)) : print(`Not checked without a login: ${title}`);
   const commit = await readCommit(folder);
+  const place = { location, jurisdiction: config?.jurisdiction };
   const account = await checkAccount("Check the Worker and its databases", (login) =>
-    lookAtAccount(login, settings, options),
+    lookAtAccount(login, settings, place),
   );
   if (env === "production" && !skipChecks) {
     await checkAccount("Check that staging serves this commit", (login) =>
       checkCommit(login, settings, commit, folder),
     );
   }
+  const { live, missing = DATABASE_NAMES, consequences = [] } = account ?? {};
+  if (consequences.length > 0 && !dryRun && !yes) {
+    await requireConfirmation(env, consequences.join("\n"));
+  }
 
-  const trial = { ...settings, patienceMs, triedCredentials: new Set<string>(), signal };
-  const phases = plan(options, settings, commit, trial, account);
-  if (dryRun || !account) {
-    const titles = phases.flatMap(([, steps]) => Object.keys(steps));
-    for (const title of titles) print(`Would: ${title}`);
-    print("Dry run: nothing was changed.");
-    if (failed.length > 0) throw new Error(`a deployment would stop here: ${failed.join("; ")}`);
-    return;
-  }
-  if (account.creations.length > 0 && !yes) {
-    await requireConfirmation(env, `This creates ${account.creations.join(", ")}.`);
-  }
-  for (const [onFailure, steps] of phases) {
-    for (const [title, run] of Object.entries(steps)) await runStep(title, run, onFailure);
-  }
-}
-
-/** Returns the steps to the deployed service from what the account has; `undefined`: unknown. */
-function plan(
-  { env, location, jurisdiction }: DeployOptions,
-  { databases, vars }: Settings,
-  commit: string | undefined,
-  trial: TrialOptions,
-  account: Account | void,
-): Phase[] {
-  const { live, missing = DATABASE_NAMES } = account ?? {};
   const isFirst = account !== undefined && live === undefined;
   const previous = live?.id ?? "";
   const rollback = `npx wrangler rollback ${previous} --env ${env}`;
+  // The build of the reference page reads LIST_READS, to say whether lists can be stale.
+  const variables = { ...api?.wranglerAccount, LIST_READS: config?.listReads };
+  const wrangler = (...args: string[]) => runWrangler(args, variables);
   let version = "";
   const upload = async (...command: string[]) => {
     const tag = commit === undefined ? [] : [`--tag=${commit}`];
-    // The build of the reference page reads LIST_READS, to say whether lists can be stale.
-    const build = { LIST_READS: parseConfig(vars).listReads };
-    const { stdout } = await runWrangler([...command, "--env", env, ...tag], build);
+    const { stdout } = await wrangler(...command, "--env", env, ...tag);
     const [, id] = /^(?:Current|Worker) Version ID: (\S+)$/m.exec(stdout) ?? [];
     if (id === undefined) throw new Error("wrangler did not say which version it uploaded");
     version = id;
@@ -128,14 +123,29 @@ function plan(
     const versions = Object.entries(shares).map(([id, share]) => `${id}@${share}%`);
     const message = `--message=${commit ?? env}${ending}`;
     const args = ["versions", "deploy", ...versions, "--env", env, message, "--yes"];
-    return retry(() => runWrangler(args), { retries: 2, minTimeout: 500 });
+    return retry(() => wrangler(...args), { retries: 2, minTimeout: 500 });
   };
+  const trial = { ...settings, patienceMs, triedCredentials: new Set<string>(), signal };
   const tryNow = async (hasTraffic: boolean) => {
     const address = (await account?.findAddress()) ?? "";
     print(`  ${await tryVersion(trial, address, version, hasTraffic)}`);
   };
-  const stays = "What was created or migrated stays, and what was deployed still serves.";
-  const goBack = async () => {
+
+  whatStands = async () =>
+    "What was created or migrated stays, and what was deployed still serves.";
+  const where = place.jurisdiction ? `jurisdiction=${place.jurisdiction}` : `location=${location}`;
+  for (const name of missing) {
+    await step(`Create the database ${databases[name]}${account ? "" : ", if it is missing"}`, () =>
+      wrangler("d1", "create", databases[name], `--${where}`),
+    );
+  }
+  for (const name of DATABASE_NAMES) {
+    await step(`Apply migrations to the ${name} database`, () => applyMigrations({ env, name }));
+  }
+  if (isFirst) await step("Deploy the Worker", () => upload("deploy"));
+  else await step("Upload the new version", () => upload("versions", "upload"));
+
+  whatStands = async () => {
     if (isFirst) return "The Worker is deployed. A new address can take minutes.";
     try {
       await divide({ [previous]: 100 }, ", whose trial failed");
@@ -144,42 +154,31 @@ function plan(
       return `The rollback failed too: ${(error as Error).message}\nTo roll back: ${rollback}`;
     }
   };
-  const place = location ? `--location=${location}` : `--jurisdiction=${jurisdiction}`;
-  const prepare = Object.fromEntries([
-    ...missing.map((name) => [
-      `Create the database ${databases[name]}${account ? "" : ", if it is missing"}`,
-      () => runWrangler(["d1", "create", databases[name], place]),
-    ]),
-    ...DATABASE_NAMES.map((name) => [
-      `Apply migrations to the ${name} database`,
-      () => applyMigrations({ env, name }),
-    ]),
-  ]);
-  const uploading = isFirst
-    ? { "Deploy the Worker": () => upload("deploy") }
-    : { "Upload the new version": () => upload("versions", "upload") };
-  // Until the new version has passed a trial, the previous one serves with the migrated databases.
-  const replace = {
-    "Make the new version available without traffic": () =>
+  if (!isFirst) {
+    // Until the new version has passed a trial, the previous one serves with the migrated databases.
+    await step("Make the new version available without traffic", () =>
       divide({ [previous]: 100, [version]: 0 }),
-    "Try the new version": () => tryNow(false),
-    "Send all traffic to the new version": () => divide({ [version]: 100 }),
-  };
+    );
+    await step("Try the new version", () => tryNow(false));
+    await step("Send all traffic to the new version", () => divide({ [version]: 100 }));
+  }
   // Durable Objects run a version only after it gets all traffic.
-  const tryAll = async () => {
+  await step("Try the version with all traffic", async () => {
     await tryNow(true);
     await divide({ [version]: 100 }, PASSED_TRIAL);
-  };
-  const finish = async () => {
-    const { stdout } = await runWrangler(["triggers", "deploy", "--env", env]);
-    print(`${stdout.trim()}\nDeployed ${env}.`);
+  });
+
+  whatStands = async () => "The new version serves.";
+  await step("Apply workers.dev, routes and cron triggers", async () => {
+    print((await wrangler("triggers", "deploy", "--env", env)).stdout.trim());
+  });
+  if (!dryRun) {
+    print(`Deployed ${env}.`);
     if (!isFirst) print(`The way back to the version before: ${rollback}`);
-  };
-  return [
-    [() => stays, { ...prepare, ...uploading }],
-    [goBack, { ...(!isFirst && replace), "Try the version with all traffic": tryAll }],
-    [() => "The new version serves.", { "Apply workers.dev, routes and cron triggers": finish }],
-  ];
+    return;
+  }
+  print("Dry run: nothing was changed.");
+  if (failed.length > 0) throw new Error(`a deployment would stop here: ${failed.join("; ")}`);
 }
 
 function print(line: string): void {

@@ -7,7 +7,6 @@ import { PROJECT_ROOT } from "../wrangler.ts";
 import type { DeployOptions, Surroundings } from "./deployment.ts";
 
 const LOCATIONS = ["weur", "eeur", "apac", "oc", "wnam", "enam"];
-const JURISDICTIONS = ["eu", "fedramp", "us"];
 
 /** Where a deployment runs. Tests replace this. */
 const SURROUNDINGS: Surroundings = { folder: PROJECT_ROOT, patienceMs: 60_000 };
@@ -26,11 +25,6 @@ export function deployProgram(surroundings = SURROUNDINGS): Command {
   return createProgram("npm run deploy --", "Deploy the service to an environment, in steps.")
     .addOption(envOption("where to deploy to").makeOptionMandatory())
     .addOption(new Option("--location <region>", "where to create databases").choices(LOCATIONS))
-    .addOption(
-      new Option("--jurisdiction <name>", "what new databases never leave")
-        .choices(JURISDICTIONS)
-        .conflicts("location"),
-    )
     .option("--dry-run", "check everything, print the steps, and change nothing", false)
     .option("--skip-checks", "deploy the work tree as it is, if it builds", false)
     .addOption(yesOption())

@@ -86,10 +86,10 @@ async function importAndPrint(file: string, options: OrderOptions): Promise<void
   else process.stdout.write(`Imported ${describeImport(count, imported)}.\n`);
 }
 
-/** For a deployed store, asks before stored orders change, and warns that the service pauses. */
+/** For a deployed store, asks before orders are placed, and warns that the service pauses. */
 async function confirmImport(count: number, counts: Comparison, { env, yes }: OrderOptions) {
   if (env === undefined) return;
-  if (!yes && counts.replaced + counts.shipped > 0) {
+  if (!yes) {
     const imports = `This imports ${describeImport(count, counts)}, into ${env}.`;
     await requireConfirmation(env, `${imports}\nA shipped order cannot become pending again.`);
   }

@@ -10,7 +10,7 @@ import { PROJECT_ROOT, SITE_FOLDER } from "../wrangler.ts";
 
 /** Becomes workerd. Kills workerd when this process ends, even if it is killed. */
 const WORKERD = join(import.meta.dirname, "workerd.sh");
-const START_TIMEOUT_MS = 300_000;
+const START_NOTICE_MS = 30_000;
 const CRON_TIMEOUT_MS = 600_000;
 
 type LogLine = Readonly<Record<"level" | "message", string>>;
@@ -85,8 +85,12 @@ export async function startDevServer({ port, store, log }: DevServerOptions): Pr
   const server = new DevEnv();
   const { promise: isServing, resolve, reject } = Promise.withResolvers<void>();
   server.once("reloadComplete", resolve).once("error", reject).once("buildFailed", reject);
-  const late = () => reject(new Error("no answer in five minutes"));
-  AbortSignal.timeout(START_TIMEOUT_MS).addEventListener("abort", late);
+  // No time limit, because a busy machine may take minutes. If workerd ends, the start fails.
+  const beganMs = Date.now();
+  const notice = setInterval(() => {
+    const seconds = Math.round((Date.now() - beganMs) / 1_000);
+    process.stderr.write(`Still starting: workerd is not ready after ${seconds} s ...\n`);
+  }, START_NOTICE_MS);
   // The log lines before the service is ready. They can say why the service does not start.
   let startLines: LogLine[] | null = [];
   const startWorker = async (): Promise<void> => {
@@ -117,6 +121,8 @@ export async function startDevServer({ port, store, log }: DevServerOptions): Pr
     await server.teardown().catch(() => {});
     const reason = describeFailure(error, startLines ?? []);
     throw new Error(`the service did not start: ${reason}`, { cause: error });
+  } finally {
+    clearInterval(notice);
   }
 }
 

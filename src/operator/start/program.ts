@@ -10,6 +10,7 @@ import { createProgram, quote } from "../command-line.ts";
 import { DEFAULT_STORE, isStore } from "../database/local-store.ts";
 import { retryWhileBusy } from "../database/retry-while-busy.ts";
 import { type DevServerOptions, exitWithWorkerd, runCron, startDevServer } from "./dev-server.ts";
+import { checkLocalVars } from "../vars.ts";
 import type { DemoKey } from "./sample-store.ts";
 import { lockStore } from "./store-lock.ts";
 
@@ -45,6 +46,7 @@ async function start({ persistTo, ...options }: StartOptions): Promise<void> {
   endWithNpm();
   const store = resolve(persistTo);
   try {
+    await checkLocalVars();
     lockStore(store, options.port);
     await requireFreePort(options.port);
     const demoKeys = await prepare(store, options.empty);

@@ -49,8 +49,7 @@ export function expectAnswer(answer: Answer, { is, has = {}, includes = "" }: Ca
   if (is === "unauthorized" && status === 429) {
     throw new Untried("this address has sent too many bad credentials");
   }
-  const found =
-    code ?? (status < 400 ? status : `${status} ${body.slice(0, 200).replaceAll(/\s+/g, " ")}`);
+  const found = code ?? (status < 400 ? status : received({ status, body }));
   expectThat(answer, is === undefined || is === found, `the answer is ${found}, not ${is}`);
   for (const [name, value] of Object.entries(has)) {
     const header = answer.headers.get(name);
@@ -58,6 +57,11 @@ export function expectAnswer(answer: Answer, { is, has = {}, includes = "" }: Ca
     expectThat(answer, header === value, fault);
   }
   expectThat(answer, body.includes(includes), `the body does not include ${includes}`);
+}
+
+/** Returns the status of a response and the beginning of its body. */
+function received({ status, body }: Pick<Answer, "status" | "body">): string {
+  return `${status} ${body.slice(0, 200).replaceAll(/\s+/g, " ")}`.trim();
 }
 
 /**
@@ -93,10 +97,12 @@ export async function call(trial: Trial, request: Call): Promise<Answer> {
     const reason = `${cause instanceof Error ? cause.message : message} (request ${sentId})`;
     throw new Error(`${method} ${url}${path} has no complete answer: ${reason}`);
   });
-  if (version !== undefined && isTraced && response.headers.get("X-Version") !== version) {
-    throw new OtherVersionError(`${method} ${path} is not answered by the version ${version}`);
-  }
   const { status } = response;
+  if (version !== undefined && isTraced && response.headers.get("X-Version") !== version) {
+    throw new OtherVersionError(
+      `${method} ${path} is not answered by the version ${version}: ${received({ status, body })}`,
+    );
+  }
   const [, code, message = ""] =
     (status >= 400 && /"code":"(.*?)","message":"(.*?)"[,}]/.exec(body)) || [];
   const answer = {
@@ -117,7 +123,7 @@ export async function call(trial: Trial, request: Call): Promise<Answer> {
     contradictionIn(answer),
     INTERNALS.test(message) && `the message shows internals: ${message}`,
   ].find(Boolean);
-  expectThat(answer, !fault, `${method} ${path} is answered ${status}: ${fault}`);
+  expectThat(answer, !fault, `${method} ${path} is answered ${received(answer)}: ${fault}`);
   expectAnswer(answer, request);
   if (isRefused) triedCredentials?.add(promise);
   return answer;

@@ -147,7 +147,7 @@ it.each([
     verify.mockImplementation(async ({ signal }) => {
       expect.soft(isRecorded(), "recorded before the trial").toBe(false);
       // Injects the faults into trials too: each trial makes an API call.
-      const answer = await cloudflare.call("GET /accounts").catch((error) => {
+      const answer = await cloudflare.call(`GET /workers/services/${WORKER}`).catch((error) => {
         if (!(error instanceof ApiError)) throw error;
       });
       signal?.throwIfAborted();
@@ -181,7 +181,7 @@ it.each([
         expect(stderr).toMatch(/ended by SIG\w+ before the deployment was complete\n/);
         expect(cloudflare.changes).toEqual([]);
       }
-      if (!isFirst && /lies.* GET .accounts:/.test(label)) {
+      if (!isFirst && /lies.* GET .workers.services/.test(label)) {
         expect(stderr).toContain(
           `https://${HOST} breaks its promises:\nHEAD: has a body\nAll traff`,
         );
@@ -240,13 +240,28 @@ it("asks before it creates or takes over something, and changes nothing without 
   cloudflare.workers.domains.set("orders.shop.example", "another Worker");
   expect((await deploy(...STAGING)).stderr).toMatch(
     new RegExp(
-      `^This creates ${domain}.\nerror: nothing was changed, .* confirm with --yes, typed after --\n`,
+      `^This creates ${domain}.\nThe account is Pets \\(\\w+\\).\nerror: nothing was changed, .* confirm with --yes, typed after --\n`,
     ),
   );
   expect(cloudflare.changes).toEqual([]);
   cloudflare.workers.domains.set("orders.shop.example", WORKER);
   expect(await deploy(...STAGING)).toMatchObject({ status: 0 });
   expect(verify.mock.lastCall?.[0]).toMatchObject({ url: "https://orders.shop.example" });
+});
+
+it("acts on the account of wrangler.toml, or of CLOUDFLARE_ACCOUNT_ID, and otherwise lists those of the login", async () => {
+  cloudflare.deployService("staging");
+  vi.stubEnv("CLOUDFLARE_ACCOUNT_ID", "");
+  cloudflare.accounts.push({ id: "f00d", name: "Food" });
+  const refused = await deploy(...STAGING);
+  expect(refused.stderr).toMatch(
+    /the login has 2 accounts, Pets \(\w{32}\), Food \(f00d\): set account_id in wrangler.toml or/,
+  );
+  configure(/^name = "store-orders"$/m, '$&\naccount_id = "0123456789abcdef0123456789abcdef"');
+  vi.stubEnv("CLOUDFLARE_ACCOUNT_ID", "f00d");
+  const checked = await deploy(...STAGING, "--dry-run");
+  expect(checked).toMatchObject({ status: 0, stderr: "" });
+  expect(checked.stdout).toContain("\n  Account: Pets (0123456789abcdef0123456789abcdef)\n");
 });
 
 it.each([
@@ -258,7 +273,9 @@ it.each([
   const { status, stderr } = await deploy(...STAGING);
   expect(status).toBe(1);
   expect(stderr).toMatch(
-    new RegExp(`"${title}" failed.* not answered by the version [\\w-]{36}\n`),
+    new RegExp(
+      `"${title}" failed.* not answered by the version [\\w-]{36}: 200 {"orders":"ok",.*\n`,
+    ),
   );
   expect(verify).toHaveBeenCalledTimes(trials);
   expect(cloudflare.changes.at(-1)).toBe(`deploy ${WORKER}: ${before} 100 %`);
@@ -280,6 +297,8 @@ it("a trial begins again while another version answers, but not after another er
   expect(verify).toHaveBeenCalledOnce();
 });
 
+/** Keeps staging in the European Union. */
+const inUnion = () => configure(/(env.staging.vars]\n)/, '$1JURISDICTION = "eu"\n');
 const removeKeys = () => cloudflare.d1.databases.pop();
 const removeAll = () => {
   cloudflare.d1.databases.length = 0;
@@ -291,11 +310,26 @@ const divideTraffic = () => {
 };
 it.each<[message: string | RegExp, args: readonly string[], cause: () => unknown]>([
   [
-    /-keys exists already, outside the jurisdiction eu, and no database can move/,
-    ["--jurisdiction", "eu"],
-    () => [removeAll(), cloudflare.d1.create(ORDERS, "eu"), cloudflare.d1.create(KEYS)],
+    /-keys is in no jurisdiction, the var JURISDICTION says the jurisdiction eu, and no database/,
+    ["--yes"],
+    () => [inUnion(), removeAll(), cloudflare.d1.create(ORDERS, "eu"), cloudflare.d1.create(KEYS)],
   ],
-  [`there is no ${ORDERS} and ${KEYS}: add --location REGION`, ["--yes"], removeAll],
+  [
+    /-orders is in the jurisdiction eu, the var JURISDICTION says no jurisdiction/,
+    ["--yes"],
+    () => [removeAll(), cloudflare.d1.create(ORDERS, "eu")],
+  ],
+  ["leave out --location", CREATE.slice(2), () => [inUnion(), removeAll()]],
+  [
+    /there is no \S+-orders and \S+-keys in the account Pets .*--location REGION/,
+    ["--yes"],
+    removeAll,
+  ],
+  [
+    "no var BAN_MODEE (did you mean BAN_MODE?) and no var REQUESTLOG (did you mean REQUEST_LOG?)",
+    ["--yes"],
+    () => configure(/(env.staging.vars]\n)/, '$1BAN_MODEE = "off"\nREQUESTLOG = "all"\n'),
+  ],
   [/uses another database as KEYS than \S+-keys: check/, ["--location", "weur"], removeKeys],
   [`no version of ${WORKER} has all traffic`, [], divideTraffic],
 ])("a deployment changes nothing, and refuses: %s", async (message, args, cause) => {
@@ -309,22 +343,30 @@ it.each<[message: string | RegExp, args: readonly string[], cause: () => unknown
 });
 
 it("production takes a commit that was tried on staging, and contains the commit of production", async () => {
-  configure(/(env.production.vars]\n)/, `$1LIST_READS = "nearest"\n`);
+  const vars = 'LIST_READS = "nearest"\nJURISDICTION = "eu"\n';
+  configure(/(env.production.vars]\n)/, `$1${vars}`);
   const [first, second, third] = [commit(), commit(), commit()];
   git("checkout", "--quiet", second);
   const run = (...args: string[]) => deploy("--env", "production", ...args);
   cloudflare.deployService("staging", { tag: second, message: PASSED });
-  expect(await run("--jurisdiction", "eu", "--yes")).toMatchObject({ status: 0, stderr: "" });
+  expect(await run("--yes")).toMatchObject({ status: 0, stderr: "" });
   expect(cloudflare.changes).toContain("create database store-orders-production-keys in eu");
+  // The fake version has no vars, so this deployment moves the limiters.
+  expect((await run()).stderr).toMatch(
+    /^The limiters move from no jurisdiction to the jurisdiction eu: all counts begin anew.*\nThe acc/,
+  );
   // Customers use it, so a trial uses up no limit and places no order.
   expect(verify.mock.lastCall?.[0]).toMatchObject({ isReadOnly: true, isWriting: false });
   // The build of the reference page says how this environment reads lists.
-  expect(runWrangler).toHaveBeenCalledWith(expect.anything(), { LIST_READS: "nearest" });
+  expect(runWrangler).toHaveBeenCalledWith(expect.anything(), {
+    LIST_READS: "nearest",
+    CLOUDFLARE_ACCOUNT_ID: "0123456789abcdef0123456789abcdef",
+  });
   const refusal = async (staging: string, production: string, message = PASSED) => {
     cloudflare.deployService("staging", { tag: staging, message });
     cloudflare.deployService("production", { tag: production });
     cloudflare.changes.length = 0;
-    const { status, stderr } = await run();
+    const { status, stderr } = await run("--yes");
     if (status !== 0) expect(cloudflare.changes).toEqual([]);
     return stderr;
   };
@@ -335,7 +377,7 @@ it("production takes a commit that was tried on staging, and contains the commit
   for (const other of [third, ""]) {
     expect(await refusal(second, other)).toContain("which this commit does not contain");
   }
-  expect(await run("--skip-checks")).toMatchObject({ status: 0 });
+  expect(await run("--skip-checks", "--yes")).toMatchObject({ status: 0 });
   writeFileSync(join(folder, "wrangler.toml"), "\n", { flag: "a" });
   expect(await refusal(`${second}-dirty`, first)).toContain("Commit everything");
 });

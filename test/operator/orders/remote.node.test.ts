@@ -79,7 +79,7 @@ const imported = (orders: number) => ({
 describe("an import into a deployed store", () => {
   it("sends parts in queries that do not block, then places all orders in a file", async () => {
     IMPORT_SIZES.partsPerBatch = 1;
-    expect(await run("import", "two-parts.ndjson")).toEqual(imported(TWO_PARTS));
+    expect(await run("import", "two-parts.ndjson", "--yes")).toEqual(imported(TWO_PARTS));
     const write = `write to ${NAME}`;
     expect(cloudflare.changes).toEqual([write, write, `import into ${NAME}`]);
     expect(state()).toEqual([TWO_PARTS, 0]);
@@ -98,7 +98,7 @@ describe("an import into a deployed store", () => {
       IMPORT_SIZES.partsPerBatch = most;
       const importAnew = () => {
         sqlite().exec("DELETE FROM order_import_parts; DELETE FROM orders");
-        return run("import", "two-parts.ndjson");
+        return run("import", "two-parts.ndjson", "--yes");
       };
       await atEveryCall(cloudflare, importAnew, async ({ status, stderr }, label) => {
         const isPlaced = count("orders") === TWO_PARTS;
@@ -107,7 +107,7 @@ describe("an import into a deployed store", () => {
         else if (!stderr.includes("the file was read")) {
           expect(stderr, label).toMatch(/run the same command again\n$/);
         }
-        const again = await run("import", "two-parts.ndjson");
+        const again = await run("import", "two-parts.ndjson", "--yes");
         expect(again, label).toMatchObject({ status: 0, stdout: withCount(TWO_PARTS) });
         expect(state(), label).toEqual([TWO_PARTS, 0]);
       });
@@ -118,14 +118,16 @@ describe("an import into a deployed store", () => {
     onPart((call) => {
       if (call === 2) throw new ApiError(403, 10_000, "Authentication error");
     });
-    expect(await run("import", "two-parts.ndjson")).toEqual(failure("run the same command again"));
+    expect(await run("import", "two-parts.ndjson", "--yes")).toEqual(
+      failure("run the same command again"),
+    );
     onPart(() => {});
     // Housekeeping deletes parts by age, so the part must have the time of its creation.
     const part = sqlite().prepare("SELECT created_at FROM order_import_parts").get();
     expect(part).toEqual({ created_at: expect.closeTo(Date.now(), -5) });
     expect(state()).toEqual([0, 1]);
     sent = 0;
-    expect(await run("import", "two-parts.ndjson")).toEqual(imported(TWO_PARTS));
+    expect(await run("import", "two-parts.ndjson", "--yes")).toEqual(imported(TWO_PARTS));
     expect(sent).toBe(1);
   });
 });
@@ -146,7 +148,7 @@ it("a signal ends an export to standard output at once, also while the connectio
 });
 
 // This test comes last: its shipped orders cannot be deleted and would change earlier counts.
-it("an import that replaces or ships orders of a deployed store asks first, with counts", async () => {
+it("an import asks before it places orders in a deployed store, with counts and the account", async () => {
   sqlite().exec(
     "INSERT INTO orders (id, status) VALUES (1, 'pending'), (2, 'pending'), (3, 'shipped')",
   );
@@ -176,7 +178,10 @@ it("an import that replaces or ships orders of a deployed store asks first, with
   expect(await answer("no\n")).toEqual(failure("error: not confirmed: nothing was changed\n"));
   expect(stored()).toEqual(before);
 
-  expect(await run("import", "adds")).toEqual(imported(2));
+  const adds = await run("import", "adds");
+  expect(adds).toEqual(failure("This imports 2 orders: 1 new, 0 replaced"));
+  expect(adds.stderr).toContain("\nThe account is Pets (0123456789abcdef0123456789abcdef).\n");
+  expect(await run("import", "adds", "--yes")).toEqual(imported(2));
   const stdout = `Imported 3 orders: ${counted}.\n`;
   expect(await answer("staging\n")).toMatchObject({ status: 0, stdout });
   expect(stored()).toHaveLength(5);

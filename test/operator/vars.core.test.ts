@@ -1,0 +1,22 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { checkLocalVars } from "../../src/operator/vars.ts";
+
+test.each([
+  ["", null],
+  ['# Bans\n\nexport BAN_MODE=off\n  REQUEST_LOG = "all"\r\n', null],
+  ["BAN_MODEE=off", "no var BAN_MODEE (did you mean BAN_MODE?)"],
+  ["list_reads=nearest", "no var list_reads (did you mean LIST_READS?)"],
+  ["BAN_MODE=maybe", "BAN_MODE: must be on, log or off"],
+  ["BAN_MODE=off\nBAN_MODE off", ".dev.vars, line 2: expected NAME=value"],
+  ["JURISDICTION=eu", "only a deployed environment can have a JURISDICTION"],
+])("the vars of the local service: %j", async (text, fault) => {
+  const folder = mkdtempSync(join(tmpdir(), "store-orders-vars-"));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  await checkLocalVars(folder);
+  writeFileSync(join(folder, ".dev.vars"), text);
+  const checked = expect(checkLocalVars(folder));
+  await (fault === null ? checked.resolves.toBeUndefined() : checked.rejects.toThrow(fault));
+});
