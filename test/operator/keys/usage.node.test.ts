@@ -46,6 +46,8 @@ beforeAll(async () => {
   await orm.insert(keyBans).values([
     { ...ban, keyId: "key_idle", liftedAt: null },
     { ...ban, keyId: "key_small", liftedAt: NOW },
+    // A limiter whose clock was ahead wrote it.
+    { ...ban, keyId: "key_busy", beganAt: BAN_ENDS, endsAt: new Date("3000"), liftedAt: null },
   ]);
 });
 afterAll(() => void vi.useRealTimers());
