@@ -103,10 +103,12 @@ test("the package contains only the client, its licence and its documentation", 
 
 test("every sample type-checks under --strict, and prints what its comments say", async () => {
   expect(samples.map(({ title }) => title)).toContain("src/client/README.md, sample 1");
-  const pasted = ["List all orders", "Cancel an order"].map((label, index) => ({
-    file: `page-${index}.ts`,
-    code: sampleOnPage(label, "TypeScript"),
-  }));
+  const pasted = ["List all orders", "Cancel an order", "Look at the quota"].map(
+    (label, index) => ({
+      file: `page-${index}.ts`,
+      code: sampleOnPage(label, "TypeScript"),
+    }),
+  );
   for (const { file, code } of [...samples, ...pasted]) {
     await writeFile(join(folder, "src", file), code.replaceAll(DOCUMENTED_URL, url));
   }
@@ -141,6 +143,7 @@ for (const [language, { command, args, file }] of Object.entries(LANGUAGES)) {
     const { stdout } = await paste("List all orders");
     for (const id of ["-9223372036854775808", "9223372036854775807"]) expect(stdout).toContain(id);
     expect((await paste("Cancel an order")).stdout).toMatch(/204|cancelled/);
+    expect((await paste("Look at the quota")).stdout).toContain("minute");
     expect(await store.ordersJson(["export", join(folder, "left")])).toEqual({ exported: 9 });
   });
 }
