@@ -61,7 +61,7 @@ export const formerKeyHashes = sqliteTable(
   (former) => [index("former_key_hashes_key_id").on(former.keyId)],
 );
 
-const KEY_ACTIONS = ["create", "update", "rotate", "revoke", "reset", "restore"] as const;
+const KEY_ACTIONS = ["create", "update", "rotate", "revoke", "reset", "undo"] as const;
 
 /** The audit trail of the keys. Triggers prevent changing or deleting rows. */
 export const keyChanges = sqliteTable(

@@ -40,7 +40,6 @@ const databasesSchema = z.array(
 );
 const rowsSchema = z.object({ rows: z.array(z.array(z.unknown())) });
 const resultsSchema = z.array(z.object({ results: rowsSchema }));
-const bookmarkSchema = z.object({ bookmark: z.string() });
 
 /** Finds a database of the account by its name; `undefined` if no database has this name. */
 export async function findDatabase(api: CloudflareApi, name: string) {
@@ -77,19 +76,6 @@ export function sendQuery(
     const results = await api.call(`${path}/raw`, resultsSchema, { method: "POST", body });
     return results.map((each) => each.results.rows);
   });
-}
-
-/** Finds the D1 Time Travel bookmark of a database's state at a time, by default now. */
-export async function findBookmark({ target, api, path }: Connection, at?: Date): Promise<string> {
-  const query = at === undefined ? "" : `?timestamp=${at.toISOString()}`;
-  const find = () => api.call(`${path}/time_travel/bookmark${query}`, bookmarkSchema);
-  return (await retrying(target, "repeatable", find)).bookmark;
-}
-
-/** Restores a whole database to the state of a bookmark. D1 cancels all running queries. */
-export async function restoreBookmark({ target, api, path }: Connection, bookmark: string) {
-  const url = `${path}/time_travel/restore?bookmark=${encodeURIComponent(bookmark)}`;
-  await retrying(target, "repeatable", () => api.call(url, bookmarkSchema, { method: "POST" }));
 }
 
 /**

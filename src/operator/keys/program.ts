@@ -36,6 +36,12 @@ const ABOUT_SHOW = `
 With \`-\`, the id is that of the present or former secret on standard input:
   $ npm run keys -- show - < key.txt`;
 
+const ABOUT_UNDO = `
+From the audit trail: former names, plans, limits and expiries come back, unless a later change
+replaced them. Keys that were created since are revoked. Revoked, replaced and expired keys stay
+invalid, and resets stay. All in one transaction, which the trail records.
+  $ npm run keys -- undo --since 2026-11-20T08:30:00Z --actor mallory@laptop`;
+
 type Actions<Name extends string> = Record<Name, (...values: never[]) => Promise<void>>;
 
 /** Imports the module of an action on demand: drizzle and zod are slow to load, and help needs neither. */
@@ -115,14 +121,19 @@ export function keysProgram(): Command {
     )
     .action(lazy(() => import("./usage.ts"), "usage"));
 
-  program
-    .command("restore")
-    .description("take the keys of an environment back, but no revocation")
-    .addOption(envOption("the deployed environment").makeOptionMandatory())
-    .addOption(jsonOption())
-    .option("--at <time>", "time within the last 30 days; a date means its start in UTC", parseTime)
-    .addOption(new Option("--bookmark <bookmark>", "bookmark of the state").conflicts("at"))
+  command(
+    "undo [id]",
+    "take back changes of all keys or of one, but end what they ended",
+    ABOUT_UNDO,
+  )
+    .requiredOption(
+      "--since <time>",
+      "the first change to take back; a date means its start",
+      parseTime,
+    )
+    .option("--actor <name>", "only the changes of this actor, as audit shows it")
     .addOption(yesOption())
-    .action(lazy(() => import("./restore.ts"), "restore"));
+    .action(lazy(() => import("./undo.ts"), "undo"));
+
   return program;
 }

@@ -12,10 +12,10 @@ import { findApiKey, endsLater, settingsOf } from "./find-keys.ts";
 import type { KeyAtTime, KeyDetails } from "./key-settings.ts";
 
 /** Matches the error of a change if another change of the same key was stored first. */
-const OVERTAKEN = /NOT NULL constraint failed: key_changes\.key_id/;
+export const OVERTAKEN = /NOT NULL constraint failed: key_changes\.key_id/;
 
 /** How often a change is decided anew because other changes of the same key were stored first. */
-const MAX_ATTEMPTS = 20;
+export const MAX_ATTEMPTS = 20;
 
 /** A change of an API key, as the audit trail (`key_changes`) records it. */
 export type Operation = Readonly<Pick<typeof keyChanges.$inferSelect, "action" | "actor" | "at">>;
@@ -102,7 +102,7 @@ async function store(
 }
 
 /** Compares two states of a key, except for the ban: requests may ban a key meanwhile. */
-function isSame(one: KeyDetails, other: KeyDetails | undefined): boolean {
+export function isSame(one: KeyDetails, other: KeyDetails | undefined): boolean {
   const names = Object.keys(one) as (keyof KeyDetails)[];
   return names.every(
     (name) => name === "bannedUntil" || one[name]?.valueOf() === other?.[name]?.valueOf(),

@@ -39,22 +39,6 @@ class FakeD1 {
     const rows = statement.all(...params) as unknown as unknown[][];
     return rows.map((row) => row.map((each) => (typeof each === "bigint" ? Number(each) : each)));
   }
-
-  /** Returns the last bookmark until a time; without one, bookmarks the present state. */
-  bookmark(at = ""): string {
-    const ms = Date.parse(at);
-    if (at) return [...this.#states.keys()].findLast((key) => Number.parseInt(key, 10) <= ms)!;
-    const bookmark = `${Date.now()}-${this.#states.size}`;
-    this.#states.set(bookmark, this.sqlite.serialize());
-    return bookmark;
-  }
-
-  restore(bookmark: string): void {
-    // A new database, because statements that outlive `deserialize` can crash Node.
-    this.sqlite.close();
-    this.sqlite = new DatabaseSync(":memory:");
-    this.sqlite.deserialize(this.#states.get(bookmark)!);
-  }
 }
 
 export class FakeD1Api {
@@ -81,14 +65,6 @@ export class FakeD1Api {
     "POST /d1/database/:/import": ({ body, change }, id) => {
       change(`import into ${this.find(id).name}`);
       this.find(id).execute([{ sql: body.toString() }]);
-    },
-    "GET /d1/database/:/time_travel/bookmark": ({ query }, id) => {
-      return { bookmark: this.find(id).bookmark(query["timestamp"]) };
-    },
-    "POST /d1/database/:/time_travel/restore": ({ query: { bookmark = "" } }, id) => {
-      const previous_bookmark = this.find(id).bookmark();
-      this.find(id).restore(bookmark);
-      return { bookmark, previous_bookmark };
     },
   };
 

@@ -1,0 +1,152 @@
+import { and, desc, eq, gte } from "drizzle-orm";
+import { keyState } from "../../rules/keys/api-key.ts";
+import { keyChanges } from "../../schema/keys.ts";
+import { databaseTime, type Orm, type StoreDatabase } from "../../store/database.ts";
+import { change, isSame, MAX_ATTEMPTS, OVERTAKEN } from "../../store/keys/change-key.ts";
+import { listApiKeys, settingsOf } from "../../store/keys/find-keys.ts";
+import { type KeyDetails, NO_LIMITS, revokeApiKey } from "../../store/keys/key-settings.ts";
+import { printData, printJson } from "../command-line.ts";
+import { requireConfirmation } from "../confirmation.ts";
+import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
+import { unlessAborted, withInterruption } from "../interruption.ts";
+import { currentActor } from "./actor.ts";
+import { requireApiKey } from "./show.ts";
+
+/** Which changes to take back. */
+interface Selection {
+  readonly since: Date;
+  readonly id: string | undefined;
+  readonly actor: string | undefined;
+}
+
+interface UndoOptions extends StoreCommandOptions, Omit<Selection, "id"> {
+  readonly yes: boolean;
+}
+
+type KeyChange = typeof keyChanges.$inferSelect;
+
+/** The settings of a key that an update can change, as the audit trail writes them. */
+interface SettingsInJson extends Pick<KeyDetails, "name" | "plan" | "perMinute" | "perDay"> {
+  readonly expiresAt: string | null;
+}
+
+/** A key before and after its changes are taken back. */
+interface Undoing {
+  readonly before: KeyDetails;
+  readonly after: KeyDetails;
+}
+
+/** Takes back the changes of keys since a time, in one transaction, and records that. */
+export async function undo(id: string | undefined, options: UndoOptions): Promise<void> {
+  const { env, yes, json, since, actor } = options;
+  const selection = { since, id, actor };
+  const again = "it was known whether the changes were taken back: run the same command again";
+  const undone = await withInterruption(again, (signal) =>
+    useDatabase(options, "keys", async (database) => {
+      if (id !== undefined) await requireApiKey(database.orm, id);
+      const planned = await plan(database.orm, selection);
+      if (env !== undefined && !yes && planned.length > 0) {
+        await requireConfirmation(env, `In ${env}, this ${describe(planned)}.`);
+      }
+      return unlessAborted(signal, () => takeBack(database, selection, currentActor()));
+    }),
+  );
+  const report = { restored: idsOf(undone, false), revoked: idsOf(undone, true) };
+  if (json) return printJson(report);
+  if (undone.length === 0) return void process.stderr.write("There was nothing to take back.\n");
+  printData(`Done: this ${describe(undone)}.\n`);
+}
+
+async function takeBack(database: StoreDatabase, selection: Selection, actor: string) {
+  for (let attempt = 1; ; attempt += 1) {
+    const at = await databaseTime(database.orm);
+    const undone = await plan(database.orm, selection);
+    const operation = { action: "undo", actor, at } as const;
+    const statements = undone.flatMap(({ before, after }) => {
+      const next = { ...after, revision: before.revision + 1 };
+      return change(database.orm, before, next, operation);
+    });
+    try {
+      await database.transaction(statements);
+      return undone;
+    } catch (error) {
+      const { message } = error as Error;
+      // Another operator has changed one of the keys.
+      if (OVERTAKEN.test(message) && attempt < MAX_ATTEMPTS) continue;
+      throw new Error(`${message}. Run the same command again`, { cause: error });
+    }
+  }
+}
+
+/** Returns the keys that taking back the selected changes would change now. */
+async function plan(orm: Orm, { since, id, actor }: Selection): Promise<Undoing[]> {
+  const now = await databaseTime(orm);
+  const isSelected = and(
+    gte(keyChanges.at, since),
+    id === undefined ? undefined : eq(keyChanges.keyId, id),
+  );
+  const changes = await orm
+    .select()
+    .from(keyChanges)
+    .where(isSelected)
+    .orderBy(desc(keyChanges.id));
+  const byKey = Map.groupBy(changes, ({ keyId }) => keyId);
+  const keys = await listApiKeys(orm, {}, now);
+  return keys.flatMap((before) => {
+    const own = (byKey.get(before.id) ?? []).filter((one) =>
+      [undefined, one.actor].includes(actor),
+    );
+    const after = withoutChanges(before, own, now);
+    return isSame(before, after) ? [] : [{ before, after }];
+  });
+}
+
+/**
+ * Returns a key as it was before some of its changes, the newest first. A setting that another change
+ * has replaced since stays. A key that they created is revoked. What they ended stays ended: revoked,
+ * replaced and expired secrets.
+ */
+export function withoutChanges(
+  key: KeyDetails,
+  changes: readonly KeyChange[],
+  now: Date,
+): KeyDetails {
+  const isCreated = changes.some(({ action }) => action === "create");
+  // An earlier undoing is not taken back, so that the same command twice does no more than once.
+  const taken = changes.filter(({ action }) => action === "update");
+  const settings: Record<string, unknown> = JSON.parse(JSON.stringify(settingsOf(key)));
+  for (const [field, { from, to }] of taken.flatMap(({ details }) => Object.entries(details))) {
+    if (settings[field] === to) settings[field] = from;
+  }
+  const {
+    name,
+    plan: formerPlan,
+    perMinute,
+    perDay,
+    expiresAt,
+  } = settings as unknown as SettingsInJson;
+  const limits = formerPlan === "enterprise" ? { perMinute, perDay } : NO_LIMITS;
+  const isExpired = keyState({ ...key, revokedAt: null }, now.getTime()) === "expired";
+  const formerEnd = expiresAt === null ? null : new Date(expiresAt);
+  const ends = isExpired ? key.expiresAt : formerEnd;
+  const before = { ...key, name, plan: formerPlan, ...limits, expiresAt: ends };
+  return isCreated ? revokeApiKey(before, now) : before;
+}
+
+/** Returns the ids of the keys that were, or were not, revoked because they were created since. */
+function idsOf(undone: readonly Undoing[], isRevoked: boolean): string[] {
+  const wanted = undone.filter(
+    ({ before, after }) => (before.revokedAt !== after.revokedAt) === isRevoked,
+  );
+  return wanted.map(({ after }) => after.id);
+}
+
+function describe(undone: readonly Undoing[]): string {
+  const [restored, revoked] = [idsOf(undone, false), idsOf(undone, true)];
+  return [
+    ...(restored.length === 0 ? [] : [`gives back the former settings of ${restored.join(", ")}`]),
+    ...(revoked.length === 0
+      ? []
+      : [`revokes, because they were created since: ${revoked.join(", ")}`]),
+  ].join(", and ");
+}

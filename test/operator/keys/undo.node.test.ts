@@ -1,0 +1,157 @@
+import { beforeAll, expect, it, vi } from "vitest";
+import { keysProgram } from "../../../src/operator/keys/program.ts";
+import * as wrangler from "../../../src/operator/wrangler.ts";
+import { useFakeCloudflare } from "../deploy/fake-cloudflare.ts";
+import { runFakeWrangler } from "../deploy/fake-wrangler.ts";
+import { FAULTS, atEveryCall, interrupt, shortenPauses } from "../deploy/faults.ts";
+import { failure, runInProcess } from "../in-process.ts";
+
+vi.spyOn(wrangler, "runWrangler").mockImplementation(runFakeWrangler);
+
+const cloudflare = useFakeCloudflare("staging");
+const database = () => cloudflare.d1.find("store-orders-staging-keys");
+const rows = (sql: string): any[] => database().sqlite.prepare(sql).all();
+const run = (...args: string[]) => runInProcess(keysProgram(), [...args, "--env", "staging"]);
+const json = async (...args: string[]): Promise<any> =>
+  JSON.parse((await run(...args, "--json")).stdout);
+const create = async (...args: string[]) => (await json("create", "--name", "Shop", ...args)).id;
+const PRO = ["--plan", "pro"];
+const OWN = ["--plan", "enterprise", "--per-minute", "5", "--per-day", "9"];
+
+/** Runs `work` in the name of an operator. */
+async function as<T>(actor: string, work: () => Promise<T>): Promise<T> {
+  const before = process.env["STORE_ORDERS_ACTOR"];
+  process.env["STORE_ORDERS_ACTOR"] = actor;
+  return work().finally(() => {
+    delete process.env["STORE_ORDERS_ACTOR"];
+    if (before !== undefined) process.env["STORE_ORDERS_ACTOR"] = before;
+  });
+}
+
+/** Moves the trail so far into the past. Returns a time after it. */
+function later(): string {
+  database().sqlite.exec("DROP TRIGGER IF EXISTS key_changes_are_not_rewritten");
+  database().sqlite.exec("UPDATE key_changes SET at = at - 60000");
+  return new Date(Date.now() - 30_000).toISOString();
+}
+
+let victim: string;
+beforeAll(async () => {
+  shortenPauses();
+  victim = await create(...PRO);
+});
+
+it("undo gives settings back, revokes new keys, and revives no secret that ended", async () => {
+  const ids: Record<string, string> = {};
+  for (const name of ["changed", "own", "revoked", "rotated", "expired"]) {
+    ids[name] = await create(...(name === "own" ? OWN : PRO));
+  }
+  const { changed, own, revoked, rotated, expired } = ids as Record<string, string> as any;
+  const before = await json("list");
+  const since = later();
+  await json("update", changed, "--plan", "free", "--name", "Mine", "--expires", "2099-01-01");
+  await json("update", changed, "--plan", "business");
+  await json("reset", changed, "--yes");
+  await json("update", own, "--plan", "free");
+  await json("update", revoked, "--name", "Ended");
+  await json("revoke", revoked, "--yes");
+  await json("rotate", rotated, "--grace", "0", "--yes");
+  await json("update", expired, "--name", "Late", "--expires", "2099-01-01");
+  const past = Date.now() - 1_000;
+  // It has expired since, by an update that said so.
+  database().sqlite.exec(`UPDATE api_keys SET expires_at = ${past} WHERE id = '${expired}'`);
+  const added = await create(...PRO);
+  const stored = () => rows("SELECT * FROM api_keys ORDER BY id");
+  const after = stored();
+
+  const question = "gives back the former settings of";
+  expect(await run("undo", "--since", since)).toEqual(failure(question));
+  expect(stored()).toEqual(after);
+  const report = await json("undo", "--since", since, "--yes");
+  expect(report.revoked).toEqual([added]);
+  expect(report.restored.toSorted()).toEqual([changed, own, revoked, expired].toSorted());
+  const now = new Map<string, any>((await json("list")).map((key: any) => [key.id, key]));
+  for (const key of before) {
+    const { name, plan, perMinute, perDay } = key;
+    expect(now.get(key.id)).toMatchObject({ name, plan, perMinute, perDay });
+  }
+  expect(now.get(changed).expiresAt).toBe(null);
+  const states = [changed, own, revoked, rotated, expired, added].map((id) => now.get(id).state);
+  expect(states).toEqual(["active", "active", "revoked", "active", "expired", "revoked"]);
+  for (const { id, hash, resets, revision } of after) {
+    const [key] = rows(`SELECT * FROM api_keys WHERE id = '${id}'`);
+    expect(key).toMatchObject({ hash, resets });
+    if (id === changed) expect(key.revision).toBeGreaterThan(revision);
+  }
+  const [{ action, details }] = await json("audit", changed);
+  expect([action, details.plan]).toEqual(["undo", { from: "business", to: "pro" }]);
+  // The same command again changes nothing.
+  const done = stored();
+  expect(await json("undo", "--since", since, "--yes")).toEqual({ restored: [], revoked: [] });
+  expect(stored()).toEqual(done);
+});
+
+it("undo of one actor or key keeps the changes of others, also on the same key", async () => {
+  const [one, other] = [await create(...PRO), await create(...PRO)];
+  const since = later();
+  await as("mallory", () => json("update", one, "--plan", "free", "--name", "Mallory's"));
+  await as("ada", () => json("update", one, "--name", "Ada's"));
+  await as("mallory", () => json("update", other, "--plan", "free"));
+  const plan = async (id: string) => (await json("show", id)).plan;
+  const undo = (...args: string[]) => json("undo", ...args, "--since", since, "--yes");
+  expect(await undo(one, "--actor", "mallory")).toEqual({ restored: [one], revoked: [] });
+  expect(await json("show", one)).toMatchObject({ plan: "pro", name: "Ada's" });
+  expect(await plan(other)).toBe("free");
+  expect(await undo("--actor", "mallory")).toEqual({ restored: [other], revoked: [] });
+  expect(await plan(other)).toBe("pro");
+  expect(await run("undo", "key_nobody", "--since", since)).toEqual(failure("no key has the id"));
+});
+
+it("undo, however it fails, takes back all or nothing, and the same command ends it", async () => {
+  const ids = [await create(...PRO), await create(...PRO)];
+  const since = later();
+  const plans = () => ids.map((id) => rows(`SELECT plan FROM api_keys WHERE id = '${id}'`)[0].plan);
+  for (const id of ids) await json("update", id, "--plan", "free");
+  const attempt = () => {
+    for (const id of ids) rows(`UPDATE api_keys SET plan = 'free' WHERE id = '${id}' RETURNING id`);
+    return run("undo", "--since", since, "--yes");
+  };
+  await atEveryCall(
+    cloudflare,
+    attempt,
+    async ({ status }, label) => {
+      expect(new Set(plans()).size, label).toBe(1);
+      if (status === 0) return expect(plans(), label).toEqual(["pro", "pro"]);
+      expect((await run("undo", "--since", since, "--yes")).status, label).toBe(0);
+      expect(plans(), label).toEqual(["pro", "pro"]);
+    },
+    FAULTS,
+  );
+});
+
+it.each([
+  ["update", "ID", "--plan", "business"],
+  ["revoke", "ID", "--yes"],
+])("keys %s that a signal ends before its answer is typed again", async (...line) => {
+  cloudflare.interfere = ({ body }) => (body.includes("insert into") ? interrupt : undefined);
+  const typed = line.map((word) => (word === "ID" ? victim : word));
+  expect(await run(...typed)).toEqual(failure("was changed. Run the same command again\n"));
+  cloudflare.interfere = () => {};
+  const changes = await json("audit", victim);
+  expect(await run(...typed)).toMatchObject({ status: 0 });
+  expect(await json("audit", victim)).toEqual(changes);
+});
+
+it.each([
+  ["create", "--plan", "pro", "--name", "New"],
+  ["rotate", "ID"],
+  ["reset", "ID", "--yes"],
+])("keys %s that a signal ends before its answer names the key to look at", async (...line) => {
+  cloudflare.interfere = ({ body }) => (body.includes("insert into") ? interrupt : undefined);
+  const outcome = await run(...line.map((word) => (word === "ID" ? victim : word)));
+  cloudflare.interfere = () => {};
+  expect(outcome).toEqual(failure("before you run the same command again"));
+  const id = /`npm run keys -- audit (\S+) --env staging`/.exec(outcome.stderr)?.[1] ?? "";
+  expect(outcome.stderr).toContain(`npm run keys -- rotate ${id} --env staging`);
+  expect((await json("audit", id))[0]).toMatchObject({ action: line[0] });
+});
