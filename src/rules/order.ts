@@ -89,7 +89,33 @@ export const orderSchema = z
 
 /** An order in import and export files. The API does not return its `status`. */
 export const orderRecordSchema = orderSchema.extend({
-  status: z.enum(["pending", "shipped"], 'expected "pending" or "shipped"').default("pending"),
+  status: z
+    .enum(["pending", "shipped"], 'expected "pending", "shipped" or "cancelled"')
+    .default("pending"),
 });
 
 export type OrderRecord = z.output<typeof orderRecordSchema>;
+
+const POSITION_EXPECTED = "expected a positive integer below 2^53";
+
+/** A cancelled order in import and export files. */
+export const cancelledRecordSchema = orderSchema.extend({
+  status: z.literal("cancelled"),
+  cancelledAt: shipDateSchema.refine(
+    (time) => time >= "1970" && time < "2255",
+    "expected a time from 1970 to 2254",
+  ),
+  /** The id of the API key that cancelled the order. */
+  cancelledBy: z
+    .string()
+    .regex(/^key_[a-z2-7]{16}$/, "expected the id of a key")
+    .optional(),
+  /** The order of cancellations, and where readers go on (`cancelledOrders`). */
+  position: z
+    .bigint(POSITION_EXPECTED)
+    .min(1n, POSITION_EXPECTED)
+    .max(2n ** 53n - 1n, POSITION_EXPECTED)
+    .optional(),
+});
+
+export type CancelledRecord = z.output<typeof cancelledRecordSchema>;

@@ -4,8 +4,6 @@ import { LOCATION_HINTS } from "../../rules/keys/location-hints.ts";
 import { NEAR_LIMIT } from "../../rules/limits/low-quota.ts";
 import {
   durationParser,
-  envOption,
-  jsonOption,
   limitOption,
   parseCount,
   parseName,

@@ -14,6 +14,12 @@ import {
 import { startProgress } from "./progress.ts";
 import type { SortedOrders } from "./sorted-orders.ts";
 import { ElementError } from "./source.ts";
+import {
+  compareCancelled,
+  placingCancelled,
+  requireEmptyStore,
+  stagedCancelled,
+} from "./cancelled-orders.ts";
 
 /** How an import divides its orders. Tests set smaller sizes. */
 export const IMPORT_SIZES = {
@@ -41,18 +47,21 @@ export async function importOrders(
   database: StoreDatabase,
   orders: SortedOrders,
   signal?: AbortSignal,
-  confirm = async (_comparison: Comparison) => {},
-): Promise<Comparison> {
+  confirm = async (_comparison: ImportComparison) => {},
+): Promise<ImportComparison> {
   const { orm } = database;
   const importId = importIdOf(orders);
   const isPart = eq(orderImportParts.importId, importId);
   try {
-    const count = await storeParts(orm, importId, orders, signal);
+    const { count, cancelledFrom } = await storeParts(orm, importId, orders, signal);
     // Without parameters, because a long transaction has none.
-    const parts = Array.from({ length: count }, (_, part) =>
+    const all = Array.from({ length: count }, (_, part) =>
       sql.raw(`parts.import_id = '${importId}' AND parts.part = ${part}`),
     );
-    const comparison = await compare(database, parts.map(stagedPart), orders);
+    const parts = all.slice(0, cancelledFrom);
+    const cancelled = all.slice(cancelledFrom).map((part) => stagedCancelled(sourceOf(part)));
+    const staged = { orders: parts.map((part) => stagedOrders(sourceOf(part))), cancelled };
+    const comparison = await compare(database, staged, orders);
     if (isUnchanged(comparison)) {
       await orm.delete(orderImportParts).where(isPart);
       return comparison;
@@ -63,11 +72,20 @@ export async function importOrders(
     using _ = startProgress("Placing the orders");
     const statements = await placingParts(orm, imported, parts);
     const options = { isLong: count > IMPORT_SIZES.partsPerBatch };
-    const all = [requireParts(importId, count), ...statements];
-    const failure = await database.transaction(all, options).then(
+    const transaction = [
+      requireParts(importId, count),
+      ...((comparison.cancelled ?? 0) > 0 ? placingCancelled(cancelled) : []),
+      ...statements,
+      ...all
+        .slice(cancelledFrom)
+        .map((part) => sql`DELETE FROM order_import_parts AS parts WHERE ${part}`),
+    ];
+    const failure = await database.transaction(transaction, options).then(
       () => undefined,
       (error: Error) =>
-        /_is_one_row/.test(error.message) ? new Error("parts of this import are gone") : error,
+        /_is_one_row/.test(error.message)
+          ? new Error("parts of this import are gone, or the store is no longer empty")
+          : error,
     );
     // Neither is believed: an answer can be lost, or another import of the same file come first.
     const isPlaced = failure === undefined && (await orm.$count(orderImportParts, isPart)) === 0;
@@ -84,34 +102,45 @@ export async function importOrders(
 function importIdOf(orders: SortedOrders): string {
   const hash = createHash("sha256").update(String(IMPORT_SIZES.partCharacters));
   for (const text of orders.texts()) hash.update(text);
+  for (const text of orders.cancelledTexts()) hash.update(`cancelled${text}`);
   return hash.digest("hex");
 }
 
-/** Stores the parts that the store lacks, each with its own call. Returns the number of all parts. */
+/**
+ * Stores the parts that the store lacks, each with its own call. Returns the number of all parts, and
+ * the first one of cancelled orders.
+ */
 async function storeParts(orm: Orm, importId: string, orders: SortedOrders, signal?: AbortSignal) {
   const { part, importId: id } = orderImportParts;
   const rows = await orm.select({ part }).from(orderImportParts).where(eq(id, importId));
   const stored = new Set(rows.map((row) => row.part));
-  using progress = startProgress("Sending", orders.count());
+  using progress = startProgress("Sending", orders.count() + orders.cancelledCount());
   let parts = 0;
-  for (const { count: orderCount, json: lines } of divide(orders)) {
+  let cancelledFrom = 0;
+  for (const { count: orderCount, json: lines, isCancelled } of divideAll(orders)) {
     if (!stored.has(parts)) {
       const row = { importId, part: parts, createdAt: DATABASE_TIME, lines };
       await orm.insert(orderImportParts).values(row).onConflictDoNothing();
     }
     progress.advance(orderCount);
     parts += 1;
+    if (!isCancelled) cancelledFrom = parts;
     signal?.throwIfAborted();
   }
-  return parts;
+  return { count: parts, cancelledFrom };
+}
+
+function* divideAll(orders: SortedOrders) {
+  for (const part of divide(orders.texts())) yield { ...part, isCancelled: false };
+  for (const part of divide(orders.cancelledTexts())) yield { ...part, isCancelled: true };
 }
 
 /** Divides the orders of an import into parts. `json` is an array of `count` orders. */
-function* divide(orders: SortedOrders) {
+function* divide(texts: Iterable<string>) {
   const part = (lines: readonly string[]) => ({ count: lines.length, json: `[${lines.join()}]` });
   let lines: string[] = [];
   let characters = 2;
-  for (const text of orders.texts()) {
+  for (const text of texts) {
     if (characters + text.length > IMPORT_SIZES.partCharacters) {
       yield part(lines);
       lines = [];
@@ -123,7 +152,11 @@ function* divide(orders: SortedOrders) {
   if (lines.length > 0) yield part(lines);
 }
 
-const isUnchanged = (counts: Comparison) => counts.new + counts.replaced + counts.shipped === 0;
+/** With the cancelled orders of the file that the store lacks, if the file has cancelled orders. */
+export type ImportComparison = Comparison & { readonly cancelled?: number };
+
+const isUnchanged = (counts: ImportComparison) =>
+  counts.new + counts.replaced + counts.shipped + (counts.cancelled ?? 0) === 0;
 
 /**
  * An import of at least this share of the stored orders turns off the triggers and rebuilds all
@@ -136,22 +169,39 @@ const BULK_SHARE = 1 / 8;
  *
  * @throws {ElementError} for the first order that would make a shipped order pending again.
  */
-export function compareFile(database: StoreDatabase, orders: SortedOrders): Promise<Comparison> {
-  const tables = divide(orders).map(({ json }) => stagedOrders(sql`json_each(${json}) AS entry`));
-  return compare(database, tables, orders);
+export function compareFile(
+  database: StoreDatabase,
+  orders: SortedOrders,
+): Promise<ImportComparison> {
+  const source = ({ json }: { readonly json: string }) => sql`json_each(${json}) AS entry`;
+  const tables = divide(orders.texts()).map((part) => stagedOrders(source(part)));
+  const cancelled = divide(orders.cancelledTexts()).map((part) => stagedCancelled(source(part)));
+  return compare(database, { orders: tables, cancelled }, orders);
 }
 
-async function compare({ orm }: StoreDatabase, tables: Iterable<SQL>, { kind }: SortedOrders) {
-  const { counts, refused } = await compareOrders(orm, tables);
-  if (refused === undefined) return counts;
-  const { number, id } = refused;
-  throw new ElementError({ kind, number }, `order ${id} has shipped, which cannot be turned back`);
+async function compare(
+  { orm }: StoreDatabase,
+  staged: Readonly<Record<"orders" | "cancelled", Iterable<SQL>>>,
+  file: SortedOrders,
+): Promise<ImportComparison> {
+  const { counts, refused } = await compareOrders(orm, staged.orders);
+  if (refused !== undefined) {
+    const { number, id } = refused;
+    throw new ElementError(
+      { kind: file.kind, number },
+      `order ${id} has shipped, which cannot be turned back`,
+    );
+  }
+  if (file.cancelledCount() === 0) return counts;
+  const { cancelled, unchanged } = await compareCancelled(orm, staged.cancelled);
+  if (cancelled > 0) await requireEmptyStore(orm);
+  return { ...counts, unchanged: counts.unchanged + unchanged, cancelled };
 }
 
 /** Returns statements that write the orders that differ to the table `orders`, and delete the parts. */
 async function placingParts(orm: Orm, imported: number, parts: readonly SQL[]): Promise<SQL[]> {
   const placed = parts.flatMap((part) => [
-    ...placing(stagedPart(part)),
+    ...placing(stagedOrders(sourceOf(part))),
     sql`DELETE FROM order_import_parts AS parts WHERE ${part}`,
   ]);
   const most = Math.floor(imported / BULK_SHARE);
@@ -164,9 +214,9 @@ async function placingParts(orm: Orm, imported: number, parts: readonly SQL[]): 
   return [begin, ...placed, ...rebuildSegments(), sql`DELETE FROM order_bulk_change`];
 }
 
-/** Returns SQL that reads the orders of a part, which a condition selects, as the table `staged`. */
-const stagedPart = (part: SQL) =>
-  stagedOrders(sql`order_import_parts AS parts, json_each(parts.lines) AS entry WHERE ${part}`);
+/** Returns the source of the orders of a part, which a condition selects. */
+const sourceOf = (part: SQL) =>
+  sql`order_import_parts AS parts, json_each(parts.lines) AS entry WHERE ${part}`;
 
 /** A statement that fails if a part is missing: housekeeping or the same import may delete it. */
 function requireParts(importId: string, parts: number): SQL {

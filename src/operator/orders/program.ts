@@ -1,17 +1,20 @@
 import type { Command } from "commander";
-import type { Comparison } from "../../store/orders/placement.ts";
+import { parseInt64 } from "../../rules/int64.ts";
+import { InvalidArgumentError } from "commander";
+import type { ImportComparison } from "./import.ts";
 import { parseFile } from "../arguments.ts";
 import { createProgram, printData, printJson, UsageError } from "../command-line.ts";
 import { requireConfirmation, yesOption } from "../confirmation.ts";
 import { hasStore, storeCommand, type StoreCommandOptions, useDatabase } from "../database/open.ts";
 import { unlessAborted, withInterruption } from "../interruption.ts";
-import { formatCount, formatNumber } from "../terminal-text.ts";
+import { formatCount, formatNumber, formatRecord } from "../terminal-text.ts";
 
 /** The options of both commands; each has only its own. */
 interface OrderOptions extends StoreCommandOptions {
   readonly dryRun: boolean;
   readonly yes: boolean;
   readonly oneMoment: boolean;
+  readonly all: boolean;
 }
 
 const IMPORT_HELP = `
@@ -21,7 +24,8 @@ each on one line or several:
 
 Only id is required. id, petId and quantity are integers of 64 bits, complete
 is true or false, shipDate is RFC 3339 and no finer than milliseconds, status
-is pending (the default) or shipped. null and unknown fields are errors. An
+is pending (the default), shipped, or cancelled with its cancelledAt, which only
+an empty store takes. null and unknown fields are errors. An
 order replaces the stored order with the same id; of several in the file, the
 last wins. A shipped order cannot become pending again; "shipped" in the result
 counts stored orders that the import has shipped.
@@ -30,8 +34,9 @@ Example:
   $ npm run orders -- import orders.ndjson.gz --dry-run`;
 
 const EXPORT_HELP = `
-The export is newline-delimited JSON in ascending id, without cancelled orders.
-An import accepts it unchanged. FILE is compressed if its name ends with .gz.
+The export is newline-delimited JSON in ascending id. With --all, a backup, the
+cancelled orders follow, and only an empty store takes it. An import accepts
+both unchanged. FILE is compressed if its name ends with .gz.
 With --one-moment, FILE is started over several times if orders change.
 
 Example:
@@ -52,9 +57,34 @@ export function ordersProgram(): Command {
     .argument("[file]", "file to write (default: - for standard output)", parseFile)
     .description("write the orders of the store")
     .addHelpText("after", EXPORT_HELP)
+    .option("--all", "also the cancelled orders: a backup of the whole store", false)
     .option("--one-moment", "export a consistent snapshot of the store, or fail", false)
     .action(exportAndPrint);
+
+  storeCommand(program, "show")
+    .argument("<id>", "id of the order", parseOrderId)
+    .description("show an order, cancelled or not, and which key cancelled it")
+    .action(show);
   return program;
+}
+
+function parseOrderId(text: string): bigint {
+  const id = parseInt64(text);
+  if (id === undefined) throw new InvalidArgumentError("Expected an integer of 64 bits.");
+  return id;
+}
+
+async function show(id: bigint, options: StoreCommandOptions): Promise<void> {
+  const { findOrder } = await import("../../store/orders/find-order.ts");
+  const { stringify } = await import("lossless-json");
+  const order = await useDatabase(options, "orders", ({ orm }) => findOrder(orm, id));
+  if (order === undefined) throw new Error(`no order has, or had, the id ${id}`);
+  const present = Object.entries(order).filter(([, value]) => value !== null);
+  if (options.json) return printData(`${stringify(Object.fromEntries(present))}\n`);
+  const cells = present.map(([name, value]) => {
+    return [name, value instanceof Date ? value : String(value)] as const;
+  });
+  printData(formatRecord(Object.fromEntries(cells)));
 }
 
 async function importAndPrint(file: string, options: OrderOptions): Promise<void> {
@@ -63,20 +93,28 @@ async function importAndPrint(file: string, options: OrderOptions): Promise<void
   const { SortedOrders } = await import("./sorted-orders.ts");
   const { readSource } = await import("./source.ts");
   using orders = new SortedOrders();
-  await withInterruption("the file was read: nothing was sent", (signal) =>
-    unlessAborted(signal, async () => orders.read(readSource(file))),
-  );
-  const count = orders.count();
+  await withInterruption("the file was read: nothing was sent", async (signal) => {
+    await unlessAborted(signal, async () => orders.read(readSource(file)));
+    signal.throwIfAborted();
+  });
+  const cancelled = orders.cancelledCount();
+  const count = orders.count() + cancelled;
   if (count === 0) throw new Error("the file has no orders: nothing was imported");
   if (options.dryRun) {
     if (!hasStore(options)) process.stderr.write("There is no store yet: this import makes one.\n");
     const counts = hasStore(options)
       ? await useDatabase(options, "orders", (database) => compareFile(database, orders))
-      : { new: count, replaced: 0, shipped: 0, unchanged: 0 };
+      : {
+          new: orders.count(),
+          replaced: 0,
+          shipped: 0,
+          unchanged: 0,
+          ...(cancelled > 0 && { cancelled }),
+        };
     if (options.json) return printJson({ wouldImport: count, ...counts });
     return printData(`Would import ${describeImport(count, counts)}.\n`);
   }
-  const confirm = (comparison: Comparison) => confirmImport(count, comparison, options);
+  const confirm = (comparison: ImportComparison) => confirmImport(count, comparison, options);
   const imported = await withInterruption("any order was placed", (signal) =>
     useDatabase(options, "orders", (database) => importOrders(database, orders, signal, confirm), {
       mayMake: true,
@@ -87,7 +125,7 @@ async function importAndPrint(file: string, options: OrderOptions): Promise<void
 }
 
 /** For a deployed store, asks before orders are placed, and warns that the service pauses. */
-async function confirmImport(count: number, counts: Comparison, { env, yes }: OrderOptions) {
+async function confirmImport(count: number, counts: ImportComparison, { env, yes }: OrderOptions) {
   if (env === undefined) return;
   if (!yes) {
     const imports = `This imports ${describeImport(count, counts)}, into ${env}.`;
@@ -97,18 +135,20 @@ async function confirmImport(count: number, counts: Comparison, { env, yes }: Or
   process.stderr.write(`${placing}, ${env} lists and cancels none.\n`);
 }
 
-function describeImport(count: number, counts: Comparison): string {
+function describeImport(count: number, counts: ImportComparison): string {
   const described = Object.entries(counts).map(([name, part]) => `${formatNumber(part)} ${name}`);
   return `${formatCount(count, "order")}: ${described.join(", ")}`;
 }
 
 async function exportAndPrint(name: string | undefined, options: OrderOptions): Promise<void> {
-  const { json, oneMoment, ...store } = options;
+  const { json, oneMoment, all, ...store } = options;
   const file = name === "-" ? undefined : name;
   if (file === undefined && json) throw new UsageError("--json needs a FILE: stdout has orders");
   const { exportOrders } = await import("./export.ts");
   const { count, isOneMoment } = await withInterruption("the export was complete", (signal) =>
-    useDatabase(store, "orders", (database) => exportOrders(database, file, oneMoment, signal)),
+    useDatabase(store, "orders", (database) =>
+      exportOrders(database, file, { oneMoment, all }, signal),
+    ),
   );
   if (!isOneMoment) {
     process.stderr.write(

@@ -3,7 +3,12 @@ import { pipeline } from "node:stream";
 import { createGunzip } from "node:zlib";
 import { LosslessNumber, parse, stringify } from "lossless-json";
 import { CANONICAL_DECIMAL } from "../../rules/int64.ts";
-import { type OrderRecord, orderRecordSchema } from "../../rules/order.ts";
+import {
+  type CancelledRecord,
+  cancelledRecordSchema,
+  type OrderRecord,
+  orderRecordSchema,
+} from "../../rules/order.ts";
 import { parseFile } from "../arguments.ts";
 import { quote, typedLine, typedWord } from "../command-line.ts";
 import { recognizeOther, RECOGNIZED_BYTES } from "./file-format.ts";
@@ -238,7 +243,7 @@ function countLines(text: string, start: number, end: number): number {
  *
  * @throws {ElementError} if the order is not valid. The message names the field.
  */
-export function parseOrder(element: SourceElement): OrderRecord {
+export function parseOrder(element: SourceElement): OrderRecord | CancelledRecord {
   const bad = (fault: string) => new ElementError(element, fault);
   const shorten = (text: string) => (text.length <= 60 ? text : `${text.slice(0, 57)}...`);
   if (element.fault !== undefined) throw bad(element.fault);
@@ -246,12 +251,14 @@ export function parseOrder(element: SourceElement): OrderRecord {
     throw bad(`expected an order, which is a JSON object, got ${shorten(element.text.trim())}`);
   }
   const value = parseJson(element);
-  const { data, error } = orderRecordSchema.safeParse(value);
+  const isCancelled = Object(value)["status"] === "cancelled";
+  const schema = isCancelled ? cancelledRecordSchema : orderRecordSchema;
+  const { data, error } = schema.safeParse(value);
   if (data !== undefined) return data;
   const [issue] = error.issues;
   const field = String(issue?.path[0]);
   if (issue?.code === "unrecognized_keys") {
-    const known = Object.keys(orderRecordSchema.shape).join(", ");
+    const known = Object.keys(schema.shape).join(", ");
     throw bad(`unknown field ${JSON.stringify(issue.keys[0])}, an order has ${known}`);
   }
   const found = stringify((value as Record<string, unknown>)[field]);

@@ -22,23 +22,27 @@ const FIELDS = Object.keys(getTableColumns(ordersTable)) as (keyof OrderRecord)[
 const COLUMNS = Object.values(getTableColumns(ordersTable)).map(({ name }) => name);
 
 /** Returns SQL with what `write` returns for each column, separated by commas. */
-const listOf = (write: (name: string, index: number) => string, columns = COLUMNS) =>
+export const listOf = (write: (name: string, index: number) => string, columns = COLUMNS) =>
   sql.raw(columns.map(write).join());
 
 /** Writes an order as `[number, …]` in JSON, with the columns of the table `orders`. */
-export function stagedText(number: number, order: OrderRecord): string {
-  const values = FIELDS.map((field) => {
-    const value = order[field];
-    return typeof value === "bigint" ? String(value) : JSON.stringify(value ?? null);
+export const stagedText = (number: number, order: OrderRecord) =>
+  `[${number},${valuesOf(order, FIELDS)}]`;
+
+/** Writes the fields of an order in JSON, separated by commas. */
+export function valuesOf<Order>(order: Order, fields: readonly (keyof Order)[]): string {
+  const values = fields.map((field) => {
+    const value = order[field] ?? null;
+    return typeof value === "bigint" ? String(value) : JSON.stringify(value);
   });
-  return `[${[number, ...values].join()}]`;
+  return values.join();
 }
 
 /** Returns SQL that reads `stagedText`s, as `entry.value` of `source`, as the table `staged`. */
-export function stagedOrders(source: SQL): SQL {
+export function stagedOrders(source: SQL, columns = COLUMNS): SQL {
   return sql`(
     SELECT entry.value ->> 0 AS number,
-      ${listOf((name, index) => `entry.value ->> ${index + 1} AS ${name}`)}
+      ${listOf((name, index) => `entry.value ->> ${index + 1} AS ${name}`, columns)}
     FROM ${source}
   ) AS staged`;
 }

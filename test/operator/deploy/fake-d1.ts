@@ -12,8 +12,6 @@ class FakeD1 {
   readonly name: string = "";
   readonly jurisdiction: string | null = null;
   sqlite = new DatabaseSync(":memory:");
-  /** States by their bookmarks, which begin with a time. Real D1 has a bookmark of every state. */
-  readonly #states = new Map<string, Uint8Array>();
 
   /** Runs queries in one transaction. Only a query of a single statement can have parameters. */
   execute(queries: readonly Query[]): object[] {

@@ -1,4 +1,4 @@
-import { beforeAll, expect, it, vi } from "vitest";
+import { beforeAll, beforeEach, expect, it, vi } from "vitest";
 import { keysProgram } from "../../../src/operator/keys/program.ts";
 import * as wrangler from "../../../src/operator/wrangler.ts";
 import { useFakeCloudflare } from "../deploy/fake-cloudflare.ts";
@@ -36,10 +36,8 @@ function later(): string {
 }
 
 let victim: string;
-beforeAll(async () => {
-  shortenPauses();
-  victim = await create(...PRO);
-});
+beforeAll(shortenPauses);
+beforeEach(async () => void (victim = await create(...PRO)));
 
 it("undo gives settings back, revokes new keys, and revives no secret that ended", async () => {
   const ids: Record<string, string> = {};

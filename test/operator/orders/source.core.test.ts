@@ -128,7 +128,19 @@ describe("an order", () => {
     ['{"id":-9223372036854775809}', `id: ${INTEGER}, got -9223372036854775809`],
     ['{"id":1,"quantity":null}', "quantity: null is no value, leave the field out"],
     ['{"id":1,"complete":1}', "complete: expected true or false, got 1"],
-    ['{"id":1,"status":"cancelled"}', 'status: expected "pending" or "shipped", got "cancelled"'],
+    [
+      '{"id":1,"status":"lost"}',
+      'status: expected "pending", "shipped" or "cancelled", got "lost"',
+    ],
+    ['{"id":1,"status":"cancelled"}', "cancelledAt: missing, expected an RFC 3339 date-time"],
+    [
+      '{"id":1,"status":"pending","cancelledAt":"2026-11-20T08:30:00Z"}',
+      'unknown field "cancelledAt"',
+    ],
+    [
+      '{"id":1,"status":"cancelled","cancelledAt":"2026-11-20T08:30:00Z","cancelledBy":"Ada"}',
+      "cancelledBy: expected the id of a key",
+    ],
     ['{"id":1,"shipDate":"1990-12-31T23:59:60Z"}', "shipDate: a leap second"],
     ['{"id":1,"colour":"red"}', 'unknown field "colour"'],
     ['{"id":1,"__proto__":{"petId":2}}', 'unknown field "__proto__"'],

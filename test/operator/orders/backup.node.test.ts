@@ -1,0 +1,96 @@
+import { DatabaseSync } from "node:sqlite";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { databaseFile } from "../../../src/operator/database/local-store.ts";
+import { INT64_MAX, INT64_MIN } from "../../../src/rules/int64.ts";
+import { failure } from "../in-process.ts";
+import { StoreFolder } from "../store-folder.ts";
+
+const KEY = "key_abcdefghijklmnop";
+const store = new StoreFolder();
+const restored = new StoreFolder();
+let backup: string;
+
+beforeAll(async () => {
+  const lines = [
+    `{"id":${INT64_MIN},"petId":${INT64_MAX},"quantity":0,"complete":false}`,
+    `{"id":${INT64_MAX},"shipDate":"2026-11-20T08:30:00.125Z","status":"shipped"}`,
+  ];
+  await store.ordersJson(["import", "-"], lines.join("\n"));
+  using sqlite = new DatabaseSync(databaseFile(store.path, "orders"));
+  // The same order was cancelled twice, and an order is placed that has been cancelled before.
+  sqlite.exec(`INSERT INTO cancelled_orders
+    (position, cancelled_at, cancelled_by, id, pet_id, quantity, ship_date, complete) VALUES
+    (1795000000000000, 1795000000000, '${KEY}', ${INT64_MAX - 1n}, ${INT64_MIN}, 5, '2026-11-20T08:30:00.000Z', 1),
+    (1795000000000001, 1795000000000, NULL, ${INT64_MAX - 1n}, NULL, NULL, NULL, NULL),
+    (1795000000000777, 1795000000001, '${KEY}', ${INT64_MIN}, NULL, NULL, NULL, 0)`);
+  ({ stdout: backup } = await store.orders(["export", "--all"]));
+});
+afterAll(() => [store, restored].forEach((each) => each.remove()));
+
+test("a backup with cancelled orders restores an empty store, byte for byte", async () => {
+  expect(backup.split("\n").slice(2, 4)).toEqual([
+    `{"id":${INT64_MAX - 1n},"petId":${INT64_MIN},"quantity":5,"shipDate":"2026-11-20T08:30:00.000Z","complete":true,"status":"cancelled","cancelledAt":"2026-11-18T11:06:40.000Z","cancelledBy":"${KEY}","position":1795000000000000}`,
+    `{"id":${INT64_MAX - 1n},"status":"cancelled","cancelledAt":"2026-11-18T11:06:40.000Z","position":1795000000000001}`,
+  ]);
+  const counts = { new: 2, replaced: 0, shipped: 0, unchanged: 0, cancelled: 3 };
+  const dryRun = await restored.ordersJson(["import", "-", "--dry-run"], backup);
+  expect(dryRun).toEqual({ wouldImport: 5, ...counts });
+  expect(await restored.ordersJson(["import", "-"], backup)).toEqual({ imported: 5, ...counts });
+  expect((await restored.orders(["export", "--all"])).stdout).toBe(backup);
+  // The same command again changes nothing, and so does a part of the backup.
+  const unchanged = { new: 0, replaced: 0, shipped: 0, unchanged: 5, cancelled: 0 };
+  expect(await restored.ordersJson(["import", "-"], backup)).toEqual({ imported: 5, ...unchanged });
+  expect((await restored.orders(["export"])).stdout).toBe(
+    backup.split("\n").slice(0, 2).join("\n") + "\n",
+  );
+});
+
+test("a store with orders takes no cancelled ones, and a file whose positions clash is refused", async () => {
+  const at = '"status":"cancelled","cancelledAt":"2026-11-20T08:30:00Z"';
+  const before = (await restored.orders(["export", "--all"])).stdout;
+  const refused = failure("which only an empty store takes");
+  expect(await restored.orders(["import", "-"], `{"id":9}\n{"id":8,${at}}`)).toEqual(refused);
+  for (const [lines, fault] of [
+    [[`{"id":1,${at},"position":5}`, `{"id":2,${at},"position":5}`], "line 2: position: 5 occurs"],
+    [[`{"id":1,${at},"position":5}`, `{"id":2,${at}}`], "line 2: position: missing, but other"],
+  ] as const) {
+    const outcome = await restored.orders(["import", "-"], lines.join("\n"));
+    expect(outcome).toMatchObject({ status: 1, stderr: expect.stringContaining(fault) });
+  }
+  expect((await restored.orders(["export", "--all"])).stdout).toBe(before);
+});
+
+test("cancelled orders without positions get them by their times", async () => {
+  const other = new StoreFolder();
+  const at = (time: string) => `"status":"cancelled","cancelledAt":"2026-11-${time}.000Z"`;
+  const lines = [
+    `{"id":3,${at("21T08:30:00")}}`,
+    `{"id":2,${at("20T08:30:00")}}`,
+    `{"id":1,${at("20T08:30:00")}}`,
+  ];
+  await other.ordersJson(["import", "-"], lines.join("\n"));
+  const { stdout } = await other.orders(["export", "--all"]);
+  const ms = Date.parse("2026-11-20T08:30:00Z");
+  expect(stdout.split("\n").slice(0, 2)).toEqual([
+    `{"id":1,${at("20T08:30:00")},"position":${ms}000}`,
+    `{"id":2,${at("20T08:30:00")},"position":${ms}001}`,
+  ]);
+  other.remove();
+});
+
+test("show prints an order, cancelled or not, and which key cancelled it", async () => {
+  const { stdout } = await store.orders(["show", String(INT64_MAX - 1n), "--json"]);
+  expect(stdout).toBe(
+    `{"id":${INT64_MAX - 1n},"cancelledAt":"2026-11-18T11:06:40.000Z","status":"cancelled"}\n`,
+  );
+  const text = (await store.orders(["show", String(INT64_MAX)])).stdout;
+  expect(text).toContain("9223372036854775807");
+  expect(text).toContain("shipped");
+  using sqlite = new DatabaseSync(databaseFile(store.path, "orders"));
+  sqlite.exec("DELETE FROM cancelled_orders WHERE cancelled_by IS NULL");
+  const cancelled = (await store.orders(["show", String(INT64_MAX - 1n)])).stdout;
+  expect(cancelled).toContain(KEY);
+  expect(cancelled).toContain("2026-11-18");
+  expect(await store.orders(["show", "5"])).toEqual(failure("no order has, or had, the id 5"));
+  expect(await store.orders(["show", "x"])).toEqual(failure("Expected an integer", 2));
+});
