@@ -1,9 +1,7 @@
 import { createInterface } from "node:readline";
 import { Option } from "commander";
 import type { RemoteEnvironment } from "./arguments.ts";
-import { CloudflareApi } from "./cloudflare-api.ts";
 import { withInterruption } from "./interruption.ts";
-import { readSettings } from "./settings.ts";
 
 /** Thrown if the operator does not confirm a change. */
 export class NotConfirmedError extends Error {}
@@ -24,6 +22,9 @@ export async function requireConfirmation(
   environment: RemoteEnvironment,
   consequence: string,
 ): Promise<void> {
+  // Imported on demand, because help does not need them.
+  const { CloudflareApi } = await import("./cloudflare-api.ts");
+  const { readSettings } = await import("./settings.ts");
   const { accountId } = await readSettings(environment);
   const account = await (await CloudflareApi.open(accountId)).describeAccount();
   const { stdin: input, stderr: output } = process;

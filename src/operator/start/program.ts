@@ -10,7 +10,6 @@ import { createProgram, quote } from "../command-line.ts";
 import { DEFAULT_STORE, isStore } from "../database/local-store.ts";
 import { retryWhileBusy } from "../database/retry-while-busy.ts";
 import { type DevServerOptions, exitWithWorkerd, runCron, startDevServer } from "./dev-server.ts";
-import { checkLocalVars } from "../vars.ts";
 import type { DemoKey } from "./sample-store.ts";
 import { lockStore } from "./store-lock.ts";
 
@@ -46,7 +45,7 @@ async function start({ persistTo, ...options }: StartOptions): Promise<void> {
   endWithNpm();
   const store = resolve(persistTo);
   try {
-    await checkLocalVars();
+    await (await import("../vars.ts")).checkLocalVars();
     lockStore(store, options.port);
     await requireFreePort(options.port);
     const demoKeys = await prepare(store, options.empty);
