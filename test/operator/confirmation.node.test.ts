@@ -15,6 +15,8 @@ if pid == 0:
 seen = b""
 while b"to go on: " not in seen:
     seen += os.read(terminal, 1000)
+if b"The account is Pet shop (f00d)." not in seen:
+    sys.exit(seen)
 os.write(terminal, sys.argv[4].encode())
 print(os.WEXITSTATUS(os.waitpid(pid, 0)[1]))
 `;
@@ -24,12 +26,16 @@ describe("a question in a terminal", needs("Python", PYTHON), () => {
     ["the environment's name", "production\n", "0\n"],
     ["Ctrl+C", "\u0003", "2\n"],
   ])("is answered by %s", (_, typed, status) => {
-    const script = `const { requireConfirmation } = await import(${JSON.stringify(CONFIRMATION)});
+    // Stands in for Cloudflare's API, which the question asks for the account's name.
+    const script = `globalThis.fetch = async () => Response.json({ result: [{ id: "f00d", name: "Pet shop" }] });
+    const { requireConfirmation } = await import(${JSON.stringify(CONFIRMATION)});
     const ended = "ended by SIGINT before the answer: nothing was changed";
     await requireConfirmation("production", "This ships orders.").catch(({ message }) => {
       process.exitCode = message === ended ? 2 : 1;
     });`;
     const args = ["-c", TYPE, process.execPath, "--eval", script, typed];
-    expect(execFileSync("python3", args, { encoding: "utf8", timeout: 600_000 })).toBe(status);
+    const login = { CLOUDFLARE_API_TOKEN: "token", CLOUDFLARE_ACCOUNT_ID: "f00d" };
+    const env = { ...process.env, ...login };
+    expect(execFileSync("python3", args, { env, encoding: "utf8", timeout: 600_000 })).toBe(status);
   });
 });
