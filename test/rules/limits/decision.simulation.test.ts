@@ -149,8 +149,9 @@ test("after any history, a quota can be moved to a later time, and the state has
       const { policy, bans, nowMs } = limiter;
       const state = { ...limiter.state!, wait: null };
       for (const atMs of [nowMs + laterMs, decision.minute.endsMs, decision.minute.endsMs - 1]) {
-        const { minute, day } = quotaLater(decision, atMs);
-        expect(peek(state, policy, bans, atMs)).toMatchObject({ minute, day });
+        const { minute, day, retryAtMs, banned } = quotaLater(decision, atMs);
+        const moved = { minute, day, retryAtMs, banned };
+        expect(peek(state, policy, bans, atMs)).toMatchObject(moved);
       }
       const mode = state.ban?.loggedOnly ? "log" : "on";
       const hasEffect = (atMs: number) => {
