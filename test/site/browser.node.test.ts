@@ -325,7 +325,7 @@ describe("the reference page", needs(CHROMIUM, chromium !== undefined), () => {
     await see(":focus", /^Cancelled$/);
     await clear(":focus");
     await page.locator(`${CANCEL} .send input`).focus();
-    await type("1002\n");
+    await type("1008\n");
     await see(":focus", /^Keep the order$/);
     await page.keyboard.press("Tab");
     await type("\n");
