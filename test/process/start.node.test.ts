@@ -163,7 +163,7 @@ test("--empty adds no keys and orders; a signal to npm alone ends all processes"
   const starting = await Service.launch(empty.path, { args: ["--empty"], npm: true });
   onTestFinished(() => starting.end("SIGKILL"));
   // After the databases, `npm start` makes this folder.
-  await starting.until(() => existsSync(join(empty.path, "site")));
+  await starting.until(() => existsSync(join(ownFolder(empty.path), "site")));
   await starting.end("SIGTERM");
   expect(await empty.keysJson("list")).toEqual([]);
   expect((await empty.orders(["export"])).stdout).toBe("");
