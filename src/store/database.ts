@@ -69,10 +69,10 @@ class Session extends SQLiteRemoteSession<Record<string, never>, Record<string, 
   }
 }
 
-const dialect = new Dialect();
+const literals = new Dialect();
 
 export function toStatement(query: SQLWrapper): Statement {
-  const { sql: text, params } = dialect.sqlToQuery(query.getSQL());
+  const { sql: text, params } = literals.sqlToQuery(query.getSQL());
   return { sql: text, params: texts(params) };
 }
 
@@ -83,7 +83,10 @@ function texts(params: readonly unknown[]): string[] {
 }
 
 /** Returns a drizzle client that runs each statement with `run`, which returns rows as arrays. */
-export function ormOver(run: (statement: Statement) => Promise<unknown[][]>): Orm {
+export function ormOver(
+  run: (statement: Statement) => Promise<unknown[][]>,
+  dialect: SQLiteAsyncDialect = literals,
+): Orm {
   const callback: RemoteCallback = async (text, params, method) => {
     const rows = await run({ sql: text, params: texts(params) });
     // For `get`, drizzle expects the first row instead of an array of rows.

@@ -1,10 +1,10 @@
 import { fillPlaceholders, is, Placeholder, type SQL, type SQLWrapper } from "drizzle-orm";
-import { drizzle } from "drizzle-orm/d1";
 import {
   type PreparedQueryConfig,
   SQLiteAsyncDialect,
   type SQLitePreparedQuery,
 } from "drizzle-orm/sqlite-core";
+import { ormOver } from "../../store/database.ts";
 
 /** The method of a D1 database or a D1 session that runs statements. */
 export type StatementSource = Pick<D1DatabaseSession, "prepare">;
@@ -19,7 +19,7 @@ interface BuiltQuery<T extends PreparedQueryConfig> extends SQLWrapper {
 type RowOf<T extends PreparedQueryConfig> = T["all"] extends readonly (infer Row)[] ? Row : never;
 
 /** Builds queries and runs none: a `Statement` is bound to the database of a request. */
-export const db = drizzle({ prepare: () => undefined } as unknown as D1Database);
+export const db = ormOver(() => Promise.reject(), new SQLiteAsyncDialect());
 
 /** The SQL of a query, with its parameters, and how the rows of its result are read. */
 interface Compiled<Row> {
@@ -46,7 +46,10 @@ export class Statement<Row> {
     return new Statement(() => {
       const built = query();
       const prepared = built.prepare();
-      const rows = (result: D1Result) => prepared.mapResult(result, true) as RowOf<T>[];
+      const rows = ({ results }: D1Result) => {
+        const values = results.map((row) => Object.values(row as object));
+        return prepared.mapResult({ rows: values }, true) as RowOf<T>[];
+      };
       return { ...write(built), rows };
     });
   }

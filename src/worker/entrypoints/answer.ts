@@ -1,6 +1,5 @@
-import * as z from "zod";
+import * as z from "zod/mini";
 import { parseConfig } from "../../rules/config.ts";
-import { INT64_MAX, INT64_MIN } from "../../rules/int64.ts";
 import { BINDINGS, DATABASE_NAMES, type DatabaseName } from "../../schema/databases.ts";
 import { d1Database } from "../../store/d1-database.ts";
 import type { StoreDatabase } from "../../store/database.ts";
@@ -16,14 +15,30 @@ export interface Refused {
   readonly message: string;
 }
 
-const INT64_EXPECTED = `expected a bigint from ${INT64_MIN} to ${INT64_MAX}`;
-export const int64Input = z
-  .bigint(INT64_EXPECTED)
-  .min(INT64_MIN, INT64_EXPECTED)
-  .max(INT64_MAX, INT64_EXPECTED);
+// `zod/mini` has no messages of its own, so each check states one. Classic zod would double the bundle.
+
+/** A whole number in a range. */
+export function wholeNumber(min: number, max: number) {
+  const expected = `expected a whole number from ${min} to ${max}`;
+  return z.int(expected).check(z.minimum(min, expected), z.maximum(max, expected));
+}
+
+/** A bigint in a range. */
+export function bigInteger(min: bigint, max: bigint, expected = `a bigint from ${min} to ${max}`) {
+  const message = `expected ${expected}`;
+  return z.bigint(message).check(z.minimum(min, message), z.maximum(max, message));
+}
+
+/** An object with these fields and no others. */
+export function closedObject<Shape extends z.core.$ZodShape>(shape: Shape) {
+  return z.strictObject(shape, {
+    error: ({ code, keys }) =>
+      code === "unrecognized_keys" ? `unknown field ${keys.join(", ")}` : "expected an object",
+  });
+}
 
 /** How many rows a page may have. */
-export const limitInput = z.int().min(1).max(1_000);
+export const limitInput = z._default(wholeNumber(1, 1_000), 100);
 
 let queries: Record<DatabaseName, DatabaseQueries> | undefined;
 
@@ -44,7 +59,7 @@ export function databaseOf(env: Cloudflare.Env, name: DatabaseName): StoreDataba
  * @throws an Error without details if something fails. The log has the details.
  */
 export async function answer<Input, Output>(
-  schema: z.ZodType<Input>,
+  schema: z.ZodMiniType<Input>,
   given: unknown,
   work: (input: Input) => Promise<Output>,
 ): Promise<Output | Refused> {
@@ -73,5 +88,5 @@ function describe(issue: z.core.$ZodIssue | undefined): string {
   const path = (issue?.path ?? []).map((part) =>
     typeof part === "number" ? `[${part}]` : `.${String(part)}`,
   );
-  return `${path.join("").replace(/^\./, "")}: ${issue?.message}`;
+  return [path.join("").replace(/^\./, ""), issue?.message].filter(Boolean).join(": ");
 }

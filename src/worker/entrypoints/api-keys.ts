@@ -1,5 +1,5 @@
 import { WorkerEntrypoint } from "cloudflare:workers";
-import * as z from "zod";
+import * as z from "zod/mini";
 import { dayOf, dayText } from "../../rules/days.ts";
 import { isName } from "../../rules/keys/key-name.ts";
 import { LOCATION_HINTS } from "../../rules/keys/location-hints.ts";
@@ -23,7 +23,14 @@ import { readUsage } from "../../store/keys/usage.ts";
 import { Refusal } from "../../store/refusal.ts";
 import { inJurisdiction } from "../jurisdiction.ts";
 import { Limiter } from "../limiter/limiter.ts";
-import { answer, databaseOf, limitInput, type Refused } from "./answer.ts";
+import {
+  answer,
+  closedObject,
+  databaseOf,
+  limitInput,
+  type Refused,
+  wholeNumber,
+} from "./answer.ts";
 
 const DEFAULT_GRACE_SECONDS = 86_400;
 const MAX_GRACE_SECONDS = 90 * 86_400;
@@ -32,57 +39,50 @@ const MAX_DAYS = 366;
 
 const nameInput = z
   .string("expected a text")
-  .refine(
-    isName,
-    "expected 1 to 100 characters, not only spaces, without control and direction characters",
+  .check(
+    z.refine(
+      isName,
+      "expected 1 to 100 characters, not only spaces, without control and direction characters",
+    ),
   );
-const planInput = z.enum(PLANS, `expected one of ${PLANS.join(", ")}`);
-const LIMIT_EXPECTED = `expected a whole number from 1 to ${MAX_LIMIT}`;
-const requestsInput = z
-  .int(LIMIT_EXPECTED)
-  .min(1, LIMIT_EXPECTED)
-  .max(MAX_LIMIT, LIMIT_EXPECTED)
-  .optional();
-const expiryInput = z.date("expected a Date").nullable().optional();
-const limits = { perMinute: requestsInput, perDay: requestsInput };
-const idInput = z.string("expected the id of a key").max(100, "expected the id of a key");
+const oneOf = <const Names extends readonly string[]>(names: Names) =>
+  z.enum(names, `expected one of ${names.join(", ")}`);
+const planInput = oneOf(PLANS);
+const requestsInput = z.optional(wholeNumber(1, MAX_LIMIT));
+const optionalSettings = {
+  perMinute: requestsInput,
+  perDay: requestsInput,
+  expiresAt: z.nullish(z.date("expected a Date")),
+};
+const ID_EXPECTED = "expected the id of a key";
+const idInput = z.string(ID_EXPECTED).check(z.maxLength(100, ID_EXPECTED));
 
 const createInput = z.object({
-  key: z.strictObject({
+  key: closedObject({
     name: nameInput,
     plan: planInput,
-    ...limits,
-    expiresAt: expiryInput,
-    near: z.enum(LOCATION_HINTS, `expected one of ${LOCATION_HINTS.join(", ")}`).optional(),
+    ...optionalSettings,
+    near: z.optional(oneOf(LOCATION_HINTS)),
   }),
 });
 const updateInput = z.object({
   id: idInput,
-  settings: z.strictObject({
-    name: nameInput.optional(),
-    plan: planInput.optional(),
-    ...limits,
-    expiresAt: expiryInput,
+  settings: closedObject({
+    name: z.optional(nameInput),
+    plan: z.optional(planInput),
+    ...optionalSettings,
   }),
 });
-const wholeNumber = (most: number) => {
-  const expected = `expected a whole number up to ${most}`;
-  return z.int(expected).min(0, expected).max(most, expected);
-};
+const graceSeconds = z._default(wholeNumber(0, MAX_GRACE_SECONDS), DEFAULT_GRACE_SECONDS);
 const rotateInput = z.object({
   id: idInput,
-  options: z
-    .strictObject({ graceSeconds: wholeNumber(MAX_GRACE_SECONDS).default(DEFAULT_GRACE_SECONDS) })
-    .default({ graceSeconds: DEFAULT_GRACE_SECONDS }),
+  options: z.prefault(closedObject({ graceSeconds }), {}),
 });
-const usageInput = z.object({
-  id: idInput,
-  options: z.strictObject({ days: wholeNumber(MAX_DAYS).min(1).default(14) }).default({ days: 14 }),
-});
-const listInput = z
-  .strictObject({ after: idInput.default(""), limit: limitInput.default(100) })
-  .default({ after: "", limit: 100 });
+const usageOptions = closedObject({ days: z._default(wholeNumber(1, MAX_DAYS), 14) });
+const usageInput = z.object({ id: idInput, options: z.prefault(usageOptions, {}) });
+const listInput = z.prefault(closedObject({ after: z.nullish(idInput), limit: limitInput }), {});
 const keyInput = z.object({ id: idInput });
+const secretInput = z.object({ secret: z.string("expected a text") });
 
 export type KeyRecord = ReturnType<typeof describeKey>;
 export type Answered<T> = Promise<({ readonly ok: true } & T) | Refused>;
@@ -120,22 +120,22 @@ export class ApiKeys extends WorkerEntrypoint<Cloudflare.Env, Props> {
 
   /** Returns the key of a present or former secret; `null` if no key has it. */
   find(secret: string): Promise<({ readonly ok: true } & KeyRecord) | null | Refused> {
-    return answer(z.object({ secret: z.string("expected a text") }), { secret }, async (input) =>
+    return answer(secretInput, { secret }, async (input) =>
       isSecret(input.secret) ? this.#find({ hash: hashSecret(input.secret) }) : null,
     );
   }
 
   /**
-   * Returns up to `limit` (100) keys in ascending id, after the id `after`. `next` is the `after` of
-   * the next call, and `null` after the last key.
+   * Returns up to `limit` (100) keys in ascending id, after the id `after`; without it, the first ones.
+   * `next` is the `after` of the next call, and `null` after the last key.
    */
   list(input?: {
-    readonly after?: string;
+    readonly after?: string | null;
     readonly limit?: number;
   }): Answered<{ readonly keys: readonly KeyRecord[]; readonly next: string | null }> {
     return answer(listInput, input, async ({ after, limit }) => {
       const now = await databaseTime(this.#database.orm);
-      const page = await pageOfApiKeys(this.#database.orm, after, limit);
+      const page = await pageOfApiKeys(this.#database.orm, after ?? "", limit);
       const next = page.length < limit ? null : (page.at(-1)?.id ?? null);
       return { ok: true, keys: page.map((key) => describeKey(key, now)), next };
     });

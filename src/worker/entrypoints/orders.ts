@@ -1,47 +1,55 @@
 import { WorkerEntrypoint } from "cloudflare:workers";
-import * as z from "zod";
+import * as z from "zod/mini";
+import { INT64_MAX, INT64_MIN } from "../../rules/int64.ts";
 import type { OrderRecord } from "../../rules/order.ts";
 import { readCancellations } from "../../store/orders/cancellations.ts";
 import { findOrder, type FoundOrder } from "../../store/orders/find-order.ts";
 import { type Comparison, placeOrders } from "../../store/orders/placement.ts";
 import { type Shipping, shipOrders } from "../../store/orders/ship.ts";
-import { answer, databaseOf, int64Input, limitInput, type Refused } from "./answer.ts";
+import {
+  answer,
+  bigInteger,
+  closedObject,
+  databaseOf,
+  limitInput,
+  type Refused,
+} from "./answer.ts";
 
 /** How many orders one call may name. */
 const MAX_ORDERS = 1_000;
 const LAST_YEAR_END = new Date("9999-12-31T23:59:59.999Z");
 
-const orderInput = z.strictObject({
+const int64Input = bigInteger(INT64_MIN, INT64_MAX);
+const orderInput = closedObject({
   id: int64Input,
-  petId: int64Input.optional(),
-  quantity: int64Input.optional(),
-  shipDate: z
-    .date("expected a Date")
-    .min(new Date("0000-01-01"), "expected a Date from the year 0 on")
-    .max(LAST_YEAR_END, "expected a Date before the year 10000")
-    .optional(),
-  complete: z.boolean("expected true or false").optional(),
-  status: z.enum(["pending", "shipped"], 'expected "pending" or "shipped"').default("pending"),
+  petId: z.optional(int64Input),
+  quantity: z.optional(int64Input),
+  shipDate: z.optional(
+    z
+      .date("expected a Date")
+      .check(
+        z.minimum(new Date("0000-01-01"), "expected a Date from the year 0 on"),
+        z.maximum(LAST_YEAR_END, "expected a Date before the year 10000"),
+      ),
+  ),
+  complete: z.optional(z.boolean("expected true or false")),
+  status: z._default(z.enum(["pending", "shipped"], 'expected "pending" or "shipped"'), "pending"),
 });
 
-const atMost = <T extends z.ZodType>(element: T, what: string) => {
+const someOf = <T extends z.ZodMiniType>(element: T, what: string) => {
   const expected = `expected 1 to ${MAX_ORDERS} ${what}`;
-  return z.array(element, expected).min(1, expected).max(MAX_ORDERS, expected);
+  return z
+    .array(element, expected)
+    .check(z.minLength(1, expected), z.maxLength(MAX_ORDERS, expected));
 };
-const placeInput = z.object({ orders: atMost(orderInput, "orders") });
-const shipInput = z.object({ ids: atMost(int64Input, "ids") });
+const placeInput = z.object({ orders: someOf(orderInput, "orders") });
+const shipInput = z.object({ ids: someOf(int64Input, "ids") });
 const getInput = z.object({ id: int64Input });
-const POSITION_EXPECTED = "expected a bigint that a call has returned as `next`, or 0n";
-const cancellationsInput = z
-  .strictObject({
-    after: z
-      .bigint(POSITION_EXPECTED)
-      .min(0n, POSITION_EXPECTED)
-      .max(BigInt(Number.MAX_SAFE_INTEGER), POSITION_EXPECTED)
-      .default(0n),
-    limit: limitInput.default(100),
-  })
-  .default({ after: 0n, limit: 100 });
+const position = bigInteger(0n, 2n ** 53n - 1n, "a bigint that a call has returned as `next`");
+const cancellationsInput = z.prefault(
+  closedObject({ after: z.nullish(position), limit: limitInput }),
+  {},
+);
 
 /** An order to place. A field that is left out is missing in the order. */
 export type OrderToPlace = z.input<typeof orderInput>;
@@ -106,14 +114,16 @@ export class Orders extends WorkerEntrypoint<Cloudflare.Env> {
   }
 
   /**
-   * Returns up to `limit` (100) orders that were cancelled after the position `after` (the first).
+   * Returns up to `limit` (100) orders that were cancelled after the position `after`. Without
+   * it, the first ones.
    * A reader that passes `next` as its next `after` receives every cancellation exactly once.
    */
   cancellations(input?: {
-    readonly after?: bigint;
+    readonly after?: bigint | null;
     readonly limit?: number;
   }): Promise<Cancellations | Refused> {
-    return answer(cancellationsInput, input, async ({ after, limit }) => {
+    return answer(cancellationsInput, input, async ({ after: given, limit }) => {
+      const after = given ?? 0n;
       const rows = await readCancellations(this.#database.orm, Number(after), limit);
       const last = rows.at(-1);
       return {
