@@ -8,7 +8,7 @@ export interface CountedList {
   readonly alone: number;
   /** The bytes that it has read ahead. It can read them again. */
   readonly ahead: number;
-  /** When the client last took a piece of the list. */
+  /** When the client last took a piece of the list, or the service last made the client wait. */
   takenMs: number;
   /** Forgets what was read ahead, and from now on reads nothing ahead. */
   forgetAhead(): void;
@@ -21,8 +21,6 @@ interface Waiting {
   readonly list: CountedList;
   readonly bytes: number;
   readonly sinceMs: number;
-  /** When its request last showed that it is alive. */
-  aliveMs: number;
   readonly wake: () => void;
 }
 
@@ -93,7 +91,8 @@ export class ListPlaces {
     const hasBegun = this.#lists.has(list);
     const woken = Promise.withResolvers<void>();
     const nowMs = Date.now();
-    const waiting = { list, bytes, sinceMs: nowMs, aliveMs: nowMs, wake: woken.resolve };
+    const waiting = { list, bytes, sinceMs: nowMs, wake: woken.resolve };
+    list.takenMs = nowMs;
     this.#line.add(waiting);
     this.serve(nowMs);
     while (this.#line.has(waiting)) {
@@ -103,8 +102,9 @@ export class ListPlaces {
         // Wakes by itself, because the request that frees a place may not reach this one.
         const pauseMs = hasBegun ? LOOK_MS : Math.min(LOOK_MS, this.#sizes.lineMs - waitedMs);
         await withDeadline(woken.promise, pauseMs).catch(() => undefined);
-        waiting.aliveMs = Date.now();
-        if (waiting.aliveMs - this.#servedMs >= LOOK_MS / 4) this.serve(waiting.aliveMs);
+        // The client waits for the service, and the request is alive.
+        list.takenMs = Date.now();
+        if (list.takenMs - this.#servedMs >= LOOK_MS / 4) this.serve(list.takenMs);
       }
     }
     return this.#places.has(list);
@@ -121,7 +121,7 @@ export class ListPlaces {
     this.#servedMs = nowMs;
     for (const waiting of this.#line) {
       // The platform has ended its request.
-      if (nowMs - waiting.aliveMs > 3 * LOOK_MS) this.#line.delete(waiting);
+      if (nowMs - waiting.list.takenMs > 3 * LOOK_MS) this.#line.delete(waiting);
     }
     const moving = new Map<string, number>();
     const isMoving = (list: CountedList) => this.#lists.has(list) && !this.#isStalled(list, nowMs);

@@ -187,6 +187,8 @@ export class ListStream implements CountedList {
   async #jsonOf(segment: Segment): Promise<Uint8Array> {
     const { version } = segment;
     for (let waits = 0; !this.#hasEnded;) {
+      // While the service makes its client wait, a list does not stall. Each wait below is shorter.
+      this.takenMs = Date.now();
       const json = this.#memory.get(version) ?? (await this.#own.get(version)?.json);
       if (json !== undefined) return json;
       this.#own.delete(version);

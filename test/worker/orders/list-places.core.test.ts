@@ -85,6 +85,28 @@ test("a key without a list comes first; a request that has ended receives no pla
   await waits[1];
 });
 
+test("a list under way that waits for a place does not stall: further lists of its key come after a key without one", async () => {
+  const places = new ListPlaces(SIZES);
+  const holder = new List("b");
+  void places.wait(holder, 4);
+  const underWay = new List("a");
+  places.begin(underWay);
+  void places.wait(underWay, 1);
+  const startMs = Date.now();
+  const advance = async () => {
+    await vi.advanceTimersByTimeAsync(500);
+    holder.takenMs = Date.now();
+  };
+  while (Date.now() - startMs < SIZES.stallMs) await advance();
+  const [further, other] = [new List("a"), new List("c")];
+  void places.wait(further, 1);
+  void places.wait(other, 3);
+  await advance();
+  places.end(holder);
+  const all = [underWay, further, other];
+  expect(all.map((list) => places.hasPlace(list))).toEqual([true, false, true]);
+});
+
 /** Keys that request lists of up to two bytes, and read them at some pace or not at all. */
 const client = fc.record({
   key: fc.constantFrom("a", "b", "c", "d"),

@@ -164,6 +164,31 @@ test("a list produces a piece only when its client asks, moves then and when the
   expect(store.places.held).toBe(0);
 });
 
+test("a list does not stall while its client waits for a place, or for one query after another", async () => {
+  const full = storeOf({ memoryBytes: 0 });
+  const other = full.open("other").list;
+  await full.places.wait(other, SIZES.placeBytes);
+  const waiting = full.open();
+  void waiting.reader.read();
+  for (let waitedMs = 0; waitedMs < 2 * SIZES.stallMs; waitedMs += QUERY_MS) {
+    other.takenMs = Date.now();
+    await vi.advanceTimersByTimeAsync(QUERY_MS);
+    expect(Date.now() - waiting.list.takenMs).toBeLessThanOrEqual(QUERY_MS);
+  }
+  expect(full.queried).toEqual([]);
+
+  const store = storeOf();
+  store.hangs = "0";
+  void store.open().reader.read();
+  await idle();
+  store.hangs = "";
+  const { list, reader } = store.open();
+  void reader.read();
+  await vi.advanceTimersByTimeAsync(READ_MS + QUERY_MS / 2);
+  expect(store.queried).toEqual(["0", "1", "0", "1"]);
+  expect(Date.now() - list.takenMs).toBe(QUERY_MS / 2);
+});
+
 test("a list of many segments reads several in a query, and frees them when its client leaves", async () => {
   const store = storeOf({ count: 4, maxQueries: 2, memoryBytes: 0 });
   const { list, reader, next } = store.open();

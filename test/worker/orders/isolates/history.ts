@@ -68,6 +68,8 @@ export interface Read {
   answeredMs: number | null;
   /** When the client last took a piece. */
   takenMs: number;
+  /** Whether the client has asked for a piece that it has not received. */
+  isWaiting: boolean;
   endedMs: number;
   readonly events: ListEvent[];
   end: "whole" | "known" | "head" | "left" | "cut off" | "refused" | "failed" | null;
@@ -126,7 +128,7 @@ const CAUSES: Record<string, Invariant> = {
       other.endedMs >= read.endedMs;
     const others = reads.filter((other) => other !== read && isUnderWay(other));
     const hasOwn = others.some((other) => other.reader.key === key && other.answeredMs !== null);
-    const isStalled = read.endedMs - read.takenMs >= LIST_SIZES.stallMs;
+    const isStalled = !read.isWaiting && read.endedMs - read.takenMs >= LIST_SIZES.stallMs;
     // A key's only list is cut off only if it is stalled.
     return others.length > 0 && (hasOwn || isStalled);
   },

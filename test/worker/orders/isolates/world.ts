@@ -124,7 +124,7 @@ export async function play(
     const times = { begun, ended: begun, begunMs: nowMs, takenMs: nowMs, endedMs: Infinity };
     const known = typeof tag === "number" ? tags.at(tag) : (tag ?? undefined);
     const oldest = isNearest ? (cancellations.get(key) ?? 0) : begun;
-    const answer = { end: null, version: null, received: "", answeredMs: null };
+    const answer = { end: null, version: null, received: "", answeredMs: null, isWaiting: false };
     const one: Read = { reader, tag: known, oldest, ...times, events: [], ...answer };
     history.reads.push(one);
     const end = (how: Read["end"]) => {
@@ -168,8 +168,10 @@ export async function play(
           end("left");
           return stream.cancel();
         }
+        one.isWaiting = true;
         const piece = await stream.read().catch(() => null);
         if (piece === null) return;
+        one.isWaiting = false;
         if (piece.done) return end("whole");
         one.takenMs = Date.now();
         one.received += new TextDecoder().decode(piece.value);
