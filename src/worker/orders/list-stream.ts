@@ -174,12 +174,12 @@ export class ListStream implements CountedList {
       const segment = this.#segments[this.#next];
       if (segment === undefined) return null;
       const { version } = segment;
+      this.#readAhead();
       const json = this.#memory.get(version) ?? (await this.#jsonOf(segment));
       this.#taken = { version, json };
       this.#own.delete(version);
       this.#next += 1;
-      // Reads ahead only after the first segment is sent, so that the response begins early.
-      if (this.#hasBegun) this.#readAhead();
+      this.#readAhead();
       if (json.length > 0) return json;
     }
   }
@@ -209,7 +209,9 @@ export class ListStream implements CountedList {
     throw new CutOffError("Another list needed its place.");
   }
 
+  /** Only after the first segment is sent, so that the response begins early. */
   #readAhead(): void {
+    if (!this.#hasBegun) return;
     const { groupBytes, groupsAhead } = this.#sizes;
     this.#nextAhead = Math.max(this.#nextAhead, this.#next);
     const windowBytes = (groupsAhead - 1) * groupBytes;

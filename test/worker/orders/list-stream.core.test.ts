@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import type { Segment } from "../../../src/worker/orders/list-database.ts";
+import type { Segment, SegmentJson } from "../../../src/worker/orders/list-database.ts";
 import { ListPlaces } from "../../../src/worker/orders/list-places.ts";
 import { LIST_SIZES } from "../../../src/worker/orders/list-sizes.ts";
 import { ListStream } from "../../../src/worker/orders/list-stream.ts";
@@ -16,6 +16,8 @@ const SIZES = { ...LIST_SIZES, groupBytes: 2 * BYTES, groupsAhead: 2, placeBytes
 
 const idle = () => new Promise((resolve) => void setImmediate(resolve));
 
+const jsonOf = (id: string) => new TextEncoder().encode(`,{"id":${id}}`.slice(0, BYTES));
+
 /** A store of segments with one order each. Every query takes a second, or never ends. */
 function storeOf({ count = 12, maxQueries = SIZES.maxQueries, memoryBytes = 1_000 } = {}) {
   const places = new ListPlaces(SIZES);
@@ -29,7 +31,7 @@ function storeOf({ count = 12, maxQueries = SIZES.maxQueries, memoryBytes = 1_00
   const queried: string[] = [];
   const world = { places, memory, queried, lost: "", staysLost: false, hangs: "", open };
 
-  function open(keyId = "key") {
+  function open(keyId = "key", first: SegmentJson = new Map()) {
     const read = async (group: readonly Segment[]) => {
       const versions = group.map(({ version }) => version);
       queried.push(...versions);
@@ -39,10 +41,9 @@ function storeOf({ count = 12, maxQueries = SIZES.maxQueries, memoryBytes = 1_00
         if (!world.staysLost) world.lost = "";
         throw new Error("lost");
       }
-      const json = (id: string) => new TextEncoder().encode(`,{"id":${id}}`.slice(0, BYTES));
-      return new Map(versions.map((version) => [version, json(version)]));
+      return new Map(versions.map((version) => [version, jsonOf(version)]));
     };
-    const list = new ListStream({ keyId, manifest, read }, new Map(), memory, places, {
+    const list = new ListStream({ keyId, manifest, read }, first, memory, places, {
       ...SIZES,
       maxQueries,
     });
@@ -89,6 +90,17 @@ test("a list begins after one query, reads two groups ahead into memory, and hol
   expect(await take(store.open())).toEqual(UP_TO(9));
   expect(store.queried).toEqual(UP_TO(9).map(String));
   expect(store.memory.bytes).toBe(9 * '{"id":0},'.length);
+});
+
+test("a list whose first segment came with the manifest then queries all groups that it may read ahead at once", async () => {
+  const store = storeOf({ count: 9 });
+  const { next } = store.open("key", new Map([["0", jsonOf("0")]]));
+  await next();
+  expect(store.queried).toEqual([]);
+  const second = next();
+  await idle();
+  expect(store.queried).toEqual(["1", "2", "3", "4"]);
+  await second;
 });
 
 test("lists that need a segment at the same time read it once, and again if that query failed or its request was ended", async () => {
