@@ -15,6 +15,8 @@ interface ServerOptions {
   readonly isTemporary?: boolean;
   /** A second Worker that calls the service's entrypoints. */
   readonly caller?: Caller;
+  /** Receives each line that the Worker logs. */
+  readonly onLog?: (line: string) => void;
 }
 
 export interface Caller {
@@ -53,6 +55,7 @@ export class Server implements AsyncDisposable {
       "miniflare",
     ) as typeof MiniflarePackage;
     const { compatibilityDate } = bundle;
+    const { onLog } = options;
     const service = {
       name: "store-orders",
       modules: [
@@ -74,6 +77,7 @@ export class Server implements AsyncDisposable {
         port: 0,
         cf: false,
         log: new Log(LogLevel.NONE),
+        ...(onLog && { handleStructuredLogs: ({ message }) => onLog(message) }),
       } as MiniflarePackage.V4MiniflareOptions),
     );
     const url = (await miniflare.ready).origin;

@@ -1,0 +1,70 @@
+import { execFileSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { gzipSync } from "node:zlib";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { databaseFile } from "../../src/operator/database/local-store.ts";
+import { QUIET_WRANGLER } from "../../src/operator/wrangler.ts";
+import { StoreFolder } from "../operator/store-folder.ts";
+import { bundleIn } from "../support/bundle.ts";
+import { PATIENCE } from "../support/patience.ts";
+import { Server } from "../support/server.ts";
+import { createKeys } from "./create-keys.ts";
+
+/** The documented commands, which build the deployed Worker and look up `12, 3456`. */
+const DOCUMENT = readFileSync("docs/operating.md", "utf8");
+const [, build = "", lookUp = ""] =
+  /```sh\n(.*--outdir \/tmp\/map)\n(.*\n)```/.exec(DOCUMENT) ?? [];
+
+const store = new StoreFolder();
+const outdir = join(store.path, "map");
+
+const sh = (line: string) => {
+  const command = line.replace("/tmp/map", outdir);
+  const env = { ...process.env, ...QUIET_WRANGLER };
+  return execFileSync("sh", ["-c", command], { encoding: "utf8", env });
+};
+
+let key: string;
+
+beforeAll(async () => {
+  ({ key } = await createKeys(store.path, { key: "free" }));
+  sh(build);
+});
+afterAll(() => store.remove());
+
+test("a deployed bundle has at most 75 KiB", () => {
+  expect(gzipSync(readFileSync(join(outdir, "index.js")), { level: 9 }).length).toBeLessThan(
+    75 * 1_024,
+  );
+});
+
+test("the stack that a minified Worker has logged leads to our lines", async () => {
+  using sqlite = new DatabaseSync(databaseFile(store.path, "orders"));
+  sqlite.exec("ALTER TABLE order_list RENAME TO lost");
+  const lines: string[] = [];
+  const bundle = bundleIn(outdir, "index.ts", process.cwd());
+  await using server = await Server.start(bundle, {
+    store: store.path,
+    onLog: (line) => void lines.push(line),
+  });
+  const headers = { Authorization: `Bearer ${key}` };
+  const { status } = await fetch(`${server.url}/v1/store/orders`, { headers });
+  expect(status).toBe(500);
+  const stack = await vi.waitUntil(
+    () =>
+      lines.map((line) => JSON.parse(line)).find(({ event }) => event === "internal_error")?.stack,
+    PATIENCE,
+  );
+  const frames = [...stack.matchAll(/\bindex\.js:(\d+):(\d+)/g)];
+  expect(frames.length).toBeGreaterThan(1);
+  const origins = frames.map(([, line, column]) => {
+    const printed = sh(lookUp.replace("12, 3456", `${line}, ${column}`));
+    const [, file = "", at] = /fileName: '(.*)',\s+lineNumber: (\d+)/.exec(printed) ?? [];
+    return { file: resolve(outdir, file), line: Number(at) };
+  });
+  for (const { file } of origins) expect(file).toContain(resolve("src/worker"));
+  const { file, line } = origins[0]!;
+  expect(readFileSync(file, "utf8").split("\n")[line - 1]).toMatch(/await .*\.all/);
+});
