@@ -27,8 +27,9 @@ export class QuotaMemory {
   /** Remembers a quota, unless a newer one is known. `null`: another part has decided since. */
   hear(heard: Heard | null): void {
     const before = this.#heard;
-    const isKnown = heard !== null && before !== null && isRecent(before, heard.answeredMs);
-    if (!isKnown || !isNewer(before.quota, heard.quota)) this.#heard = heard;
+    // Calls that overlap can return in another order than the Durable Object answered them.
+    const overlap = heard !== null && before !== null && heard.askedMs <= before.answeredMs;
+    if (!overlap || !isNewer(before.quota, heard.quota)) this.#heard = heard;
   }
 
   /** Returns the quota, at most a second old. `ask` calls the Durable Object within `timeoutMs`. */
@@ -50,7 +51,9 @@ export class QuotaMemory {
       const askedMs = (this.#askedMs = Date.now());
       const quota = await ask(wanted);
       this.hear({ quota, revision: wanted.revision, askedMs, answeredMs: Date.now() });
-      return keys.map(() => quota);
+      const heard = this.#heard;
+      const isUsable = heard !== null && heard.revision >= wanted.revision;
+      return keys.map(() => (isUsable ? heard.quota : quota));
     };
     const asked = await this.#calls.valueOf(key, askForAll, waitUntil);
     return this.#known(key) ?? asked;

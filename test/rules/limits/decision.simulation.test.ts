@@ -114,7 +114,7 @@ test("in any history of a key, the windows, waits, strikes and bans are those of
     }),
     { numRuns: 500 },
   );
-  expect(bans).toBeGreaterThan(300);
+  expect(bans).toBeGreaterThan(200);
 });
 
 test("after any history, a client that waits until the announced time is admitted, and no earlier; if the clock is set back, a window keeps its count and ends at the latest after its own length, and a later ban is over but keeps its number", () => {
@@ -131,7 +131,8 @@ test("after any history, a client that waits until the announced time is admitte
       expect(day.remaining).toBeLessThanOrEqual(before.day.remaining);
       const { ban } = state!;
       const isAhead = ban !== null && ban.beganMs > nowMs;
-      if (newBan === null) expect(decision.banned).toBe(before.banned && !isAhead);
+      const isInForce = bans.mode === "on" && !isAhead && nowMs < (ban?.untilMs ?? 0);
+      if (newBan === null) expect(decision.banned).toBe(isInForce);
       if (isAhead) expect(after.ban?.number).toBe(ban.number + Number(newBan !== null));
       if (isAhead) expect(after.ban?.beganMs).toBe(nowMs);
       if (retryAtMs === null) return;

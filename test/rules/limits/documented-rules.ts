@@ -36,12 +36,9 @@ export class DocumentedRules {
     const { policy: before } = this.known;
     if (asked.resets > (before?.resets ?? 0)) this.#learn({ ...EMPTY, policy: asked });
     const policy = before !== null && asked.revision < before.revision ? before : asked;
-    const open = (times: readonly number[], ms: number) => (nowMs < times[0]! + ms ? times : []);
-    const [minuteMs, dayMs] = [
-      open(this.known.minuteMs, MINUTE_MS),
-      open(this.known.dayMs, DAY_MS),
-    ];
-    this.#learn({ policy, minuteMs, dayMs });
+    this.#learn({ policy });
+    const minuteMs = open(this.known.minuteMs, MINUTE_MS, nowMs);
+    const dayMs = open(this.known.dayMs, DAY_MS, nowMs);
     const isFull = ({ limits }: QuotaPolicy) =>
       [minuteMs.length >= limits.perMinute, dayMs.length >= limits.perDay] as const;
     const admitted = !isFull(policy).includes(true) && !this.#isBanned(bans, nowMs);
@@ -98,7 +95,8 @@ export class DocumentedRules {
 
   #decision(admitted: boolean, { limits }: QuotaPolicy, bans: BanPolicy, nowMs: number): Decision {
     const { minuteMs, dayMs, waitingSinceMs, strikesMs } = this.known;
-    const quota = (limit: number, admittedMs: readonly number[], lengthMs: number) => {
+    const quota = (limit: number, times: readonly number[], lengthMs: number) => {
+      const admittedMs = open(times, lengthMs, nowMs);
       const remaining = Math.max(0, limit - admittedMs.length);
       return { limit, remaining, endsMs: (admittedMs[0] ?? nowMs) + lengthMs };
     };
@@ -146,6 +144,11 @@ export class DocumentedRules {
   #learn(changes: Partial<Known>): void {
     this.known = { ...this.known, ...changes };
   }
+}
+
+/** The requests that a window has admitted, if it is open. */
+function open(times: readonly number[], lengthMs: number, nowMs: number): readonly number[] {
+  return nowMs < times[0]! + lengthMs ? times : [];
 }
 
 function enough(perMinute: number, bans: BanPolicy): number {

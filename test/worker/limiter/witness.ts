@@ -3,12 +3,13 @@ import type { BanPolicy } from "../../../src/rules/limits/bans.ts";
 import type { Decision, Quota } from "../../../src/rules/limits/decision.ts";
 import type { LimiterState, QuotaPolicy } from "../../../src/rules/limits/limiter-state.ts";
 import { limitOf } from "../../../src/rules/limits/plans.ts";
-import { type Window, WINDOW_NAMES, type WindowName } from "../../../src/rules/limits/windows.ts";
+import { WINDOW_NAMES, type WindowName } from "../../../src/rules/limits/windows.ts";
 import type { RateLimiter } from "../../../src/worker/limiter/durable-object.ts";
 import type { ObjectDecision } from "../../../src/worker/limiter/object-call.ts";
 import type { Verdict } from "../../../src/worker/limiter/limiter.ts";
 import { DAY_MS, MINUTE_MS } from "../../support/clock.ts";
 import { DocumentedRules, type Known } from "../../rules/limits/documented-rules.ts";
+import { NOTHING, plus, type Sum } from "../usage/usage-database.ts";
 import type { Isolate } from "./world.ts";
 
 export const TIMEOUT_MS = 5_000;
@@ -16,20 +17,18 @@ export const TIMEOUT_MS = 5_000;
 export type Call = Parameters<RateLimiter["admit"]>;
 export type Answer = readonly ObjectDecision[];
 
-/** The part of a state on disk that an answer promises: open windows, ban, and version of the key. */
-function durable(state: LimiterState | null, nowMs: number): string {
-  const { minute, day, ban = null, revision = -1, resets = 0 } = state ?? {};
-  const open = (window: Window | null | undefined, lengthMs: number) =>
-    window != null && nowMs < window.openedMs + lengthMs ? [window.openedMs, window.count] : null;
-  return JSON.stringify([open(minute, MINUTE_MS), open(day, DAY_MS), ban, revision, resets]);
+/** The part of a state on disk that an answer promises: windows, ban, and version of the key. */
+function durable(state: LimiterState | null): string {
+  const { minute = null, day = null, ban = null, revision = -1, resets = 0 } = state ?? {};
+  const windows = [minute, day].map((window) => window && [window.openedMs, window.count]);
+  return JSON.stringify([...windows, ban, revision, resets]);
 }
 
 /** The same of what the rules know. */
-function durableOf({ policy, minuteMs, dayMs, ban }: Known, nowMs: number): string {
-  const open = (times: readonly number[], lengthMs: number) =>
-    nowMs < times[0]! + lengthMs ? [times[0], times.length] : null;
+function durableOf({ policy, minuteMs, dayMs, ban }: Known): string {
+  const windows = [minuteMs, dayMs].map((times) => times[0] && [times[0], times.length]);
   const { revision = -1, resets = 0 } = policy ?? {};
-  return JSON.stringify([open(minuteMs, MINUTE_MS), open(dayMs, DAY_MS), ban, revision, resets]);
+  return JSON.stringify([...windows, ban, revision, resets]);
 }
 
 /** Names the open windows of which four fifths or more are used. */
@@ -80,8 +79,12 @@ export class Witness {
   /** When each attempt of a call began, by its nonce. */
   readonly #attemptsMs = new Map<string, number[]>();
   #rules = new DocumentedRules();
-  /** What the rules knew after each call since the object started, the oldest first. */
-  #versions: Known[] = [this.#rules.known];
+  #sum = NOTHING;
+  /** What the rules and the sum were after each call since the object started, the oldest first. */
+  #versions: { readonly known: Known; readonly sum: Sum }[] = [
+    { known: this.#rules.known, sum: NOTHING },
+  ];
+  #hasRestarted = false;
   /** By nonce: the decisions of the rules, and the index of the version that includes them. */
   readonly #decided = new Map<string, { readonly answer: Answer; readonly version: number }>();
   /** The revision of the key with which each decision was made that an isolate received. */
@@ -114,12 +117,14 @@ export class Witness {
   }
 
   /** A call arrives at the object. One that was sent again is not counted again. */
-  arrives([policy, , nonce, { requests, wait }]: Call, nowMs: number): void {
+  arrives([policy, refusals, nonce, { requests, wait }]: Call, nowMs: number): void {
     if (this.#decided.has(nonce)) return;
     const answer = Array.from({ length: requests }, (_, n) => {
       const { known: before } = this.#rules;
       const report = n === 0 ? wait : null;
-      const { decision, newBan } = this.#rules.request(policy, this.#bans, nowMs, report);
+      const decided = this.#rules.request(policy, this.#bans, nowMs, report);
+      const { decision, newBan } = decided;
+      this.#sum = plus(this.#sum, decision, { ...decided, refused: n === 0 ? refusals : 0 });
       const events = this.#expectedEvents;
       const isReset = before.policy !== null && policy.resets > before.policy.resets;
       if (isReset) events.push("limiter_reset");
@@ -129,32 +134,40 @@ export class Witness {
       events.push(...lowWindows(this.#rules.known, nowMs).filter(isNew).fill("quota_low"));
       return decision;
     });
-    const version = this.#versions.push(this.#rules.known) - 1;
+    const version = this.#versions.push({ known: this.#rules.known, sum: this.#sum }) - 1;
     this.#decided.set(nonce, { answer, version });
   }
 
   /** An answer leaves the object while this state is on disk. */
-  leaves(nonce: string, answer: Answer, disk: LimiterState | null, nowMs: number): void {
+  leaves(nonce: string, answer: Answer, disk: LimiterState | null): void {
     const decided = this.#decided.get(nonce)!;
     const { mayReadReplica } = answer[0]!;
     const rules = decided.answer.map((decision) => ({ ...decision, mayReadReplica }));
     this.claim(isDeepStrictEqual(answer, rules), "The rules decide.", answer, decided);
-    const onDisk = durable(disk, nowMs);
+    const onDisk = durable(disk);
     const isOnDisk = this.#versions
       .slice(decided.version)
-      .some((known) => durableOf(known, nowMs) === onDisk);
+      .some(({ known }) => durableOf(known) === onDisk);
     this.claim(isOnDisk, "An answer leaves when its decisions are on disk.", answer, disk);
   }
 
   /** The object starts with what is on disk. */
-  starts(disk: LimiterState | null, nowMs: number): void {
-    const onDisk = durable(disk, nowMs);
-    const known = this.#versions.findLast((version) => durableOf(version, nowMs) === onDisk);
-    this.claim(known !== undefined, "What is on disk was decided.", disk);
-    this.#rules = new DocumentedRules(known);
+  starts(disk: LimiterState | null): void {
+    const onDisk = durable(disk);
+    const version = this.#versions.findLast(({ known }) => durableOf(known) === onDisk);
+    this.claim(version !== undefined, "What is on disk was decided.", disk);
+    this.#hasRestarted ||= this.requests > 0;
+    this.#rules = new DocumentedRules(version?.known);
     this.#rules.restart();
-    this.#versions = [this.#rules.known];
+    this.#sum = version?.sum ?? NOTHING;
+    this.#versions = [{ known: this.#rules.known, sum: this.#sum }];
     this.#decided.clear();
+  }
+
+  /** The object has deleted its storage, as everything in it has ended. */
+  deletes(): void {
+    this.#rules = new DocumentedRules();
+    this.#versions.push({ known: this.#rules.known, sum: this.#sum });
   }
 
   receives([policy]: Call, answer: Answer): void {
@@ -229,7 +242,18 @@ export class Witness {
   }
 
   /** Every isolate has called the object again, long after its last refusal. */
-  ends(isolates: readonly Isolate[]): void {
+  ends(isolates: readonly Isolate[], found: Sum): void {
+    this.claim(isDeepStrictEqual(found.bans, this.#sum.bans), "Bans are reported once.", found);
+    const days = Object.entries(this.#sum.days).filter(([, { admitted }]) => admitted > 0);
+    for (const [day, { admitted, perMinute, perDay, bans, ...sum }] of days) {
+      const read = found.days[day]!;
+      // A restart may lose what a refusal changed, because a refusal alone causes no write.
+      const isRight = (name: keyof typeof sum) =>
+        this.#hasRestarted ? read[name] <= sum[name] : read[name] === sum[name];
+      const isExact = isDeepStrictEqual(read, { ...read, admitted, perMinute, perDay, bans });
+      const adds = isExact && (Object.keys(sum) as (keyof typeof sum)[]).every(isRight);
+      this.claim(adds, "Usage adds up.", day, sum, read);
+    }
     const answered = Object.values(this.decidedBy).reduce((sum, count) => sum + count);
     this.claim(answered === this.requests, "Each request is answered.", answered);
     const [events, expected] = [this.#events, this.#expectedEvents];

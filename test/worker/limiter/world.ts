@@ -7,6 +7,7 @@ import { RateLimiter } from "../../../src/worker/limiter/durable-object.ts";
 import { Limiter, type Verdict } from "../../../src/worker/limiter/limiter.ts";
 import { readState } from "../../../src/worker/limiter/stored-state.ts";
 import { START_MS } from "../../rules/limits/simulated-limiter.ts";
+import { emptyUsageDatabase } from "../usage/usage-database.ts";
 import { type Answer, type Call, TIMEOUT_MS, Witness } from "./witness.ts";
 
 const KEY_ID = "simulated";
@@ -72,10 +73,15 @@ export class World {
   readonly rows: unknown[] = [];
   isDiskBroken = false;
   diskMs = 3;
+  /** The next reports to the keys database, in order. Later ones are perfect. */
+  reports: Pick<Wire, "outMs" | "backMs" | "error" | "before">[] = [];
   /** The time that the last refusal announced. */
   retryAtMs = 0;
   readonly #vars: object;
+  readonly #keys = emptyUsageDatabase((transact) => this.#transact(transact));
   #disk: unknown = undefined;
+  #alarmMs: number | null = null;
+  #alarm: ReturnType<typeof setTimeout> | undefined;
   #object: RateLimiter;
 
   /** @param vars the configuration of isolates and object. */
@@ -179,7 +185,7 @@ export class World {
       this.witness.arrives(call, Date.now());
       const leaving = object.admit(...call);
       const leave = (answer: Answer) => {
-        if (this.#object === object) this.witness.leaves(nonce, answer, this.stored, Date.now());
+        if (this.#object === object) this.witness.leaves(nonce, answer, this.stored);
       };
       leaving.then(leave, () => undefined);
       if (wire.isKilled) this.kill();
@@ -217,7 +223,7 @@ export class World {
 
   #start(): RateLimiter {
     let row = this.#disk;
-    this.witness.starts(this.stored, Date.now());
+    this.witness.starts(this.stored);
     const storage = {
       kv: {
         get: () => row,
@@ -231,8 +237,12 @@ export class World {
         if (isBroken) throw new Error("disk");
         this.#disk = writing;
       },
-      getAlarm: async () => null,
-      setAlarm: async () => undefined,
+      getAlarm: async () => this.#alarmMs,
+      setAlarm: async (ms: number) => this.#setAlarm(ms),
+      deleteAll: async () => {
+        this.#disk = row = undefined;
+        this.witness.deletes();
+      },
     };
     const ctx = {
       id: { name: `key:${KEY_ID}` },
@@ -240,9 +250,28 @@ export class World {
       blockConcurrencyWhile: (run: () => Promise<void>) => run(),
       waitUntil: (promise: Promise<unknown>) => void promise.catch(() => undefined),
     };
-    const KEYS = { prepare: () => ({ bind: () => null }), batch: async () => [] };
-    const object = new RateLimiter(ctx as never, { ...this.#vars, KEYS } as never);
+    const env = { ...this.#vars, KEYS: this.#keys };
+    const object = new RateLimiter(ctx as never, env as never);
     return object;
+  }
+
+  /** The platform repeats an alarm that fails, after longer and longer pauses. */
+  #setAlarm(ms: number, pauseMs = 2_000): void {
+    this.#alarmMs = ms;
+    clearTimeout(this.#alarm);
+    this.#alarm = setTimeout(() => {
+      this.#alarmMs = null;
+      const again = () => this.#setAlarm(Date.now() + pauseMs, 2 * pauseMs);
+      void this.#object.alarm().catch(again);
+    }, ms - Date.now());
+  }
+
+  async #transact(transact: () => void): Promise<void> {
+    const { outMs, backMs, error, before } = this.reports.shift() ?? PERFECT;
+    await pause(outMs);
+    if (before === undefined) transact();
+    await pause(backMs);
+    if (error !== undefined) throw new Error("D1_ERROR: Network connection lost.");
   }
 }
 

@@ -1,0 +1,88 @@
+import { DatabaseSync } from "node:sqlite";
+import { readMigrations } from "../../../src/operator/database/migrations.ts";
+import type { Ban } from "../../../src/rules/limits/bans.ts";
+import type { Decision } from "../../../src/rules/limits/decision.ts";
+import { prepare } from "../orders/isolates/order-database.ts";
+
+/** What operators read of a key: its usage on each day in UTC, and its bans, the oldest first. */
+export interface Sum {
+  readonly days: Readonly<Record<string, Record<(typeof COUNTS)[number], number>>>;
+  readonly bans: readonly Pick<Ban, "beganMs" | "untilMs" | "number">[];
+}
+
+const COUNTS = [
+  ...(["admitted", "refused", "strikes", "bans", "peakMinute", "peakDay"] as const),
+  ...(["perMinute", "perDay"] as const),
+];
+
+export const NOTHING: Sum = { days: {}, bans: [] };
+
+/** Adds a decision to a sum, as docs/operating.md says. */
+export function plus(
+  { days, bans }: Sum,
+  { nowMs, admitted, minute, day }: Decision,
+  more: { readonly refused: number; readonly strikes: number; readonly newBan: Ban | null },
+): Sum {
+  const today = new Date(nowMs).toISOString().slice(0, 10);
+  const before = days[today];
+  const isBan = more.newBan !== null && !more.newBan.loggedOnly;
+  const after = {
+    admitted: (before?.admitted ?? 0) + Number(admitted),
+    refused: (before?.refused ?? 0) + Number(!admitted) + more.refused,
+    strikes: (before?.strikes ?? 0) + more.strikes,
+    bans: (before?.bans ?? 0) + Number(isBan),
+    peakMinute: Math.max(before?.peakMinute ?? 0, minute.limit - minute.remaining),
+    peakDay: Math.max(before?.peakDay ?? 0, day.limit - day.remaining),
+    perMinute: minute.limit,
+    perDay: day.limit,
+  };
+  const { beganMs, untilMs, number } = more.newBan ?? { beganMs: 0, untilMs: 0, number: 0 };
+  const newBans = isBan ? [{ beganMs, untilMs, number }] : [];
+  return { days: { ...days, [today]: after }, bans: [...bans, ...newBans] };
+}
+
+const sqlite = new DatabaseSync(":memory:");
+for (const migration of readMigrations("keys")) sqlite.exec(migration.sql);
+
+/** The number of times that the database was emptied: reports of earlier worlds are ignored. */
+let newest = 0;
+
+/** Empties the keys database. Returns it with a `send` before each of its transactions. */
+export function emptyUsageDatabase(send: (transact: () => void) => Promise<void>) {
+  sqlite.exec("DELETE FROM key_usage; DELETE FROM key_bans");
+  const generation = (newest += 1);
+  const bind =
+    (sql: string) =>
+    (...values: []) => ({ sql, values });
+  const batch = async (statements: readonly { sql: string; values: [] }[]) => {
+    await send(() => {
+      if (generation !== newest) return;
+      sqlite.exec("BEGIN");
+      for (const { sql, values } of statements) prepare(sqlite, sql).run(...values);
+      sqlite.exec("COMMIT");
+    });
+    return [];
+  };
+  return { prepare: (sql: string) => ({ bind: bind(sql) }), batch };
+}
+
+/** Returns what operators read. */
+export function readUsage(): Sum {
+  const camel = (name: string) =>
+    name.replace(/_(\w)/g, (_, letter: string) => letter.toUpperCase());
+  const rows = prepare(sqlite, "SELECT * FROM key_usage ORDER BY day").all();
+  const days = rows.map((row) => {
+    const named = Object.fromEntries(
+      Object.entries(row).map(([name, value]) => [camel(name), value]),
+    );
+    return [row["day"], Object.fromEntries(COUNTS.map((name) => [name, named[name]]))];
+  });
+  const bans = prepare(
+    sqlite,
+    "SELECT began_at AS beganMs, ends_at AS untilMs, number FROM key_bans ORDER BY began_at",
+  ).all();
+  return {
+    days: Object.fromEntries(days),
+    bans: bans.map((ban) => ({ ...ban })),
+  } as unknown as Sum;
+}
