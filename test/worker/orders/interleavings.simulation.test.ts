@@ -25,12 +25,12 @@ async function undone(work: () => Promise<void>): Promise<void> {
 }
 
 test("a history in which the database throws ends with this error", async () => {
-  const change: Change = { delayMs: 90_000, do: "touch", ids: [1], awayMs: 100 };
+  const change: Change = { delayMs: 90_000, do: "touch", ids: [1n], awayMs: 100 };
   const property = fc.asyncProperty(plan, fc.scheduler(), (planned, scheduler) =>
     undone(async () => {
       database.exec(`CREATE TRIGGER broken BEFORE UPDATE ON orders BEGIN
         SELECT raise(ABORT, 'broken'); END`);
-      const history = play(database, scheduler, { ...planned, first: [1], changes: [change] });
+      const history = play(database, scheduler, { ...planned, first: [1n], changes: [change] });
       await expect(history).rejects.toThrow("broken");
     }),
   );

@@ -1,7 +1,8 @@
 import fc from "fast-check";
 import { afterAll, afterEach, beforeEach, expect, test } from "vitest";
-import { INT64_MAX, INT64_MIN } from "../../../src/rules/int64.ts";
+import { INT64_MAX } from "../../../src/rules/int64.ts";
 import {
+  anyId,
   bulkChange,
   changeOrder,
   execute,
@@ -44,13 +45,9 @@ function readList() {
   return { ...versionOf(database), segments, orders };
 }
 
-const id = fc.oneof(
-  { weight: 8, arbitrary: fc.bigInt(1n, 24n) },
-  fc.constantFrom(INT64_MIN, INT64_MIN + 1n, -1n, 0n, INT64_MAX - 1n, INT64_MAX),
-);
 const step = fc.record({
   change: fc.constantFrom(...ORDER_CHANGES),
-  ids: fc.uniqueArray(id, { minLength: 1, maxLength: 9 }),
+  ids: fc.uniqueArray(anyId, { minLength: 1, maxLength: 9 }),
   isBulk: fc.constantFrom(true, false, false, false, false),
 });
 

@@ -1,7 +1,9 @@
 import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite";
 import { SQLiteSyncDialect } from "drizzle-orm/sqlite-core";
+import fc from "fast-check";
 import { readMigrations } from "../../../../src/operator/database/migrations.ts";
 import { parseConfig } from "../../../../src/rules/config.ts";
+import { INT64_MAX, INT64_MIN } from "../../../../src/rules/int64.ts";
 import { orderBytes, SEGMENT_BYTES } from "../../../../src/schema/orders.ts";
 import { keepHouse } from "../../../../src/worker/housekeeping.ts";
 
@@ -11,6 +13,10 @@ const REPLACEMENTS = [
   [String(Math.floor(SEGMENT_BYTES / 3)), "200"],
   ["/ 8192", "/ 64"],
 ] as const;
+
+/** Ids around the bounds of int64 and of exact JavaScript numbers, five neighbours each. */
+const NEIGHBOURS = [INT64_MIN, -(2n ** 53n) - 2n, -2n, 2n ** 53n - 2n, INT64_MAX - 4n];
+export const anyId = fc.nat(24).map((n) => NEIGHBOURS[Math.floor(n / 5)]! + BigInt(n % 5));
 
 export const MAX_SEGMENT_BYTES = 400;
 

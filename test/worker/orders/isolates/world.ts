@@ -108,10 +108,10 @@ export async function play(
       database.exec("ROLLBACK TO saved");
       remember(kind);
     } else {
-      const [id] = ids as [number];
+      const [id] = ids as [bigint];
       const isChanged = store.changeOrder(database, kind, id);
       remember();
-      if (kind === "cancel" && isChanged) cancellations.set(String(id % 2), moments.length - 1);
+      if (kind === "cancel" && isChanged) cancellations.set(String(id & 1n), moments.length - 1);
     }
   }
 
