@@ -12,11 +12,11 @@ import {
 } from "../../schema/orders.ts";
 import type { DatabaseQueries } from "../db/availability.ts";
 import { db, Statement, type StatementSource } from "../db/statement.ts";
-import { withDeadline } from "../deadline.ts";
+import { pause, withDeadline } from "../deadline.ts";
 import { Outage } from "../outage.ts";
 import { joined, OrderWriter, valuesOf } from "../../schema/order-json.ts";
 
-/** A range of ids and its orders. Segments of the same version always contain the same orders. */
+/** A range of ids and its orders. One version always names the same orders. */
 export interface Segment {
   /** The smallest and the largest id that belong to the segment: int64s in decimal. */
   readonly firstId: string;
@@ -26,22 +26,19 @@ export interface Segment {
   readonly bytes: number;
 }
 
-/** A version of the list. Triggers in the database change it with every change of an order. */
-interface ListVersion {
+/** All segments of the list at one moment, in ascending order of ids. */
+export interface Manifest {
+  /** The version of the list. Triggers in the database change it with every change of an order. */
   readonly version: string;
   /** The sequence number of the last change (see `order_changes`). */
   readonly sequence: number;
-}
-
-/** All segments of the list at one moment, in ascending order of ids. */
-export interface Manifest extends ListVersion {
   readonly segments: readonly Segment[];
 }
 
 /** The JSON of each segment by the segment's version: its orders, each after a comma. */
 export type SegmentJson = ReadonlyMap<string, Uint8Array>;
 
-export interface Snapshot extends ListVersion {
+export interface Snapshot extends Pick<Manifest, "version" | "sequence"> {
   readonly servedBy: { readonly region: string | null; readonly isPrimary: boolean };
   /** `null` if no request needed the manifest, or the list has one of the known versions. */
   readonly manifest: Manifest | null;
@@ -49,18 +46,20 @@ export interface Snapshot extends ListVersion {
   readonly json: SegmentJson;
 }
 
-interface SnapshotNeeds {
-  /** Whether a request needs the manifest, unless the list has one of `knownVersions`. */
-  readonly needsManifest: boolean;
-  readonly knownVersions: readonly string[];
+export interface SnapshotNeeds {
+  /** The manifest is not needed if the list has one of these versions; `*` stands for all. */
+  readonly knownVersions: readonly string[] | "*";
   readonly segmentVersions: readonly string[];
   /** If memory lacks more bytes than this, the query reads only the first missing segment. */
   readonly maxMissingBytes: number;
   readonly mayReadReplica: boolean;
 }
 
-const SMALLEST = sql.raw(String(INT64_MIN));
-const LARGEST = sql.raw(String(INT64_MAX));
+/**
+ * The error of a list whose segments are gone: a bulk change or a restore has replaced them since the
+ * manifest was read, or housekeeping has removed former states whose lease was not renewed for a day.
+ */
+export class ListMovedError extends Error {}
 
 const known = sql.placeholder("known");
 const sequence = sql.placeholder("sequence");
@@ -74,21 +73,11 @@ function isMissing({ version }: { readonly version: SQLWrapper }): SQL {
   return sql`${version} NOT IN (SELECT value FROM json_each(${sql.placeholder("inMemory")}))`;
 }
 
-/** A SQL subquery for the orders of the segment in the outer query's current row `segment`. */
-const segmentText = () =>
-  joined(sql`
-    SELECT ${valuesOf(orders)} AS order_values FROM ${orders}
-    WHERE ${orders.id} BETWEEN ${segment.firstId} AND ifnull((
-      SELECT min(${later.firstId}) - 1 FROM ${orderSegments} AS later
-      WHERE ${later.firstId} > ${segment.firstId}
-    ), ${LARGEST})
-    ORDER BY ${orders.id}`);
-
 /**
  * A single statement, so the version, the manifest and the orders are consistent. If no request
  * needs the manifest, the join compares `first_id` with `NULL`: the statement reads only one row.
  */
-const SNAPSHOT = Statement.ofSql<SnapshotRow>(
+export const SNAPSHOT = Statement.ofSql<SnapshotRow>(
   () => sql`
   SELECT ${orderList.version} AS list_version, ${orderList.sequence} AS sequence,
     ${exact(segment.firstId)} AS first_id, ${segment.version} AS version, ${segment.bytes} AS bytes,
@@ -98,10 +87,16 @@ const SNAPSHOT = Statement.ofSql<SnapshotRow>(
           <= ${sql.placeholder("maxMissingBytes")}
         OR ${segment.firstId} = (
           SELECT min(${orderSegments.firstId}) FROM ${orderSegments} WHERE ${isMissing(orderSegments)})
-      ), ${segmentText()}, NULL
+      ), ${joined(sql`
+        SELECT ${valuesOf(orders)} AS order_values FROM ${orders}
+        WHERE ${orders.id} BETWEEN ${segment.firstId} AND ifnull((
+          SELECT min(${later.firstId}) - 1 FROM ${orderSegments} AS later
+          WHERE ${later.firstId} > ${segment.firstId}
+        ), ${sql.raw(String(INT64_MAX))})
+        ORDER BY ${orders.id}`)}, NULL
     ) AS text
   FROM ${orderList} LEFT JOIN ${orderSegments} AS segment ON ${segment.firstId} >= iif(
-    ${known} IS NULL OR instr(${known}, '"' || ${orderList.version} || '"') > 0, NULL, ${SMALLEST})
+    ${known} IS NULL OR instr(${known}, '"' || ${orderList.version} || '"') > 0, NULL, ${sql.raw(String(INT64_MIN))})
   WHERE ${orderList.id} = 1 ORDER BY ${segment.firstId}`,
 );
 
@@ -119,7 +114,7 @@ const SNAPSHOT = Statement.ofSql<SnapshotRow>(
  * `former` keeps only the changes in the range of all wanted segments, because many orders can have
  * changed since.
  */
-const SEGMENTS = Statement.ofSql<TextRow>(
+export const SEGMENTS = Statement.ofSql<SegmentRow>(
   () => sql`
   WITH wanted AS (
     SELECT value ->> 0 AS version, CAST(value ->> 1 AS INTEGER) AS first_id,
@@ -163,13 +158,13 @@ const LEASE = Statement.of(() => {
     .onConflictDoUpdate({ target: orderListLeases.sequence, set: { renewedAt } });
 });
 
-interface TextRow {
+export interface SegmentRow {
   readonly version: string;
   readonly text: string | null;
 }
 
-type SnapshotRow = { readonly list_version: string; readonly sequence: number } & (
-  | (TextRow & { readonly first_id: string; readonly bytes: number })
+export type SnapshotRow = { readonly list_version: string; readonly sequence: number } & (
+  | (SegmentRow & { readonly first_id: string; readonly bytes: number })
   | { readonly first_id: null }
 );
 
@@ -203,66 +198,92 @@ export class ListDatabase {
    * @throws {DatabaseUnavailableError} if the primary database does not respond.
    */
   snapshot(database: D1Database, needs: SnapshotNeeds): Promise<Snapshot> {
-    return this.#run(database, {
-      isFromReplica: this.isNearest && needs.mayReadReplica,
-      query: async (source) => {
-        const found = await readSnapshot(source, needs);
-        // Without a session, D1 always queries the primary, whether or not its result says so.
-        const isPrimary = source === database || found.servedBy.isPrimary;
-        return { ...found, servedBy: { ...found.servedBy, isPrimary } };
-      },
-      isUsable: () => true,
+    const { knownVersions, segmentVersions, maxMissingBytes } = needs;
+    const values = {
+      known: knownVersions === "*" ? null : JSON.stringify(knownVersions),
+      inMemory: JSON.stringify(segmentVersions),
+      maxMissingBytes,
+    };
+    return this.#run(database, needs.mayReadReplica, async (source) => {
+      const result = await SNAPSHOT.bind(source, values).all();
+      // Without a session, D1 always queries the primary, whether or not its result says so.
+      const isPrimary = source === database || (result.meta.served_by_primary ?? false);
+      const servedBy = { region: result.meta.served_by_region ?? null, isPrimary };
+      const rows = SNAPSHOT.rows(result);
+      const [list] = rows;
+      if (list === undefined) throw new Error("The database has no version of the list.");
+      const listed = { version: list.list_version, sequence: list.sequence };
+      const listedSegments = rows.filter((row) => row.first_id !== null);
+      const segments = listedSegments.map(({ first_id: firstId, version, bytes }, index) => {
+        const nextId = listedSegments[index + 1]?.first_id;
+        const lastId = String(nextId === undefined ? INT64_MAX : BigInt(nextId) - 1n);
+        return { firstId, lastId, version, bytes };
+      });
+      const manifest = segments.length === 0 ? null : { ...listed, segments };
+      return { ...listed, servedBy, manifest, json: jsonIn(listedSegments) };
     });
   }
 
   /**
-   * Returns a function that reads segments of one list (see `readSegments`). After a replica has
-   * once been of no use, the list is read from the primary: D1 allows a request 1,000 queries.
+   * Returns a function that reads segments of one list as they were when the manifest was read. It
+   * throws a `ListMovedError` if that is no longer possible. Once the primary has been queried, the
+   * list stays with it, because D1 allows a request 1,000 queries.
+   *
+   * @param waitUntil keeps the request alive until a query settles, even if its client disconnects.
    */
-  segmentsOf(database: D1Database, manifest: Manifest) {
-    let isFromReplica = this.isNearest;
-    return (group: readonly Segment[]): Promise<SegmentJson> =>
-      this.#run(database, {
-        isFromReplica,
-        query: (source) => readSegments(source, manifest, group),
-        // A replica that is older than the manifest lacks segments.
-        isUsable: ({ size }) => size === group.length,
-        onUseless: () => void (isFromReplica = false),
+  segmentsOf(
+    database: D1Database,
+    { version, sequence: last }: Manifest,
+    waitUntil: (promise: Promise<unknown>) => void,
+  ): (segments: readonly Segment[]) => Promise<SegmentJson> {
+    let mayReadReplica = true;
+    const read = async (segments: readonly Segment[]) => {
+      // A local D1 runs on the Worker's thread. Yield first, so that queued output is flushed and
+      // other requests continue.
+      await pause(0);
+      const wanted = segments.map((one) => [one.version, one.firstId, one.lastId]);
+      const values = { segments: JSON.stringify(wanted), sequence: last, version };
+      const json = await this.#run(database, mayReadReplica, async (source) => {
+        const isReplica = source !== database;
+        mayReadReplica &&= isReplica;
+        const found = jsonIn(await SEGMENTS.all(source, values));
+        if (isReplica && found.size < segments.length) throw new StaleReplicaError();
+        return found;
       });
+      if (json.size < segments.length) throw new ListMovedError("The orders were replaced.");
+      return json;
+    };
+    return (segments) => {
+      const reading = read(segments);
+      waitUntil(reading.catch(() => undefined));
+      return reading;
+    };
   }
 
   /** Keeps the former states that a list is read from for a day more. Logs a failure. */
-  async renewLease(database: D1Database, manifest: Manifest): Promise<void> {
-    const renewal = () => LEASE.bind(database, { sequence: manifest.sequence }).run();
+  async renewLease(database: D1Database, { sequence: last }: Manifest): Promise<void> {
+    const renewal = () => LEASE.bind(database, { sequence: last }).run();
     await this.#queries
       .run(renewal, { isRepeatable: true })
       .catch((error: unknown) => this.#queries.outage.failed({ error }));
   }
 
+  /** @param query receives `database` itself if it must read from the primary database. */
   async #run<T>(
     database: D1Database,
-    options: {
-      readonly isFromReplica: boolean;
-      /** Receives `database` itself if it must read from the primary database. */
-      readonly query: (source: StatementSource) => Promise<T>;
-      /** Returns whether the replica's result is recent and complete enough. */
-      readonly isUsable: (result: T) => boolean;
-      readonly onUseless?: () => void;
-    },
+    mayReadReplica: boolean,
+    query: (source: StatementSource) => Promise<T>,
   ): Promise<T> {
-    const { query } = options;
     const primary = () => this.#queries.run(() => query(database), { isRepeatable: true });
     const sinceMs = Date.now() - this.#failedMs;
-    if (!options.isFromReplica || (sinceMs >= 0 && sinceMs < REPLICA_MS)) return primary();
-    const replica = query(database.withSession("first-unconstrained")).then((result) => {
-      this.#outage.answered();
-      if (options.isUsable(result)) return result;
-      throw new StaleReplicaError("The replica is older than the list.");
-    });
+    const isSkipped = sinceMs >= 0 && sinceMs < REPLICA_MS;
+    if (!this.isNearest || !mayReadReplica || isSkipped) return primary();
+    const replica = query(database.withSession("first-unconstrained"));
     try {
-      return await withDeadline(replica, REPLICA_MS);
+      const result = await withDeadline(replica, REPLICA_MS);
+      this.#outage.answered();
+      return result;
     } catch (error) {
-      options.onUseless?.();
       if (!(error instanceof StaleReplicaError)) {
         this.#failedMs = Date.now();
         this.#outage.failed({ error });
@@ -276,53 +297,10 @@ export class ListDatabase {
   }
 }
 
-/** Reads the list's version and, if a request needs it, the manifest and segments not in memory. */
-async function readSnapshot(
-  source: StatementSource,
-  { needsManifest, knownVersions, segmentVersions, maxMissingBytes }: SnapshotNeeds,
-): Promise<Snapshot> {
-  const statement = SNAPSHOT.bind(source, {
-    known: needsManifest ? JSON.stringify(knownVersions) : null,
-    inMemory: JSON.stringify(segmentVersions),
-    maxMissingBytes,
-  });
-  const { results: rows, meta } = await statement.all<SnapshotRow>();
-  const [list] = rows;
-  if (list === undefined) throw new Error("The database has no version of the list.");
-  const { list_version: version, sequence: last } = list;
-  const servedBy = {
-    region: meta.served_by_region ?? null,
-    isPrimary: meta.served_by_primary ?? false,
-  };
-  const snapshot = { version, sequence: last, servedBy };
-  if (list.first_id === null) return { ...snapshot, manifest: null, json: new Map() };
-  const segmentRows = rows.filter((row) => row.first_id !== null);
-  const segments = segmentRows.map((row, index) => {
-    const nextId = segmentRows[index + 1]?.first_id;
-    const lastId = String(nextId === undefined ? INT64_MAX : BigInt(nextId) - 1n);
-    return { firstId: row.first_id, lastId, version: row.version, bytes: row.bytes };
-  });
-  const manifest = { version, sequence: last, segments };
-  return { ...snapshot, manifest, json: jsonIn(segmentRows) };
-}
-
-/**
- * Reads the orders of some segments as they were when the manifest was read. The result lacks a
- * segment if the database lacks that state, for example after a bulk change or on an old replica.
- */
-async function readSegments(
-  source: StatementSource,
-  { version, sequence: last }: Manifest,
-  segments: readonly Segment[],
-): Promise<SegmentJson> {
-  const wanted = segments.map(({ version: of, firstId, lastId }) => [of, firstId, lastId]);
-  const values = { segments: JSON.stringify(wanted), sequence: last, version };
-  return jsonIn(await SEGMENTS.all(source, values));
-}
-
 const writer = new OrderWriter();
 
-function jsonIn(rows: readonly TextRow[]): SegmentJson {
-  const read = rows.filter((row): row is TextRow & { text: string } => row.text !== null);
-  return new Map(read.map(({ version, text }) => [version, writer.json(text)]));
+function jsonIn(rows: readonly SegmentRow[]): SegmentJson {
+  const json = new Map<string, Uint8Array>();
+  for (const { version, text } of rows) if (text !== null) json.set(version, writer.json(text));
+  return json;
 }

@@ -1,22 +1,18 @@
 import type { Config } from "../../rules/config.ts";
 import type { DatabaseQueries } from "../db/availability.ts";
 import { BatchedCalls } from "../batched-calls.ts";
-import { pause } from "../deadline.ts";
 import { ApiError } from "../errors.ts";
 import { allowsMatch, knownTags, type Preconditions } from "../preconditions.ts";
 import {
   ListDatabase,
-  type Manifest,
-  type Segment,
-  type SegmentJson,
+  ListMovedError,
   type Snapshot,
+  type SnapshotNeeds,
 } from "./list-database.ts";
 import { ListPlaces } from "./list-places.ts";
 import { LIST_SIZES, type ListSizes } from "./list-sizes.ts";
 import { CLOSING, CutOffError, ListStream, OPENING } from "./list-stream.ts";
 import { SegmentMemory } from "./segment-memory.ts";
-
-class ListMovedError extends Error {}
 
 /** Log events (docs/operating.md, The log): three for a list that is cut off, the others for a 503. */
 export type ListEvent =
@@ -39,10 +35,7 @@ export interface ListRequest {
   readonly waitUntil: (promise: Promise<unknown>) => void;
 }
 
-interface RequestNeeds {
-  readonly knownVersions: readonly string[] | "*";
-  readonly mayReadReplica: boolean;
-}
+type RequestNeeds = Pick<SnapshotNeeds, "knownVersions" | "mayReadReplica">;
 
 interface OrderList extends Pick<Snapshot, "version"> {
   /** The database that served the list, if lists may come from a replica. */
@@ -50,7 +43,7 @@ interface OrderList extends Pick<Snapshot, "version"> {
   /** Whether the HTTP client already has this version. */
   readonly isKnown: boolean;
   /** The list as a JSON array; `null` if it is known, or if only the headers were requested. */
-  readonly body: Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array> | "[]" | null;
+  readonly body: Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array> | null;
 }
 
 /**
@@ -65,9 +58,6 @@ export class OrderLists {
   readonly #snapshots: BatchedCalls<RequestNeeds, Snapshot>;
   readonly #places: ListPlaces;
   readonly #memory: SegmentMemory;
-  /** The latest short list, kept because most requests ask for the same list again. */
-  #latestShortList: { readonly of: Uint8Array; readonly json: Uint8Array<ArrayBuffer> } | null =
-    null;
 
   constructor(
     queries: DatabaseQueries,
@@ -82,10 +72,7 @@ export class OrderLists {
     const { timeoutMs } = this.#database;
     const { concurrency, memoryBytes } = this.#sizes;
     this.#places = options.places ?? new ListPlaces(this.#sizes);
-    this.#memory = new SegmentMemory({
-      maxBytes: () => memoryBytes - this.#places.overdraft,
-      readMs: timeoutMs,
-    });
+    this.#memory = new SegmentMemory(() => memoryBytes - this.#places.overdraft, timeoutMs);
     this.#snapshots = new BatchedCalls({ concurrency, timeoutMs, late: queries.unavailable });
   }
 
@@ -104,7 +91,7 @@ export class OrderLists {
     if (!snapshot.servedBy.isPrimary && admission.mayReadReplica !== true) {
       snapshot = await this.#snapshot(request, false);
     }
-    const { version } = snapshot;
+    const { version, servedBy } = snapshot;
     if (!allowsMatch(request.preconditions, version)) {
       throw new ApiError(
         "precondition_failed",
@@ -114,12 +101,7 @@ export class OrderLists {
     const known = knownTags(request.preconditions);
     const isKnown = known === "*" || known.includes(version);
     const body = isKnown ? null : await this.#body(snapshot, request);
-    return {
-      version,
-      servedBy: this.#database.isNearest ? snapshot.servedBy : null,
-      isKnown,
-      body,
-    };
+    return { version, servedBy: this.#database.isNearest ? servedBy : null, isKnown, body };
   }
 
   #snapshot({ preconditions, database, waitUntil }: ListRequest, mayReadReplica: boolean) {
@@ -134,15 +116,11 @@ export class OrderLists {
   async #query(database: D1Database, requests: readonly RequestNeeds[]): Promise<Snapshot> {
     const held = this.#memory.manifest;
     const segmentVersions = this.#memory.versions;
-    const listRequests = requests
-      .map(({ knownVersions }) => knownVersions)
-      .filter((versions) => versions !== "*");
     // If memory lacks the first segment, do not use the manifest in memory. The query then reads
     // that segment too, and the response begins after one round trip.
     const canReuseHeld = held !== null && segmentVersions[0] === held.segments[0]?.version;
     const snapshot = await this.#database.snapshot(database, {
-      needsManifest: listRequests.length > 0,
-      knownVersions: [...commonVersions(listRequests), ...(canReuseHeld ? [held.version] : [])],
+      knownVersions: commonVersions(requests, canReuseHeld ? [held.version] : []),
       segmentVersions,
       maxMissingBytes: Math.min(this.#sizes.bytesWithManifest, this.#memory.room),
       mayReadReplica: requests.every((request) => request.mayReadReplica),
@@ -151,16 +129,15 @@ export class OrderLists {
     if (manifest === null) {
       // No request needs the manifest, or the list's version is known. If memory has this version,
       // only the sequence number may be outdated: an insertion that changes nothing advances it.
-      return held?.version === version
-        ? { ...snapshot, manifest: { ...held, sequence } }
-        : snapshot;
+      const isHeld = held?.version === version;
+      return isHeld ? { ...snapshot, manifest: { ...held, sequence } } : snapshot;
     }
     // Keep the newest manifest, because queries can return out of order and replicas lag. Exception:
     // if memory has not changed meanwhile, an older manifest from the primary means a restore.
     const newest = this.#memory.manifest;
     const isRestored = servedBy.isPrimary && newest === held;
     if (isRestored || newest === null || manifest.sequence > newest.sequence) {
-      this.#memory.setManifest(manifest);
+      this.#memory.manifest = manifest;
     }
     this.#memory.add(json);
     return snapshot;
@@ -168,81 +145,51 @@ export class OrderLists {
 
   async #body({ manifest, json }: Snapshot, request: ListRequest): Promise<OrderList["body"]> {
     if (manifest === null) throw new Error("The manifest of a needed list was not read.");
-    const { segments } = manifest;
-    const { maxSegments, shortBytes, leaseMs } = this.#sizes;
-    const [first] = segments;
-    if (segments.length === 1 && first !== undefined) {
-      const only = json.get(first.version) ?? this.#memory.get(first.version);
-      if (only !== undefined && only.length <= shortBytes) {
-        return request.isHead ? null : this.#shortList(only);
-      }
-    }
-    if (segments.length > maxSegments) throw refusal(request, "order_list_too_long");
     const { keyId, isHead, database } = request;
-    const source = { keyId, manifest, read: this.#groupReader(manifest, request) };
-    const list = new ListStream(source, json, this.#memory, this.#places, this.#sizes);
-    if (!this.#memory.canHold(manifest) && !(await this.#places.wait(list, list.placeBytes))) {
+    const [memory, places, sizes] = [this.#memory, this.#places, this.#sizes];
+    const [first, second] = manifest.segments;
+    const version = first?.version ?? "";
+    const only = second === undefined ? (json.get(version) ?? memory.get(version)) : undefined;
+    if (only !== undefined && only.length <= sizes.shortBytes) {
+      return isHead ? null : shortList(only);
+    }
+    if (manifest.segments.length > sizes.maxSegments) {
+      throw refusal(request, "order_list_too_long");
+    }
+    const read = this.#database.segmentsOf(database, manifest, request.waitUntil);
+    const list = new ListStream({ keyId, manifest, memory, places, sizes, read });
+    if (!memory.canHold(manifest) && !(await places.wait(list))) {
       throw refusal(request, "order_lists_too_many");
     }
     if (isHead) {
-      this.#places.end(list);
+      places.end(list);
       return null;
     }
     const renew = () => this.#database.renewLease(database, manifest);
-    const leases = setInterval(() => request.waitUntil(renew()), leaseMs);
+    const leases = setInterval(() => request.waitUntil(renew()), sizes.leaseMs);
     return list.start((error) => {
       clearInterval(leases);
       if (error !== undefined) request.log(eventOf(error), error);
     });
   }
-
-  /**
-   * Returns a function that reads some segments of a list.
-   *
-   * @throws {ListMovedError} if a bulk change or a restore has replaced a segment since the
-   *   manifest was read, or housekeeping has removed its former states because the list's lease was
-   *   not renewed for a day.
-   */
-  #groupReader(manifest: Manifest, { database, waitUntil }: ListRequest) {
-    const read = this.#database.segmentsOf(database, manifest);
-    const readGroup = async (group: readonly Segment[]): Promise<SegmentJson> => {
-      // A local D1 runs on the Worker's thread. Yield first, so that queued output is flushed and
-      // other requests continue.
-      await pause(0);
-      const found = await read(group);
-      if (found.size < group.length) {
-        throw new ListMovedError(
-          "While the list was sent, a bulk change or a restore has replaced the orders, or its lease was not renewed for a day.",
-        );
-      }
-      return found;
-    };
-    return (group: readonly Segment[]) => {
-      const reading = readGroup(group);
-      // Keep the request alive until the query settles, even if the client disconnects.
-      waitUntil(reading.catch(() => undefined));
-      return reading;
-    };
-  }
-
-  #shortList(segment: Uint8Array): Uint8Array<ArrayBuffer> | "[]" {
-    if (segment.length === 0) return "[]";
-    if (this.#latestShortList?.of !== segment) {
-      const json = new Uint8Array(segment.length + 1);
-      json.set(segment);
-      // The comma before the first order becomes the opening bracket.
-      json.set(OPENING);
-      json.set(CLOSING, segment.length);
-      this.#latestShortList = { of: segment, json };
-    }
-    return this.#latestShortList.json;
-  }
 }
 
-/** Returns the list versions that the clients of all these requests already have. */
-function commonVersions(requests: readonly (readonly string[])[]): string[] {
-  const [first = [], ...others] = requests.map((known) => new Set(known));
-  return [...first].filter((version) => others.every((known) => known.has(version)));
+/** Returns a list of one segment as a copy. */
+function shortList(segment: Uint8Array): Uint8Array<ArrayBuffer> {
+  const json = new Uint8Array(Math.max(1, segment.length) + 1);
+  json.set(segment);
+  // The comma before the first order becomes the opening bracket.
+  json.set(OPENING);
+  json.set(CLOSING, json.length - 1);
+  return json;
+}
+
+/** Returns the list versions that the clients of all these requests have, and `others`. */
+function commonVersions(requests: readonly RequestNeeds[], others: readonly string[]) {
+  const known = requests.map(({ knownVersions }) => knownVersions).filter((one) => one !== "*");
+  const [first, ...rest] = known.map((versions) => new Set(versions));
+  if (first === undefined) return "*";
+  return [...first].filter((version) => rest.every((one) => one.has(version))).concat(others);
 }
 
 function eventOf(error: unknown): ListEvent {

@@ -40,7 +40,7 @@ test.each(Object.keys(orderSchema.shape).filter((field) => field !== "id"))(
       (await lists.snapshot(d1, { ...NEEDS, mayReadReplica: false })).manifest!;
     /** The list as it was when its manifest was read. */
     const listAsOf = async (then: Manifest) => {
-      const json = await lists.segmentsOf(d1, then)(then.segments);
+      const json = await lists.segmentsOf(d1, then, () => {})(then.segments);
       return (await Promise.all([...json.values()].map((one) => new Response(one).text()))).join(
         "",
       );

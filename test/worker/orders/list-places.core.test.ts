@@ -8,21 +8,21 @@ const FAKED = ["Date", "setTimeout", "clearTimeout"] as const;
 beforeEach(() => void vi.useFakeTimers({ toFake: [...FAKED] }));
 afterEach(() => void vi.useRealTimers());
 
-/** A list whose client has taken nothing for some time. */
+/** A list whose client takes nothing. */
 class List implements CountedList {
-  takenMs: number;
+  takenMs = 0;
   isCut = false;
   readonly keyId: string;
-  readonly alone = 0;
-  ahead: number;
+  readonly placeBytes: number;
+  alone: number;
 
-  constructor(keyId: string, stalledMs = 0, ahead = 0) {
+  constructor(keyId: string, placeBytes = 1, spare = 0) {
     this.keyId = keyId;
-    this.ahead = ahead;
-    this.takenMs = Date.now() - stalledMs;
+    this.placeBytes = placeBytes;
+    this.alone = placeBytes + spare;
   }
-  forgetAhead(): void {
-    this.ahead = 0;
+  forgetSpare(): void {
+    this.alone = this.placeBytes;
   }
   cutOff(): void {
     this.isCut = true;
@@ -30,12 +30,12 @@ class List implements CountedList {
 }
 
 /**
- * Lists with one place each as `key+ahead:stalled seconds`, the key of another list, and the seconds
+ * Lists with one place each as `key+spare:stalled seconds`, the key of another list, and the seconds
  * after which that list has a place; `null` if it is refused. Then the lists that are cut off for it.
  */
 test.each<[string, string, string, number | null, number[]]>([
   ["nobody while there is room", "a:0 a:0 a:0", "a", 0, []],
-  ["nobody, if one forgets what it has read ahead", "a+1:0 a:0 b:0", "c", 0, []],
+  ["nobody, if one forgets what it has read beyond its place", "a+1:0 a:0 b:0", "c", 0, []],
   ["nobody for a further list of a key, if all are read", "a:1 a:2 a:3 b:4", "b", null, []],
   ["nobody, if each key has one list and reads it", "a:0 b:49 c:49 d:49", "e", null, []],
   ["the slowest list of the key that has most", "a:9 b:2 b:1 b:3", "c", 2, [3]],
@@ -53,14 +53,14 @@ test.each<[string, string, string, number | null, number[]]>([
   ["nobody whose clock was set back", "a:-120 b:-90 c:-90 d:-90", "e", null, []],
 ])("a list that needs a place cuts off %s", async (_, listed, key, seconds, cut) => {
   const places = new ListPlaces(SIZES);
-  const lists = [...listed.matchAll(/(\w)\+?(\d?):(-?\d+)/g)].map(([, one, ahead, stalled]) => {
-    const list = new List(one!, 0, Number(ahead));
-    void places.wait(list, 1);
+  const lists = [...listed.matchAll(/(\w)\+?(\d?):(-?\d+)/g)].map(([, one, spare, stalled]) => {
+    const list = new List(one!, 1, Number(spare));
+    void places.wait(list);
     list.takenMs -= Number(stalled) * 1_000;
     return list;
   });
   const startMs = Date.now();
-  const waiting = places.wait(new List(key), 1).then((hasPlace) => [hasPlace, Date.now()] as const);
+  const waiting = places.wait(new List(key)).then((hasPlace) => [hasPlace, Date.now()] as const);
   await vi.advanceTimersByTimeAsync(SIZES.lineMs);
   expect(await waiting).toStrictEqual([seconds !== null, startMs + (seconds ?? 10) * 1_000]);
   expect(lists.flatMap(({ isCut }, at) => (isCut ? [at] : []))).toStrictEqual(cut);
@@ -69,12 +69,12 @@ test.each<[string, string, string, number | null, number[]]>([
 test("a key without a list comes first; a request that has ended receives no place", async () => {
   const places = new ListPlaces(SIZES);
   const first = Array.from({ length: 4 }, () => new List("a"));
-  for (const list of first) void places.wait(list, 1);
+  for (const list of first) void places.wait(list);
   const dead = new List("a");
   const own = new List("a");
   const other = new List("b");
-  void places.wait(dead, 1);
-  const waits = [places.wait(own, 1), places.wait(other, 1)];
+  void places.wait(dead);
+  const waits = [places.wait(own), places.wait(other)];
   places.end(first[0]!);
   expect([dead, own, other].map((list) => places.hasPlace(list))).toEqual([false, false, true]);
   // Its timers do not run any more.
@@ -87,20 +87,21 @@ test("a key without a list comes first; a request that has ended receives no pla
 
 test("a list under way that waits for a place does not stall: further lists of its key come after a key without one", async () => {
   const places = new ListPlaces(SIZES);
-  const holder = new List("b");
-  void places.wait(holder, 4);
+  const holder = new List("b", 4);
+  void places.wait(holder);
   const underWay = new List("a");
+  underWay.alone = 0;
   places.begin(underWay);
-  void places.wait(underWay, 1);
+  void places.wait(underWay);
   const startMs = Date.now();
   const advance = async () => {
     await vi.advanceTimersByTimeAsync(500);
     holder.takenMs = Date.now();
   };
   while (Date.now() - startMs < SIZES.stallMs) await advance();
-  const [further, other] = [new List("a"), new List("c")];
-  void places.wait(further, 1);
-  void places.wait(other, 3);
+  const [further, other] = [new List("a"), new List("c", 3)];
+  void places.wait(further);
+  void places.wait(other);
   await advance();
   places.end(holder);
   const all = [underWay, further, other];
@@ -128,7 +129,7 @@ test("for any clients, nobody with no list waits longer than the line, a key's o
       [...underWay].some((one) => one !== list && one.keyId === list.keyId);
     const run = async ({ key, delayMs, bytes, paceMs, pieces }: Client) => {
       await new Promise((resolve) => void setTimeout(resolve, delayMs));
-      const list = new List(key);
+      const list = new List(key, bytes);
       let cut: (() => void) | undefined;
       const isCut = new Promise<void>((resolve) => void (cut = resolve));
       list.cutOff = () => {
@@ -140,7 +141,7 @@ test("for any clients, nobody with no list waits longer than the line, a key's o
       };
       const beganMs = Date.now();
       const hadNone = !hasOther(list);
-      const hasPlace = await places.wait(list, bytes);
+      const hasPlace = await places.wait(list);
       expect(Date.now() - beganMs).toBeLessThanOrEqual(SIZES.lineMs);
       if (!hasPlace) {
         expect(hadNone && !hasOther(list)).toBe(false);

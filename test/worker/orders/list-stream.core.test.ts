@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import type { Segment, SegmentJson } from "../../../src/worker/orders/list-database.ts";
-import { ListPlaces } from "../../../src/worker/orders/list-places.ts";
+import type { Segment } from "../../../src/worker/orders/list-database.ts";
+import { type CountedList, ListPlaces } from "../../../src/worker/orders/list-places.ts";
 import { LIST_SIZES } from "../../../src/worker/orders/list-sizes.ts";
 import { ListStream } from "../../../src/worker/orders/list-stream.ts";
 import { SegmentMemory } from "../../../src/worker/orders/segment-memory.ts";
@@ -21,17 +21,16 @@ const jsonOf = (id: string) => new TextEncoder().encode(`,{"id":${id}}`.slice(0,
 /** A store of segments with one order each. Every query takes a second, or never ends. */
 function storeOf({ count = 12, maxQueries = SIZES.maxQueries, memoryBytes = 1_000 } = {}) {
   const places = new ListPlaces(SIZES);
-  const maxBytes = () => memoryBytes - places.overdraft;
-  const memory = new SegmentMemory({ maxBytes, readMs: READ_MS });
+  const memory = new SegmentMemory(() => memoryBytes - places.overdraft, READ_MS);
   const segments = Array.from({ length: count }, (_, n) => {
     return { firstId: `${n}`, lastId: `${n}`, version: `${n}`, bytes: BYTES };
   });
   const manifest = { version: "list", sequence: 1, segments };
-  memory.setManifest(manifest);
+  memory.manifest = manifest;
   const queried: string[] = [];
   const world = { places, memory, queried, lost: "", staysLost: false, hangs: "", open };
 
-  function open(keyId = "key", first: SegmentJson = new Map()) {
+  function open(keyId = "key") {
     const read = async (group: readonly Segment[]) => {
       const versions = group.map(({ version }) => version);
       queried.push(...versions);
@@ -43,10 +42,8 @@ function storeOf({ count = 12, maxQueries = SIZES.maxQueries, memoryBytes = 1_00
       }
       return new Map(versions.map((version) => [version, jsonOf(version)]));
     };
-    const list = new ListStream({ keyId, manifest, read }, first, memory, places, {
-      ...SIZES,
-      maxQueries,
-    });
+    const sizes = { ...SIZES, maxQueries };
+    const list = new ListStream({ keyId, manifest, memory, places, sizes, read });
     const end = vi.fn();
     const reader = list.start(end).getReader();
     /** Takes pieces until the end of a segment's orders, or of the list. */
@@ -84,7 +81,7 @@ test("a list begins after one query, reads two groups ahead into memory, and hol
     text += await next();
     const sent = text.split("}").length - 1;
     expect(store.queried.length - sent).toBeLessThanOrEqual(2 * 2 + 1);
-    expect([list.alone, list.ahead]).toEqual([0, 0]);
+    expect(list.alone).toBe(0);
   }
   expect(JSON.parse(text)).toHaveLength(9);
   expect(await take(store.open())).toEqual(UP_TO(9));
@@ -94,7 +91,8 @@ test("a list begins after one query, reads two groups ahead into memory, and hol
 
 test("a list whose first segment came with the manifest then queries all groups that it may read ahead at once", async () => {
   const store = storeOf({ count: 9 });
-  const { next } = store.open("key", new Map([["0", jsonOf("0")]]));
+  store.memory.add(new Map([["0", jsonOf("0")]]));
+  const { next } = store.open();
   await next();
   expect(store.queried).toEqual([]);
   const second = next();
@@ -118,37 +116,43 @@ test("lists that need a segment at the same time read it once, and again if that
   expect(Date.now()).toBeLessThan(Date.parse("2026-01-01") + READ_MS + 6 * QUERY_MS);
 });
 
+/** Another list, which takes all that is left but for `leftBytes`. */
+const otherList = (leftBytes: number): CountedList => {
+  const placeBytes = SIZES.placeBytes - leftBytes;
+  const does = { forgetSpare: vi.fn(), cutOff: vi.fn() };
+  return { keyId: "other", placeBytes, alone: 0, takenMs: 0, ...does };
+};
+
 test.each([
-  ["reads two groups ahead", false],
-  [
-    "forgets what it read ahead once another list needs a place, and reads only what it needs",
-    true,
-  ],
+  ["reads a group at a time", null],
+  ["forgets what it read beyond its place once another list needs it", 3],
 ])(
   "a list for which memory has no room has a place, and %s; nothing twice",
-  async (_, isNeeded) => {
+  async (_, neededAfter) => {
     const store = storeOf({ memoryBytes: 0 });
     const { list, next } = store.open();
-    const other = store.open("other").list;
     let text = "";
     let most = 0;
     while (!text.endsWith("]")) {
       text += await next();
       const sent = text.split("}").length - 1;
-      most = Math.max(most, list.ahead / BYTES);
-      if (isNeeded && sent === 4) {
-        expect(await store.places.wait(other, 9 * BYTES)).toBe(true);
+      const isNeeded = neededAfter !== null && sent >= neededAfter;
+      most = Math.max(most, list.alone / BYTES);
+      if (sent === neededAfter) {
+        expect(store.queried).toHaveLength(sent + 1);
+        const other = otherList(BYTES);
+        void store.places.wait(other);
+        expect(store.places.hasPlace(other)).toBe(true);
         store.queried.length = sent;
       }
-      if (isNeeded && sent >= 4) expect(list.ahead).toBe(0);
-      expect(list.alone).toBeLessThanOrEqual(BYTES);
+      if (isNeeded) expect(list.alone).toBeLessThanOrEqual(BYTES);
       expect(store.places.held).toBeLessThanOrEqual(SIZES.placeBytes);
     }
     expect(JSON.parse(text)).toHaveLength(12);
     expect(store.queried).toEqual(UP_TO(12).map(String));
-    expect(most).toBeGreaterThan(2);
-    expect(most).toBeLessThanOrEqual(4);
-    expect(store.places.held).toBe(isNeeded ? 9 * BYTES : 0);
+    expect(most).toBeGreaterThan(1);
+    expect(most).toBeLessThanOrEqual(2);
+    expect(store.places.held).toBe(neededAfter === null ? 0 : 9 * BYTES);
   },
 );
 
@@ -178,8 +182,8 @@ test("a list produces a piece only when its client asks, moves then and when the
 
 test("a list does not stall while its client waits for a place, or for one query after another", async () => {
   const full = storeOf({ memoryBytes: 0 });
-  const other = full.open("other").list;
-  await full.places.wait(other, SIZES.placeBytes);
+  const other = otherList(0);
+  await full.places.wait(other);
   const waiting = full.open();
   void waiting.reader.read();
   for (let waitedMs = 0; waitedMs < 2 * SIZES.stallMs; waitedMs += QUERY_MS) {
@@ -208,5 +212,5 @@ test("a list of many segments reads several in a query, and frees them when its 
   expect(store.queried).toEqual(["0", "1"]);
   expect(store.places.held).toBe(2 * BYTES);
   await reader.cancel();
-  expect([store.places.held, list.alone, list.ahead]).toStrictEqual([0, 0, 0]);
+  expect([store.places.held, list.alone]).toStrictEqual([0, 0]);
 });
