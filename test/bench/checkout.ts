@@ -13,10 +13,12 @@ interface ServeOptions {
   /** The number of orders in the store. */
   readonly orders?: number;
   readonly vars?: Readonly<Record<string, string>>;
+  /** How many keys without a limit the store has beside the named ones. */
+  readonly furtherKeys?: number;
 }
 
 /** A running service and the secrets of the keys in its store. */
-export type Served = Server & { readonly keys: Keys };
+export type Served = Server & { readonly keys: Keys; readonly furtherKeys: readonly string[] };
 
 /** A checkout of the service: this one, or another commit, whose own commands make its stores. */
 export class Checkout {
@@ -34,7 +36,7 @@ export class Checkout {
   }
 
   /** Serves the service on a new copy of a store. The server's disposal removes the copy. */
-  async serve({ orders = 10, vars = {} }: ServeOptions = {}): Promise<Served> {
+  async serve({ orders = 10, vars = {}, furtherKeys = 0 }: ServeOptions = {}): Promise<Served> {
     const bundle = await this.#once("bundling", async () => {
       // Every version is measured with today's Worker around it.
       const files = ["bench/delayed-service.ts", "support/observed-bindings.ts"];
@@ -45,16 +47,20 @@ export class Checkout {
     const { store, keys } = await this.#once(`importing ${orders} orders`, () =>
       this.#importOrders(orders),
     );
+    const further: string[] = [];
+    while (further.length < furtherKeys) {
+      const name = `key ${further.length + 1}`;
+      const create = () => this.#createKey(store, name, MAX_LIMIT);
+      further.push(await this.#once(`creating ${name} in a store of ${orders} orders`, create));
+    }
     const copy = join(this.#folder, `copy-${++this.#copies}`);
     await cp(store, copy, { recursive: true });
     const server = await Server.start(bundle, { store: copy, vars, isTemporary: true });
-    return Object.assign(server, { keys });
+    return Object.assign(server, { keys, furtherKeys: further });
   }
 
   async #importOrders(orders: number): Promise<{ store: string; keys: Keys }> {
     const store = join(this.#folder, `store-${orders}`);
-    const command = (name: string, ...args: string[]) =>
-      run("npm", ["run", "-s", name, "--", ...args, "--persist-to", store], this.#root);
     const lines = Array.from({ length: orders }, (_, index) => {
       const shipDate = new Date(Date.UTC(2026, 0, 1) + index * 12_345).toISOString();
       const rest = `"petId":${index % 5_000},"quantity":${index % 9},"shipDate":"${shipDate}"`;
@@ -62,15 +68,24 @@ export class Checkout {
     });
     const file = join(this.#folder, `orders-${orders}.ndjson`);
     await writeFile(file, lines.join(""));
-    await command("orders", "import", file);
+    await this.#run(store, "orders", "import", file);
     const keys: Record<string, string> = {};
     for (const [name, limit] of Object.entries(LIMITS)) {
-      const limits = ["--per-minute", String(limit), "--per-day", String(limit)];
-      const key = ["--name", name, "--plan", "enterprise", "--json"];
-      const created = await command("keys", "create", ...key, ...limits);
-      keys[name] = (JSON.parse(created) as { key: string }).key;
+      keys[name] = await this.#createKey(store, name, limit);
     }
     return { store, keys: keys as Keys };
+  }
+
+  #run(store: string, name: string, ...args: string[]): Promise<string> {
+    return run("npm", ["run", "-s", name, "--", ...args, "--persist-to", store], this.#root);
+  }
+
+  /** Returns the secret of a new key with this limit in both windows. */
+  async #createKey(store: string, name: string, limit: number): Promise<string> {
+    const limits = ["--per-minute", String(limit), "--per-day", String(limit)];
+    const key = ["--name", name, "--plan", "enterprise", "--json"];
+    const created = await this.#run(store, "keys", "create", ...key, ...limits);
+    return (JSON.parse(created) as { key: string }).key;
   }
 
   #once<Value>(what: string, make: () => Promise<Value>): Promise<Value> {
