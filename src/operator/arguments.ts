@@ -15,11 +15,9 @@ const UNIT_MS = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 const TIME =
   /^(?<day>\d{4}-\d\d-\d\d)(?:T(?:[01]\d|2[0-3]):[0-5]\d(?::[0-5]\d(?:\.\d{1,3}0*)?)?(?:Z|[+-][0-2]\d:[0-5]\d))?$/;
 
-/** Returns the option `--env`, which names a deployed environment. */
 export const envOption = (description: string) =>
   new Option("--env <environment>", description).choices(REMOTE_ENVIRONMENTS);
 
-/** Returns the option `--persist-to`, the folder of a local store. */
 export function persistToOption(description: string): Option {
   return new Option("--persist-to <dir>", description).argParser(parsePath);
 }
@@ -37,18 +35,14 @@ export function parsePath(text: string): string {
 /** Parses the path of a file, or `-`, which names standard input or output. */
 export const parseFile = (text: string) => (text === "-" ? text : parsePath(text));
 
-/** Returns the option `--json`, with which a command prints data for programs. */
 export const jsonOption = () =>
   new Option("--json", "print one JSON value and nothing else").default(false);
 
-/** Returns the option `--plan`. docs/limits.md lists the plans. */
 export const planOption = () => new Option("--plan <plan>", "plan of the key").choices(PLANS);
 
-/** Returns the option `--per-minute` or `--per-day`, a limit of an Enterprise key. */
 export const limitOption = (flags: string) =>
   new Option(flags, "own limit, Enterprise only").argParser(wholeNumberParser(MAX_LIMIT));
 
-/** Returns a parser for whole numbers from 1 to `max`. */
 export function wholeNumberParser(max: number): (text: string) => number {
   return (text) => {
     const value = /^[1-9]\d{0,9}$/.test(text) ? Number(text) : NaN;
@@ -79,7 +73,6 @@ export function parseTime(text: string): Date {
   );
 }
 
-/** Parses the word `never`, or a time as `parseTime` does. */
 export function parseTimeOrNever(text: string): Date | "never" {
   return text === "never" ? text : parseTime(text);
 }

@@ -1,11 +1,13 @@
 import { z } from "zod";
+import type { Settings } from "./settings.ts";
 import { runWrangler } from "./wrangler.ts";
 
 const CLOUDFLARE_API = "https://api.cloudflare.com/client/v4";
-/** Limits an API call: a D1 query runs for up to 30 seconds, and may first wait in a queue. */
-const TIMEOUT_MS = 120_000;
-/** When the operator is told that an API call hangs. */
-const NOTICE_MS = 10_000;
+/**
+ * After which times an API call that hangs is reported, and given up. A D1 query runs for up to 30
+ * seconds, and may first wait in a queue. Tests set shorter times.
+ */
+export const API_PATIENCE = { noticeMs: 10_000, timeoutMs: 120_000 };
 
 /** The reason of a call that was given up, which is not repeated. */
 export const HUNG = "nothing came in two minutes";
@@ -45,11 +47,10 @@ export class CloudflareApi {
   /**
    * Logs in with `CLOUDFLARE_API_TOKEN`, or else with wrangler's login.
    *
-   * @param accountId the `account_id` in `wrangler.toml`, if any.
    * @throws an Error for the operator if there is no login, or if the login has no account or several
    *   and none is chosen.
    */
-  static async open(accountId?: string): Promise<CloudflareApi> {
+  static async open({ accountId }: Pick<Settings, "accountId">): Promise<CloudflareApi> {
     const { CLOUDFLARE_API_TOKEN, CLOUDFLARE_ACCOUNT_ID } = process.env;
     const token = CLOUDFLARE_API_TOKEN || (await wranglerToken());
     const id = accountId || CLOUDFLARE_ACCOUNT_ID;
@@ -91,28 +92,29 @@ export class CloudflareApi {
   ): Promise<T> {
     const name = `${method} ${path.replace(/^\/accounts\/\w+/, "").replace(/\?.*/, "")}`;
     const { CLOUDFLARE_API_BASE_URL: base = CLOUDFLARE_API } = process.env;
-    const isLate = () =>
-      process.stderr.write(
-        `Cloudflare has not answered ${name} for ${NOTICE_MS / 1_000} s. Waiting up to two minutes ...\n`,
-      );
-    const notice = setTimeout(isLate, NOTICE_MS);
-    const response = await fetch(base + path, {
-      method,
-      headers: { Authorization: `Bearer ${this.#token}`, "Content-Type": "application/json" },
-      ...(body !== undefined && { body: JSON.stringify(body) }),
-      signal: AbortSignal.timeout(TIMEOUT_MS),
-    }).catch((cause: Error) => {
-      clearTimeout(notice);
-      if (cause.name === "TimeoutError") throw new CloudflareError(name, HUNG, cause);
-      const reason = cause.cause instanceof Error ? cause.cause.message : cause.message;
-      throw new CloudflareError(name, `no answer: ${reason}`, cause);
-    });
-    const { status } = response;
-    const received: unknown = await response.json().catch((error: Error) => error);
-    clearTimeout(notice);
-    if (received instanceof Error && received.name === "TimeoutError") {
-      throw new CloudflareError(name, HUNG, received);
-    }
+    const notice = setTimeout(() => {
+      const late = `Cloudflare has not answered ${name} for ten seconds`;
+      process.stderr.write(`${late}. Waiting up to two minutes ...\n`);
+    }, API_PATIENCE.noticeMs);
+    const receive = async () => {
+      const response = await fetch(base + path, {
+        method,
+        headers: { Authorization: `Bearer ${this.#token}`, "Content-Type": "application/json" },
+        ...(body !== undefined && { body: JSON.stringify(body) }),
+        signal: AbortSignal.timeout(API_PATIENCE.timeoutMs),
+      });
+      const received: unknown = await response.json().catch((error: Error) => {
+        if (error.name !== "SyntaxError") throw error;
+      });
+      return { status: response.status, received };
+    };
+    const { status, received } = await receive()
+      .catch((cause: Error) => {
+        const reason = cause.cause instanceof Error ? cause.cause.message : cause.message;
+        const isHung = cause.name === "TimeoutError";
+        throw new CloudflareError(name, isHung ? HUNG : `no answer: ${reason}`, cause);
+      })
+      .finally(() => clearTimeout(notice));
     const answer = answerSchema.safeParse(received).data;
     const errors = answer?.errors ?? [];
     if (status < 400 && errors.length === 0) {

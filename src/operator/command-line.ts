@@ -10,7 +10,6 @@ const WRONG_USAGE_STATUS = 2;
 /** The exit status if the reader of the output closed the pipe, as shells report SIGPIPE. */
 const CLOSED_PIPE_STATUS = 141;
 
-/** Matches secrets of keys, even if they are mistyped or cut off. */
 const SECRETS = new RegExp(`${SECRET_PREFIX}\\w+`, "gi");
 /** Matches a secret in an argument, but not a key's name that begins with `sord_`. */
 const SECRET_IN_ARGUMENT = new RegExp(`${SECRET_PREFIX}[a-z2-7]{20}`, "i");
@@ -118,7 +117,6 @@ export async function exitStatus(
   }
 }
 
-/** Refuses an API key as an argument: shells store arguments, and messages repeat them. */
 function refuseSecrets(args: readonly string[]): void {
   const secret = args.find((argument) => SECRET_IN_ARGUMENT.test(argument));
   if (secret === undefined) return;
@@ -217,7 +215,6 @@ export function errorMessage(error: unknown): string {
   return `${subject.replace(/\.[^.]+\.tmp$/, "")}: ${getSystemErrorMessage(errno)}${advice}`;
 }
 
-/** Makes this process fail if its output cannot be written, and says so. */
 function watchOutput(): void {
   for (const stream of [process.stdout, process.stderr]) {
     stream.on("error", (error: NodeJS.ErrnoException) => {

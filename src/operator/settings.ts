@@ -40,7 +40,6 @@ export async function readSettings(env: RemoteEnvironment, folder = PROJECT_ROOT
     env,
     /** Preferred to `CLOUDFLARE_ACCOUNT_ID`, as wrangler does. */
     accountId,
-    /** The name of the Worker. */
     worker: name,
     databases: { orders: database("orders"), keys: database("keys") },
     vars,

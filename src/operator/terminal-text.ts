@@ -1,5 +1,8 @@
+import { Help } from "commander";
 import stringWidth from "string-width";
 
+/** Wraps texts by the columns that they take in a terminal. */
+const help = Object.assign(new Help(), { displayWidth: stringWidth });
 const DECIMAL = new Intl.NumberFormat("en");
 
 /** A value in a table. A time is shown in UTC, and `null` as a dash. */
@@ -72,21 +75,10 @@ export function formatTableOfTexts(
   const short = rows.map(({ [long]: _long, ...row }) => row);
   const [titles = "", ...lines] = formatTable(short, cuttable).trimEnd().split("\n");
   const all = lines.flatMap((line, index) => {
-    const texts = wrap(toText(rows[index]?.[long] ?? null), width - 4);
-    return [line, ...texts.filter(Boolean).map((text) => `    ${text}`)];
+    const text = help.boxWrap(toText(rows[index]?.[long] ?? null), width - 4);
+    return text === "" ? [line] : [line, text.replaceAll(/^/gm, "    ")];
   });
   return [titles, ...all, ""].join("\n");
-}
-
-/** Divides a text into lines of at most `width`, and cuts longer words. */
-function wrap(text: string, width: number): string[] {
-  const lines: string[] = [];
-  for (const word of text.split(" ").map((each) => cut(each, width))) {
-    const line = lines.pop();
-    const longer = line === undefined ? word : `${line} ${word}`;
-    lines.push(...(stringWidth(longer) <= width ? [longer] : [line ?? "", word]));
-  }
-  return lines;
 }
 
 /** Cuts a text to a width in columns of a terminal, with `…` at its end. */

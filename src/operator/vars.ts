@@ -37,16 +37,11 @@ export async function checkLocalVars(folder = PROJECT_ROOT): Promise<void> {
 
 /** Returns the var that shares most pairs of neighbouring letters with a name (Dice's coefficient). */
 function nearestTo(name: string): string | undefined {
-  const pairsOf = (text: string) =>
-    new Set(
-      Array.from({ length: Math.max(text.length - 1, 0) }, (_, index) =>
-        text.slice(index, index + 2),
-      ),
-    );
+  const pairsOf = (text: string) => [...text.matchAll(/(?=(..))/g)].map(([, pair]) => pair);
   const own = pairsOf(name.toUpperCase());
   const likeness = (known: string) => {
     const pairs = pairsOf(known);
-    return [...own].filter((pair) => pairs.has(pair)).length / (own.size + pairs.size);
+    return own.filter((pair) => pairs.includes(pair)).length / (own.length + pairs.length);
   };
   return VAR_NAMES.toSorted((one, other) => likeness(other) - likeness(one))[0];
 }

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Readable } from "node:stream";
 import { gunzipSync, gzipSync } from "node:zlib";
-import { afterAll, afterEach, describe, expect, it, vi } from "vitest";
+import { afterAll, afterEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { ordersProgram } from "../../src/operator/orders/program.ts";
 import { type Outcome, runCommand } from "./deploy/run-command.ts";
 import { failure, runInProcess } from "./in-process.ts";
@@ -78,6 +78,17 @@ describe("orders import and export", () => {
     });
     const title = "error: 12 orders are bad: nothing was imported. The first 10:\n";
     expect([status, stdout, stderr]).toEqual([1, "", title + listed.join("")]);
+    const ids = Array.from({ length: 12 }, (_, index) => 112 - index);
+    const turning = new StoreFolder();
+    onTestFinished(() => turning.remove());
+    const shipped = ids.map((id) => `{"id":${id},"status":"shipped"}\n`).join("");
+    expect((await turning.orders(["import", "-"], shipped)).status).toBe(0);
+    const back = ids.map((id) => `{"id":${id}}\n`).join("");
+    const turned = await turning.orders(["import", "-"], back);
+    const named = ids.slice(0, 10).map((id, index) => {
+      return `  line ${index + 1}: order ${id} has shipped, which cannot be turned back\n`;
+    });
+    expect(turned).toEqual({ status: 1, stdout: "", stderr: title + named.join("") });
     const both = "  element 2: unknown field.*\n  element 3: the file ends before";
     expect((await bad('[{"id":1},{"id":1,"a":1},')).stderr).toMatch(new RegExp(both));
     expect((await other.orders(["export"])).stdout === EXPORT).toBe(true);

@@ -14,6 +14,8 @@ interface StartOptions {
   readonly args?: readonly string[];
   /** True runs `npm start`, as users do. False runs only its script, which is a second faster. */
   readonly npm?: boolean;
+  /** Another script of the project that starts the service, and its first arguments. */
+  readonly script?: readonly string[];
   /** The folder of the project. Default: the current folder. */
   readonly root?: string;
 }
@@ -42,13 +44,14 @@ export class Service {
   /** Starts the service, but does not wait until it serves requests. */
   static async launch(
     store: string,
-    { args: more = [], npm = false, root = process.cwd() }: StartOptions = {},
+    { args: more = [], npm = false, root = process.cwd(), script }: StartOptions = {},
   ): Promise<Service> {
     const port = await freePort();
     const options = ["--port", String(port), "--persist-to", store, ...more];
+    const [entry, ...first] = script ?? ["src/operator/main.js", "start"];
     const [command, args] = npm
       ? ["npm", ["start", "--"]]
-      : [process.execPath, [join(root, "src/operator/main.js"), "start"]];
+      : [process.execPath, [join(root, entry!), ...first]];
     // Starts the service as from a user's shell, without the variables that npm and vitest set.
     const env = Object.fromEntries(
       Object.entries(process.env).filter(([name]) => !/^(?:npm_|VITEST|NODE_ENV|TEST$)/.test(name)),

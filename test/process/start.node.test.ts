@@ -15,6 +15,7 @@ import { Service } from "./service.ts";
 
 const store = new StoreFolder();
 const empty = new StoreFolder();
+const slow = new StoreFolder();
 let service: Service;
 
 beforeAll(async () => {
@@ -22,7 +23,7 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await service.end("SIGKILL");
-  for (const each of [store, empty]) each.remove();
+  for (const each of [store, empty, slow]) each.remove();
 });
 
 describe("npm start on a new store", () => {
@@ -158,6 +159,23 @@ test("after a kill, one of two starts at once serves the store with its data", a
   expect(winner!.stderr).toContain("workerd, which runs the service, has ended (SIGKILL).");
   await vi.waitUntil(() => winner!.processes().length === 0, PATIENCE);
 });
+
+test.each(["SIGCONT", "SIGKILL"])(
+  "a start waits as long as workerd lives, and says that it waits: then %s",
+  async (signal) => {
+    const script = "test/process/stopped-workerd.ts";
+    const starting = await Service.launch(slow.path, {
+      args: ["--empty"],
+      script: [script, signal],
+    });
+    onTestFinished(() => starting.end("SIGKILL"));
+    if (signal === "SIGCONT") await starting.until(() => starting.stdout.includes("Serving on"));
+    else expect(await starting.exited()).toBe(1);
+    const notices = starting.stderr.match(/^Still starting: workerd is not ready after \d+ s/gm);
+    expect(notices?.length).toBeGreaterThanOrEqual(3);
+    expect(starting.stderr.includes("error: the service did not start")).toBe(signal === "SIGKILL");
+  },
+);
 
 test("--empty adds no keys and orders; a signal to npm alone ends all processes", async () => {
   const starting = await Service.launch(empty.path, { args: ["--empty"], npm: true });

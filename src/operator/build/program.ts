@@ -10,7 +10,6 @@ import { siteFiles } from "./site.ts";
 /** The output folder: static files in `site`, the client in `client`. */
 const DIST = join(import.meta.dirname, "../../../dist");
 
-/** Defines the command line of `npm run build`. */
 export function buildProgram(): Command {
   return createProgram(
     "npm run build --",
@@ -20,7 +19,6 @@ export function buildProgram(): Command {
     .action(({ contact }: { readonly contact?: Contact }) => buildAll(contact));
 }
 
-/** Builds the static files. */
 export async function buildAll(contact?: Contact): Promise<void> {
   const site = await siteFiles(contact);
   site.set(CLIENT_PACKAGE, await packClient(join(DIST, "client")));

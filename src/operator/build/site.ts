@@ -43,7 +43,6 @@ export async function siteFiles(contact?: Contact): Promise<Map<string, string |
   return files;
 }
 
-/** Renders the reference page. */
 export async function buildPage(
   document: string,
   choices: Pick<PageFacts, "hasNearReads" | "isLocal">,

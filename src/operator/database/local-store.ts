@@ -1,14 +1,5 @@
 import { createHash, createHmac } from "node:crypto";
-import {
-  accessSync,
-  constants,
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  statSync,
-  writeFileSync,
-} from "node:fs";
+import * as fs from "node:fs";
 import { dirname, join } from "node:path";
 import { BINDINGS, DATABASE_NAMES, type DatabaseName } from "../../schema/databases.ts";
 
@@ -22,7 +13,7 @@ export const LAYOUT_VERSION = "v3";
 const DATABASE_CLASS = "miniflare-D1DatabaseObject";
 
 export function isStore(folder: string): boolean {
-  return DATABASE_NAMES.some((name) => existsSync(databaseFile(folder, name)));
+  return DATABASE_NAMES.some((name) => fs.existsSync(databaseFile(folder, name)));
 }
 
 /** The folder of a store in which `npm start` keeps its own files, and the file that says so. */
@@ -43,41 +34,45 @@ export const ownFolder = (store: string) => join(store, OWN_FOLDER);
 export function makeOwnFolder(store: string): string {
   makeFolder(store);
   requireStoreOrEmpty(store);
-  accessSync(store, constants.W_OK);
+  fs.accessSync(store, fs.constants.W_OK);
   const own = ownFolder(store);
   const note = join(own, NOTE);
-  const isOwn = existsSync(note) && readFileSync(note, "utf8") === NOTE_TEXT;
-  if (!isOwn && existsSync(own) && readdirSync(own).length > 0) {
+  const isOwn = fs.existsSync(note) && fs.readFileSync(note, "utf8") === NOTE_TEXT;
+  if (!isOwn && fs.existsSync(own) && fs.readdirSync(own).length > 0) {
     throw new Error(`${own} holds files that npm start did not write: move them away`);
   }
-  mkdirSync(own, { recursive: true });
-  if (!isOwn) writeFileSync(note, NOTE_TEXT);
+  fs.mkdirSync(own, { recursive: true });
+  if (!isOwn) fs.writeFileSync(note, NOTE_TEXT);
   return own;
 }
 
 /** @throws an Error for the operator if a folder is no store and holds something else. */
 export function requireStoreOrEmpty(folder: string): void {
-  if (isStore(folder) || !existsSync(folder)) return;
-  if (!statSync(folder).isDirectory()) throw new Error(`${folder} is a file: name a folder`);
-  const other = readdirSync(folder).find((name) => name !== OWN_FOLDER && name !== LAYOUT_VERSION);
+  if (isStore(folder) || !fs.existsSync(folder)) return;
+  requireFolder(folder);
+  const other = fs
+    .readdirSync(folder)
+    .find((name) => name !== OWN_FOLDER && name !== LAYOUT_VERSION);
   if (other === undefined) return;
   throw new Error(
     `${folder} holds ${JSON.stringify(other)} and is no store: name an empty or a new folder, or that of a store`,
   );
 }
 
+function requireFolder(path: string): void {
+  if (!fs.statSync(path).isDirectory()) throw new Error(`${path} is a file: name a folder`);
+}
+
 /** Makes a folder unless it exists. @throws an Error that says why it cannot be made. */
 export function makeFolder(folder: string): void {
   try {
-    mkdirSync(folder, { recursive: true });
+    fs.mkdirSync(folder, { recursive: true });
   } catch (cause) {
     let existing = folder;
-    while (!existsSync(existing)) existing = dirname(existing);
-    if (!statSync(existing).isDirectory()) {
-      throw new Error(`${existing} is a file: name a folder`, { cause });
-    }
+    while (!fs.existsSync(existing)) existing = dirname(existing);
+    requireFolder(existing);
     // Its error tells more: on a file system that is read-only, that of `mkdirSync` is ENOENT.
-    accessSync(existing, constants.W_OK);
+    fs.accessSync(existing, fs.constants.W_OK);
     throw cause;
   }
 }

@@ -46,45 +46,59 @@ export async function openLocalDatabase(persistTo: string, name: DatabaseName) {
   const run = ({ sql, params }: ReturnType<typeof toStatement>) => {
     const statement = sqlite.prepare(sql);
     statement.setReturnArrays(true);
-    try {
-      return statement.all(...params) as unknown as unknown[][];
-    } catch (cause) {
-      const { message } = cause as Error;
-      if (!/readonly database|disk is full|disk I.O error/.test(message)) throw cause;
-      throw new Error(`the store in ${folder} was not changed: ${message}`, { cause });
-    }
+    return statement.all(...params) as unknown as unknown[][];
   };
+  const orRefuse = <T>(work: Promise<T>) =>
+    work.catch((cause: Error) => {
+      if (!READ_ONLY.test(cause.message)) throw cause;
+      throw new Error(`the store in ${folder} was not changed: ${cause.message}`, { cause });
+    });
   const opened = stack.move();
   const database: StoreDatabase = {
-    orm: ormOver((statement) => retryWhileBusy(async () => run(statement))),
+    orm: ormOver((statement) => orRefuse(retryWhileBusy(async () => run(statement)))),
     transaction: async (statements) => {
       const written = statements.map(toStatement);
-      return written.length === 0 ? [] : inTransaction(sqlite, () => written.map(run));
+      if (written.length === 0) return [];
+      return orRefuse(inTransaction(sqlite, () => written.map(run)));
     },
     close: async () => opened.dispose(),
   };
   return database;
 }
 
-/** Opens a database, or a copy of one that cannot be written to. `opened` closes and deletes it. */
+/** Opens a database, or one that cannot be written to for reading. `opened` closes it. */
 async function openFile(folder: string, name: DatabaseName, opened: DisposableStack) {
   const file = databaseFile(folder, name);
+  const open = async (check: (sqlite: DatabaseSync) => Promise<void> | void) => {
+    using attempt = new DisposableStack();
+    // A statement on a locked database fails instead of blocking, and `retryWhileBusy` repeats it.
+    const sqlite = attempt.use(new DatabaseSync(file, { timeout: 0, limits }));
+    await check(sqlite);
+    opened.use(attempt.move());
+    return sqlite;
+  };
   try {
     // Creates the store's folder first, so that an error names this folder and not its subfolder.
     for (const each of [folder, dirname(file)]) makeFolder(each);
-    // A statement on a locked database fails instead of blocking, and `retryWhileBusy` repeats it.
-    const sqlite = opened.use(new DatabaseSync(file, { timeout: 0, limits }));
-    await migrate(sqlite, name);
-    await retryWhileBusy(async () => requireSchema(sqlite, name));
-    return sqlite;
+    return await open(async (sqlite) => {
+      await migrate(sqlite, name);
+      await retryWhileBusy(async () => requireSchema(sqlite, name));
+    });
   } catch (error) {
     if (!existsSync(file) || !READ_ONLY.test((error as Error).message)) throw error;
   }
-  // SQLite needs to write beside the file of a database in WAL mode.
-  const { path } = opened.use(mkdtempDisposableSync(join(tmpdir(), "store-orders-")));
-  const copy = join(path, "copy.sqlite");
-  for (const end of ["", "-wal"]) if (existsSync(file + end)) cpSync(file + end, copy + end);
-  return opened.use(new DatabaseSync(copy, { readOnly: true, limits }));
+  try {
+    // In WAL mode, SQLite needs room beside the file, unless it has the database to itself.
+    return await open((sqlite) => {
+      sqlite.exec("PRAGMA locking_mode = EXCLUSIVE; PRAGMA query_only = TRUE");
+      sqlite.prepare("SELECT name FROM d1_migrations").all();
+    });
+  } catch {
+    const { path } = opened.use(mkdtempDisposableSync(join(tmpdir(), "store-orders-")));
+    const copy = join(path, "copy.sqlite");
+    for (const end of ["", "-wal"]) if (existsSync(file + end)) cpSync(file + end, copy + end);
+    return opened.use(new DatabaseSync(copy, { readOnly: true, limits }));
+  }
 }
 
 /** Applies pending migrations in one transaction, without wrangler, which is slow to start. */

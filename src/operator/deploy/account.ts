@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { type CloudflareApi, CloudflareError } from "../cloudflare-api.ts";
-import { findDatabase } from "../database/d1-api.ts";
+import { findDatabase } from "../database/remote.ts";
 import type { Settings } from "../settings.ts";
 import { BINDINGS, DATABASE_NAMES, type DatabaseName } from "../../schema/databases.ts";
 

@@ -79,7 +79,7 @@ export async function deploy(
   await check("Check the build", () => runWrangler(["deploy", "--env", env, "--dry-run"]));
   const api = await check("Log in to Cloudflare", async (): Promise<CloudflareApi | void> => {
     try {
-      const login = await CloudflareApi.open(settings.accountId);
+      const login = await CloudflareApi.open(settings);
       print(`  Account: ${await login.describeAccount()}`);
       return login;
     } catch (error) {
@@ -100,8 +100,8 @@ export async function deploy(
     );
   }
   const { live, missing = DATABASE_NAMES, consequences = [] } = account ?? {};
-  if (consequences.length > 0 && !dryRun && !yes) {
-    await requireConfirmation(env, consequences.join("\n"));
+  if (consequences.length > 0) {
+    await requireConfirmation({ env, yes: yes || dryRun }, consequences.join("\n"));
   }
 
   const isFirst = account !== undefined && live === undefined;
@@ -181,6 +181,4 @@ export async function deploy(
   if (failed.length > 0) throw new Error(`a deployment would stop here: ${failed.join("; ")}`);
 }
 
-function print(line: string): void {
-  process.stdout.write(`${line}\n`);
-}
+const print = (line: string) => void process.stdout.write(`${line}\n`);

@@ -8,7 +8,6 @@ import type { DeployOptions, Surroundings } from "./deployment.ts";
 
 const LOCATIONS = ["weur", "eeur", "apac", "oc", "wnam", "enam"];
 
-/** Where a deployment runs. Tests replace this. */
 const SURROUNDINGS: Surroundings = { folder: PROJECT_ROOT, patienceMs: 60_000 };
 
 const EXAMPLES = `
@@ -20,7 +19,6 @@ Examples:
 The command checks everything first, and asks before it creates something. If a trial fails, all traffic
 goes back to the version before. Production takes only the commit that staging serves. Log in with \`npx wrangler login\`, or set CLOUDFLARE_API_TOKEN and CLOUDFLARE_ACCOUNT_ID.`;
 
-/** Defines the command line of `npm run deploy`. */
 export function deployProgram(surroundings = SURROUNDINGS): Command {
   return createProgram("npm run deploy --", "Deploy the service to an environment, in steps.")
     .addOption(envOption("where to deploy to").makeOptionMandatory())

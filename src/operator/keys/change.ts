@@ -22,19 +22,11 @@ import { formatNumber } from "../terminal-text.ts";
 import { addKeys, changeKey, lookFirst } from "./actor.ts";
 import { printKeys, printSecret, requireApiKey } from "./show.ts";
 
-interface SettingOptions extends StoreCommandOptions, Partial<Limits> {
-  readonly plan?: Plan;
-  readonly name?: string;
-  readonly expires?: Date | "never";
-}
-
-interface CreateOptions extends SettingOptions {
-  readonly plan: Plan;
-  readonly name: string;
-  readonly expires?: Date;
-  readonly near?: LocationHint;
-}
-
+type SettingOptions = StoreCommandOptions &
+  Partial<Limits & Readonly<{ plan: Plan; name: string; expires: Date | "never" }>>;
+type CreateOptions = StoreCommandOptions &
+  Partial<Limits & Readonly<{ expires: Date; near: LocationHint }>> &
+  Readonly<{ plan: Plan; name: string }>;
 type LastingOptions = StoreCommandOptions & { readonly yes: boolean };
 
 /** Rotating with a shorter grace period needs confirmation: clients must change their key soon. */
@@ -43,7 +35,6 @@ const DEFAULT_GRACE_MS = 24 * 3_600_000;
 const ENDS = "This ends the present secret for good: clients that send it are answered 401.";
 const FORGETS = "This forgets the counts of both windows, its ban and its earlier bans for good.";
 
-/** Stores a new key and prints its secret. */
 export async function create(options: CreateOptions): Promise<void> {
   const { name, plan, expires: expiresAt = null, near: locationHint = null } = options;
   const limits = await withOptionNames(() => ownLimits(plan, options));
@@ -58,7 +49,6 @@ export async function create(options: CreateOptions): Promise<void> {
   warnOfShortDay(record);
 }
 
-/** Changes the settings of a key that the options name. */
 export async function update(id: string, options: SettingOptions): Promise<void> {
   const { plan, name, perMinute, perDay, expires } = options;
   if ([plan, name, perMinute, perDay, expires].every((value) => value === undefined)) {
@@ -74,7 +64,6 @@ export async function update(id: string, options: SettingOptions): Promise<void>
 /** Makes all secrets of keys invalid: of none, if one of the ids is unknown. */
 export async function revoke(ids: readonly string[], options: LastingOptions): Promise<void> {
   const revoked = await useDatabase(options, "keys", async (database) => {
-    for (const id of ids) await requireApiKey(database.orm, id);
     await confirmChange(database, ids, options, ENDS);
     const changed: KeyAtTime[] = [];
     for (const id of ids) {
@@ -86,7 +75,6 @@ export async function revoke(ids: readonly string[], options: LastingOptions): P
   printKeys(revoked, options);
 }
 
-/** Resets the request counts and bans of a key. */
 export async function reset(id: string, options: LastingOptions): Promise<void> {
   printKeys([await changeInStore(id, options, "reset", resetApiKey, FORGETS)], options);
 }
@@ -108,7 +96,7 @@ export async function rotate(
   await printSecret(secret, rotated, options);
 }
 
-/** Changes a key of the store. In a deployed environment, first asks if there is a `consequence`. */
+/** Changes a key of the store. First asks if there is a `consequence`. */
 function changeInStore(
   id: string,
   options: StoreCommandOptions & Partial<LastingOptions>,
@@ -116,26 +104,26 @@ function changeInStore(
   decide: Decide,
   consequence?: string,
 ): Promise<KeyAtTime> {
+  const { yes = false } = options;
   return useDatabase(options, "keys", async (database) => {
-    await confirmChange(database, [id], options, consequence);
+    if (consequence) await confirmChange(database, [id], { ...options, yes }, consequence);
     return untilSignal(id, () => changeKey(database, id, action, decide), action);
   });
 }
 
-/** In a deployed environment, asks before a change with a consequence. */
+/** Asks before a change of keys that cannot be undone. */
 async function confirmChange(
-  database: StoreDatabase,
+  { orm }: StoreDatabase,
   ids: readonly string[],
-  { env, yes }: StoreCommandOptions & Partial<LastingOptions>,
-  consequence?: string,
+  options: LastingOptions,
+  consequence: string,
 ): Promise<void> {
-  if (consequence === undefined || env === undefined || yes === true) return;
-  let keys = "";
+  const lines: string[] = [];
   for (const id of ids) {
-    const { name, plan } = await requireApiKey(database.orm, id);
-    keys += `The key ${id} in ${env}: ${name}, plan ${plan}.\n`;
+    const { name, plan } = await requireApiKey(orm, id);
+    lines.push(`The key ${id} in ${options.env}: ${name}, plan ${plan}.`);
   }
-  await requireConfirmation(env, `${keys}${consequence}`);
+  await requireConfirmation(options, [...lines, consequence].join("\n"));
 }
 
 /** Runs a change. After a signal, throws an Error that says how to see whether it was stored. */

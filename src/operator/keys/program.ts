@@ -2,17 +2,7 @@ import { type Command, Option } from "commander";
 import { KEY_STATES_AND_BAN } from "../../rules/keys/api-key.ts";
 import { LOCATION_HINTS } from "../../rules/keys/location-hints.ts";
 import { NEAR_LIMIT } from "../../rules/limits/low-quota.ts";
-import {
-  durationParser,
-  limitOption,
-  parseCount,
-  parseName,
-  parsePath,
-  parseTime,
-  parseTimeOrNever,
-  planOption,
-  wholeNumberParser,
-} from "../arguments.ts";
+import * as args from "../arguments.ts";
 import { createProgram } from "../command-line.ts";
 import { yesOption } from "../confirmation.ts";
 import { storeCommand } from "../database/open.ts";
@@ -50,7 +40,6 @@ const lazy = <Name extends string>(load: () => Promise<Actions<Name>>, name: Nam
 const changing = () => import("./change.ts");
 const showing = () => import("./show.ts");
 
-/** Defines the command line of `npm run keys`. */
 export function keysProgram(): Command {
   const program = createProgram(
     "npm run keys --",
@@ -60,20 +49,20 @@ export function keysProgram(): Command {
     storeCommand(program, usageLine).description(description).addHelpText("after", help);
   const name = ["--name <text>", "whose key it is, up to 100 characters"] as const;
   const expires = "when the key expires; a date means its start in UTC";
-  const perMinute = limitOption("--per-minute <n>");
-  const perDay = limitOption("--per-day <n>");
+  const perMinute = args.limitOption("--per-minute <n>");
+  const perDay = args.limitOption("--per-day <n>");
 
   command("create", "create a key and print its secret once", ABOUT_CREATE)
-    .addOption(planOption().makeOptionMandatory())
-    .requiredOption(...name, parseName)
-    .option("--expires <time>", expires, parseTime)
+    .addOption(args.planOption().makeOptionMandatory())
+    .requiredOption(...name, args.parseName)
+    .option("--expires <time>", expires, args.parseTime)
     .addOption(perMinute)
     .addOption(perDay)
     .addOption(new Option("--near <region>", "region of the limiter").choices(LOCATION_HINTS))
     .action(lazy(changing, "create"));
 
   command("list", "show all keys, or those that match all filters")
-    .addOption(planOption())
+    .addOption(args.planOption())
     .addOption(new Option("--state <state>", "state of the key").choices(KEY_STATES_AND_BAN))
     .option("--name <text>", "part of the name, in upper or lower case")
     .option("--ending <text>", "the last one to four characters of the key or a former one")
@@ -84,16 +73,16 @@ export function keysProgram(): Command {
   );
 
   command("update <id>", "change a key's plan, limits, name or expiry")
-    .addOption(planOption())
-    .option(...name, parseName)
-    .option("--expires <time>", `${expires}; or never`, parseTimeOrNever)
+    .addOption(args.planOption())
+    .option(...name, args.parseName)
+    .option("--expires <time>", `${expires}; or never`, args.parseTimeOrNever)
     .addOption(perMinute)
     .addOption(perDay)
     .action(lazy(changing, "update"));
 
   const grace = "how long former keys stay valid: 0, 90m, 24h, 7d ... (default: 24h)";
   command("rotate <id>", "replace a key's secret by a new one")
-    .option("--grace <time>", grace, durationParser(90))
+    .option("--grace <time>", grace, args.durationParser(90))
     .addOption(yesOption())
     .action(lazy(changing, "rotate"));
 
@@ -106,12 +95,17 @@ export function keysProgram(): Command {
     .action(lazy(changing, "reset"));
 
   command("audit [id]", "show who changed which key, the newest first")
-    .option("--limit <n>", "how many changes at most", parseCount, 100)
+    .option("--limit <n>", "how many changes at most", args.parseCount, 100)
     .action(lazy(showing, "audit"));
 
   command("usage [id]", "show what all keys used, or one key day by day")
-    .option("--days <n>", "how many days in UTC, today included", wholeNumberParser(MAX_DAYS), 14)
-    .option("--html <file>", "write an HTML page instead, of all keys or of one", parsePath)
+    .option(
+      "--days <n>",
+      "how many days in UTC, today included",
+      args.wholeNumberParser(MAX_DAYS),
+      14,
+    )
+    .option("--html <file>", "write an HTML page instead, of all keys or of one", args.parsePath)
     .addOption(
       new Option("--near", `only keys that reached ${100 * NEAR_LIMIT} % of a limit`).default(
         false,
@@ -127,7 +121,7 @@ export function keysProgram(): Command {
     .requiredOption(
       "--since <time>",
       "the first change to take back; a date means its start",
-      parseTime,
+      args.parseTime,
     )
     .option("--actor <name>", "only the changes of this actor, as audit shows it")
     .addOption(yesOption())

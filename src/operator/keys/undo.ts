@@ -13,46 +13,34 @@ import { currentActor } from "./actor.ts";
 import { requireApiKey } from "./show.ts";
 
 /** Which changes to take back. */
-interface Selection {
-  readonly since: Date;
-  readonly id: string | undefined;
-  readonly actor: string | undefined;
-}
-
-interface UndoOptions extends StoreCommandOptions, Omit<Selection, "id"> {
-  readonly yes: boolean;
-}
+type Selection = Readonly<{ since: Date; id: string | undefined; actor: string | undefined }>;
+type UndoOptions = StoreCommandOptions & Omit<Selection, "id"> & { readonly yes: boolean };
 
 type KeyChange = typeof keyChanges.$inferSelect;
 
 /** The settings of a key that an update can change, as the audit trail writes them. */
-interface SettingsInJson extends Pick<KeyDetails, "name" | "plan" | "perMinute" | "perDay"> {
-  readonly expiresAt: string | null;
-}
+type SettingsInJson = Pick<KeyDetails, "name" | "plan" | "perMinute" | "perDay"> &
+  Record<"expiresAt", string | null>;
 
 /** A key before and after its changes are taken back. */
-interface Undoing {
-  readonly before: KeyDetails;
-  readonly after: KeyDetails;
-}
+type Undoing = Readonly<Record<"before" | "after", KeyDetails>>;
 
 /** Takes back the changes of keys since a time, in one transaction, and records that. */
 export async function undo(id: string | undefined, options: UndoOptions): Promise<void> {
-  const { env, yes, json, since, actor } = options;
+  const { json, since, actor } = options;
   const selection = { since, id, actor };
   const again = "it was known whether the changes were taken back: run the same command again";
   const undone = await withInterruption(again, (signal) =>
     useDatabase(options, "keys", async (database) => {
       if (id !== undefined) await requireApiKey(database.orm, id);
       const planned = await plan(database.orm, selection);
-      if (env !== undefined && !yes && planned.length > 0) {
-        await requireConfirmation(env, `In ${env}, this ${describe(planned)}.`);
+      if (planned.length > 0) {
+        await requireConfirmation(options, `In ${options.env}, this ${describe(planned)}.`);
       }
       return unlessAborted(signal, () => takeBack(database, selection, currentActor()));
     }),
   );
-  const report = { restored: idsOf(undone, false), revoked: idsOf(undone, true) };
-  if (json) return printJson(report);
+  if (json) return printJson(idsOf(undone));
   if (undone.length === 0) return void process.stderr.write("There was nothing to take back.\n");
   printData(`Done: this ${describe(undone)}.\n`);
 }
@@ -81,15 +69,12 @@ async function takeBack(database: StoreDatabase, selection: Selection, actor: st
 /** Returns the keys that taking back the selected changes would change now. */
 async function plan(orm: Orm, { since, id, actor }: Selection): Promise<Undoing[]> {
   const now = await databaseTime(orm);
-  const isSelected = and(
-    gte(keyChanges.at, since),
-    id === undefined ? undefined : eq(keyChanges.keyId, id),
-  );
-  const changes = await orm
+  const ofKey = id === undefined ? undefined : eq(keyChanges.keyId, id);
+  const selected = orm
     .select()
     .from(keyChanges)
-    .where(isSelected)
-    .orderBy(desc(keyChanges.id));
+    .where(and(gte(keyChanges.at, since), ofKey));
+  const changes = await selected.orderBy(desc(keyChanges.id));
   const byKey = Map.groupBy(changes, ({ keyId }) => keyId);
   const keys = await listApiKeys(orm, {}, now);
   return keys.flatMap((before) => {
@@ -111,42 +96,34 @@ export function withoutChanges(
   changes: readonly KeyChange[],
   now: Date,
 ): KeyDetails {
-  const isCreated = changes.some(({ action }) => action === "create");
+  const settings: Record<string, unknown> = JSON.parse(JSON.stringify(settingsOf(key)));
   // An earlier undoing is not taken back, so that the same command twice does no more than once.
   const taken = changes.filter(({ action }) => action === "update");
-  const settings: Record<string, unknown> = JSON.parse(JSON.stringify(settingsOf(key)));
   for (const [field, { from, to }] of taken.flatMap(({ details }) => Object.entries(details))) {
     if (settings[field] === to) settings[field] = from;
   }
-  const {
-    name,
-    plan: formerPlan,
-    perMinute,
-    perDay,
-    expiresAt,
-  } = settings as unknown as SettingsInJson;
+  const { name, plan: formerPlan, perMinute, perDay, expiresAt } = settings as SettingsInJson;
   const limits = formerPlan === "enterprise" ? { perMinute, perDay } : NO_LIMITS;
   const isExpired = keyState({ ...key, revokedAt: null }, now.getTime()) === "expired";
   const formerEnd = expiresAt === null ? null : new Date(expiresAt);
   const ends = isExpired ? key.expiresAt : formerEnd;
   const before = { ...key, name, plan: formerPlan, ...limits, expiresAt: ends };
-  return isCreated ? revokeApiKey(before, now) : before;
+  return changes.some(({ action }) => action === "create") ? revokeApiKey(before, now) : before;
 }
 
-/** Returns the ids of the keys that were, or were not, revoked because they were created since. */
-function idsOf(undone: readonly Undoing[], isRevoked: boolean): string[] {
-  const wanted = undone.filter(
-    ({ before, after }) => (before.revokedAt !== after.revokedAt) === isRevoked,
-  );
-  return wanted.map(({ after }) => after.id);
+/** Returns the ids of the keys whose settings come back, and of those that were created since. */
+function idsOf(undone: readonly Undoing[]) {
+  const isRestored = ({ before, after }: Undoing) => before.revokedAt === after.revokedAt;
+  const ids = (some: readonly Undoing[]) => some.map(({ after }) => after.id);
+  const restored = ids(undone.filter(isRestored));
+  return { restored, revoked: ids(undone.filter((each) => !isRestored(each))) };
 }
 
 function describe(undone: readonly Undoing[]): string {
-  const [restored, revoked] = [idsOf(undone, false), idsOf(undone, true)];
-  return [
-    ...(restored.length === 0 ? [] : [`gives back the former settings of ${restored.join(", ")}`]),
-    ...(revoked.length === 0
-      ? []
-      : [`revokes, because they were created since: ${revoked.join(", ")}`]),
-  ].join(", and ");
+  const { restored, revoked } = idsOf(undone);
+  const parts = [
+    restored.length > 0 && `gives back the former settings of ${restored.join(", ")}`,
+    revoked.length > 0 && `revokes, because they were created since: ${revoked.join(", ")}`,
+  ];
+  return parts.filter(Boolean).join(", and ");
 }

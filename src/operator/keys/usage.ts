@@ -13,7 +13,6 @@ import { readUsage } from "../../store/keys/usage.ts";
 import { requireApiKey } from "./show.ts";
 
 const COUNTS = ["admitted", "refused", "bans"] as const;
-/** The columns of usage, in the terminal and on the page. */
 const COLUMNS = [
   ...COUNTS.map((name) => ({ heading: name, name, isShare: false })),
   { heading: "fullest minute", name: "minutePeak", isShare: true },
@@ -28,12 +27,8 @@ type KeyReport = UsageReport["keys"][number];
 type Html = ReturnType<typeof html>;
 type Row = readonly [heading: Html | string, Figures];
 
-interface UsageOptions extends StoreCommandOptions {
-  readonly days: number;
-  /** If true, shows only keys near a limit. */
-  readonly near: boolean;
-  readonly html?: string;
-}
+/** `near`: only keys near a limit. */
+type UsageOptions = StoreCommandOptions & Readonly<{ days: number; near: boolean; html?: string }>;
 
 /** Prints the usage of all keys or of one, up to an hour old, or writes it to an HTML file. */
 export async function usage(id: string | undefined, options: UsageOptions): Promise<void> {
@@ -71,9 +66,8 @@ const toRow = ({ id, name, ...figures }: KeyReport) => {
   return { id, ...toCells(figures), reported: lastReport(figures), name };
 };
 
-function lastReport({ reportAgeSeconds }: Pick<KeyReport, "reportAgeSeconds">): string {
-  return reportAgeSeconds === null ? MISSING : formatAge(reportAgeSeconds);
-}
+const lastReport = ({ reportAgeSeconds: age }: Pick<KeyReport, "reportAgeSeconds">) =>
+  age === null ? MISSING : formatAge(age);
 
 /**
  * Reads the usage of all keys, or of one, on the last `count` days in UTC, up to an hour old. The
@@ -94,9 +88,8 @@ async function readReport(orm: Orm, id: string | undefined, count: number) {
       .map(({ keyId: _keyId, ...day }) => day);
     const { id: keyId, name, plan, bannedUntil } = key;
     const figures = sumUp(used);
-    const { reportedAt } = figures;
-    const ageMs = reportedAt === null ? null : Math.max(0, now.getTime() - reportedAt.getTime());
-    const reportAgeSeconds = ageMs === null ? null : Math.floor(ageMs / 1_000);
+    const ageMs = now.getTime() - (figures.reportedAt?.getTime() ?? NaN);
+    const reportAgeSeconds = Number.isNaN(ageMs) ? null : Math.max(0, Math.floor(ageMs / 1_000));
     return { id: keyId, name, plan, ...figures, reportAgeSeconds, days: used, bannedUntil };
   });
   const busiestFirst = (one: Figures, other: Figures) =>
@@ -106,24 +99,28 @@ async function readReport(orm: Orm, id: string | undefined, count: number) {
 
 /** Adds up the usage of days, and takes the largest share of a limit, from 0 to 1. */
 function sumUp(days: readonly UsageOfDay[]) {
-  const merge = <T>(valueOf: (day: UsageOfDay) => T, both: (one: T, other: T) => T): T | null =>
-    days.length === 0 ? null : days.map(valueOf).reduce((one, other) => both(one, other));
+  const orNull = <T>(value: T) => (days.length === 0 ? null : value);
   const sum = (name: "admitted" | "refused" | "strikes" | "bans") =>
-    merge(
-      (day) => day[name],
-      (one, other) => one + other,
-    );
+    orNull(days.reduce((total, day) => total + day[name], 0));
+  const largest = (valueOf: (day: UsageOfDay) => number) => Math.max(...days.map(valueOf));
   return {
     admitted: sum("admitted"),
     refused: sum("refused"),
     strikes: sum("strikes"),
     bans: sum("bans"),
-    minutePeak: merge(({ peakMinute, perMinute }) => Math.min(1, peakMinute / perMinute), Math.max),
-    dayPeak: merge(({ peakDay, perDay }) => Math.min(1, peakDay / perDay), Math.max),
-    reportedAt: merge(
-      ({ reportedAt }) => reportedAt,
-      (one, other) => (one > other ? one : other),
+    minutePeak: orNull(
+      Math.min(
+        1,
+        largest((day) => day.peakMinute / day.perMinute),
+      ),
     ),
+    dayPeak: orNull(
+      Math.min(
+        1,
+        largest((day) => day.peakDay / day.perDay),
+      ),
+    ),
+    reportedAt: orNull(new Date(largest((day) => day.reportedAt.getTime()))),
   };
 }
 
@@ -141,11 +138,10 @@ function isNear({ minutePeak, dayPeak }: Figures): boolean {
 
 /** Says how recent and how exact the figures of a report are. */
 function describeReport({ keys }: UsageReport): string {
-  const ages = keys.flatMap(({ reportAgeSeconds: age }) => (age === null ? [] : [age]));
-  const asOf =
-    ages.length === 0
-      ? "Nothing was reported"
-      : `The last report came ${formatAge(Math.min(...ages))}`;
+  const age = Math.min(...keys.map(({ reportAgeSeconds }) => reportAgeSeconds ?? Infinity));
+  const asOf = Number.isFinite(age)
+    ? `The last report came ${formatAge(age)}`
+    : "Nothing was reported";
   return `${asOf}; refused requests are a lower bound. ${MISSING} means no report in these days. A key in use reports hourly: if the last report of one is older, look into the log.`;
 }
 

@@ -1,6 +1,13 @@
 import { createHash } from "node:crypto";
 import { count as countRows, eq, type SQL, sql } from "drizzle-orm";
-import { orderBytes, orderImportParts, SEGMENT_BYTES } from "../../schema/orders.ts";
+import {
+  cancelledOrders,
+  ORDER_FIELDS,
+  orderBytes,
+  orderImportParts,
+  orders as orderTable,
+  SEGMENT_BYTES,
+} from "../../schema/orders.ts";
 import { INT64_MAX, INT64_MIN } from "../../rules/int64.ts";
 import { errorMessage } from "../command-line.ts";
 import { NotConfirmedError } from "../confirmation.ts";
@@ -8,19 +15,13 @@ import { DATABASE_TIME, type Orm, type StoreDatabase } from "../../store/databas
 import {
   compareOrders,
   type Comparison,
+  listOf,
   placing,
   stagedOrders,
 } from "../../store/orders/placement.ts";
 import { startProgress } from "./progress.ts";
 import type { SortedOrders } from "./sorted-orders.ts";
-import { ElementError } from "./source.ts";
-import {
-  compareCancelled,
-  placingCancelled,
-  requireEmptyStore,
-  stagedCancelled,
-} from "./cancelled-orders.ts";
-
+import { BadOrdersError, ElementError, Faults } from "./source.ts";
 /** How an import divides its orders. Tests set smaller sizes. */
 export const IMPORT_SIZES = {
   /** The size limit of a part in ASCII characters. A part is one row; D1 limits a row to 2 MB. */
@@ -40,8 +41,8 @@ export const IMPORT_SIZES = {
  * @param signal ends the import, unless the database has begun to write to the table `orders`.
  * @param confirm is called before the table `orders` changes. Throws a `NotConfirmedError` to end.
  * @returns how the orders differed from the stored orders before the import.
- * @throws {ElementError} for the first order that would make a shipped order pending again; an
- *   Error for the operator for every other failure.
+ * @throws {BadOrdersError} if orders would make shipped orders pending again; an Error for the
+ *   operator for every other failure.
  */
 export async function importOrders(
   database: StoreDatabase,
@@ -92,7 +93,7 @@ export async function importOrders(
     if (isPlaced || isUnchanged(await compareFile(database, orders))) return comparison;
     throw failure ?? new Error("the database reported success, but placed no order");
   } catch (cause) {
-    if (cause instanceof ElementError || cause instanceof NotConfirmedError) throw cause;
+    if (cause instanceof BadOrdersError || cause instanceof NotConfirmedError) throw cause;
     const stands = "Of the file, all orders are in the store or none: run the same command again";
     throw new Error(`${errorMessage(cause)}. ${stands}`, { cause });
   }
@@ -167,7 +168,7 @@ const BULK_SHARE = 1 / 8;
 /**
  * Compares the orders of a file with the stored orders, without writing to the database.
  *
- * @throws {ElementError} for the first order that would make a shipped order pending again.
+ * @throws {BadOrdersError} if orders would make shipped orders pending again.
  */
 export function compareFile(
   database: StoreDatabase,
@@ -184,14 +185,12 @@ async function compare(
   staged: Readonly<Record<"orders" | "cancelled", Iterable<SQL>>>,
   file: SortedOrders,
 ): Promise<ImportComparison> {
-  const { counts, refused } = await compareOrders(orm, staged.orders);
-  if (refused !== undefined) {
-    const { number, id } = refused;
-    throw new ElementError(
-      { kind: file.kind, number },
-      `order ${id} has shipped, which cannot be turned back`,
-    );
-  }
+  const { counts, refused, refusedCount } = await compareOrders(orm, staged.orders);
+  const faults = refused.map(({ number, id }) => {
+    const fault = `order ${id} has shipped, which cannot be turned back`;
+    return new ElementError({ kind: file.kind, number }, fault);
+  });
+  new Faults(faults, refusedCount).throwIfAny();
   if (file.cancelledCount() === 0) return counts;
   const { cancelled, unchanged } = await compareCancelled(orm, staged.cancelled);
   if (cancelled > 0) await requireEmptyStore(orm);
@@ -254,5 +253,50 @@ function rebuildSegments(): SQL[] {
         FROM measured
       ) GROUP BY segment`,
     sql`UPDATE order_list SET version = lower(hex(randomblob(16)))`,
+  ];
+}
+
+/** The columns of a staged cancelled order. */
+const CANCELLED_COLUMNS = ["position", "cancelled_at", "cancelled_by", "id", ...ORDER_FIELDS];
+
+const stagedCancelled = (source: SQL) => stagedOrders(source, CANCELLED_COLUMNS);
+
+/** Counts the staged cancelled orders that the store lacks, and those that it has. */
+async function compareCancelled(orm: Orm, tables: Iterable<SQL>) {
+  const counts = { cancelled: 0, unchanged: 0 };
+  for (const staged of tables) {
+    const isKept = sql`kept.position = staged.position
+      AND (${listOf((name) => `kept.${name}`, CANCELLED_COLUMNS)}) IS (${listOf((name) => `staged.${name}`, CANCELLED_COLUMNS)})`;
+    const [row] = await orm
+      .select({
+        all: sql<number>`count(*)`,
+        kept: sql<number>`count(kept.position)`,
+      })
+      .from(sql`${staged} LEFT JOIN cancelled_orders AS kept ON ${isKept}`);
+    counts.unchanged += row?.kept ?? 0;
+    counts.cancelled += (row?.all ?? 0) - (row?.kept ?? 0);
+  }
+  return counts;
+}
+
+const IS_NOT_EMPTY = sql`(EXISTS (SELECT 1 FROM ${orderTable}) OR EXISTS (SELECT 1 FROM ${cancelledOrders}))`;
+
+/** @throws an Error for the operator if the store has orders, cancelled or not. */
+async function requireEmptyStore(orm: Orm): Promise<void> {
+  const [row] = await orm.select({ is: sql<number>`${IS_NOT_EMPTY}` }).from(sql`(SELECT 1)`);
+  if (row?.is !== 1) return;
+  throw new Error(
+    'the file has cancelled orders, which only an empty store takes, and this store has orders: name a new store, or leave out the lines with "status":"cancelled"',
+  );
+}
+
+/** Statements that store the cancelled orders of parts, and fail if the store has orders. */
+function placingCancelled(tables: readonly SQL[]): SQL[] {
+  const columns = sql.raw(CANCELLED_COLUMNS.join());
+  return [
+    sql`INSERT INTO order_bulk_change (id) SELECT 2 WHERE ${IS_NOT_EMPTY}`,
+    ...tables.map(
+      (staged) => sql`INSERT INTO cancelled_orders (${columns}) SELECT ${columns} FROM ${staged}`,
+    ),
   ];
 }

@@ -1,6 +1,5 @@
-import type { Command } from "commander";
+import { type Command, InvalidArgumentError } from "commander";
 import { parseInt64 } from "../../rules/int64.ts";
-import { InvalidArgumentError } from "commander";
 import type { ImportComparison } from "./import.ts";
 import { parseFile } from "../arguments.ts";
 import { createProgram, printData, printJson, UsageError } from "../command-line.ts";
@@ -9,13 +8,8 @@ import { hasStore, storeCommand, type StoreCommandOptions, useDatabase } from ".
 import { unlessAborted, withInterruption } from "../interruption.ts";
 import { formatCount, formatNumber, formatRecord } from "../terminal-text.ts";
 
-/** The options of both commands; each has only its own. */
-interface OrderOptions extends StoreCommandOptions {
-  readonly dryRun: boolean;
-  readonly yes: boolean;
-  readonly oneMoment: boolean;
-  readonly all: boolean;
-}
+type OrderOptions = StoreCommandOptions &
+  Readonly<Record<"dryRun" | "yes" | "oneMoment" | "all", boolean>>;
 
 const IMPORT_HELP = `
 FILE is newline-delimited JSON or one JSON array, gzip or not, of such orders,
@@ -42,7 +36,6 @@ With --one-moment, FILE is started over several times if orders change.
 Example:
   $ npm run orders -- export orders.ndjson.gz --one-moment --env production`;
 
-/** Defines the command line of `npm run orders`. */
 export function ordersProgram(): Command {
   const program = createProgram("npm run orders --", "Import and export the orders of the store.");
   storeCommand(program, "import")
@@ -125,12 +118,11 @@ async function importAndPrint(file: string, options: OrderOptions): Promise<void
 }
 
 /** For a deployed store, asks before orders are placed, and warns that the service pauses. */
-async function confirmImport(count: number, counts: ImportComparison, { env, yes }: OrderOptions) {
+async function confirmImport(count: number, counts: ImportComparison, options: OrderOptions) {
+  const { env } = options;
   if (env === undefined) return;
-  if (!yes) {
-    const imports = `This imports ${describeImport(count, counts)}, into ${env}.`;
-    await requireConfirmation(env, `${imports}\nA shipped order cannot become pending again.`);
-  }
+  const imports = `This imports ${describeImport(count, counts)}, into ${env}.`;
+  await requireConfirmation(options, `${imports}\nA shipped order cannot become pending again.`);
   const placing = `Placing ${formatCount(count, "order")}. Until this ends`;
   process.stderr.write(`${placing}, ${env} lists and cancels none.\n`);
 }

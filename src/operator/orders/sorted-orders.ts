@@ -1,9 +1,18 @@
 import { DatabaseSync } from "node:sqlite";
 import type { CancelledRecord, OrderRecord } from "../../rules/order.ts";
-import { CANCELLED_FIELDS } from "./cancelled-orders.ts";
 import { stagedText, valuesOf } from "../../store/orders/placement.ts";
 import { startProgress } from "./progress.ts";
 import { ElementError, Faults, parseOrder, readElements, type SourceElement } from "./source.ts";
+
+/** The fields of a cancelled order after its position and time, as an import stages them. */
+const CANCELLED_FIELDS = [
+  "cancelledBy",
+  "id",
+  "petId",
+  "quantity",
+  "shipDate",
+  "complete",
+] as const satisfies readonly (keyof CancelledRecord)[];
 
 /**
  * The orders of an import in a temporary file: sorted by id, the last of each id, and the cancelled

@@ -1,5 +1,5 @@
 import { createReadStream, fstatSync, statSync } from "node:fs";
-import { pipeline } from "node:stream";
+import { pipeline, type Readable } from "node:stream";
 import { createGunzip } from "node:zlib";
 import { LosslessNumber, parse, stringify } from "lossless-json";
 import { CANONICAL_DECIMAL } from "../../rules/int64.ts";
@@ -23,8 +23,11 @@ export interface SourceElement {
   readonly fault?: string | undefined;
 }
 
-/** Thrown if a line or an array element of an import is wrong. The message names its number. */
-export class ElementError extends Error {
+/** Thrown if lines or array elements of an import are wrong. The message names their numbers. */
+export class BadOrdersError extends Error {}
+
+/** Thrown if one is wrong. */
+export class ElementError extends BadOrdersError {
   override readonly name = "ElementError";
 
   constructor({ kind, number }: Omit<SourceElement, "text">, fault: string, cause?: unknown) {
@@ -34,8 +37,13 @@ export class ElementError extends Error {
 
 /** Collects what is wrong with a file, so that one run shows more than the first fault. */
 export class Faults {
-  readonly #listed: ElementError[] = [];
-  #count = 0;
+  readonly #listed: ElementError[];
+  #count: number;
+
+  constructor(listed: ElementError[] = [], count = 0) {
+    this.#listed = listed;
+    this.#count = count;
+  }
 
   /** @throws every other error. */
   add(error: unknown): void {
@@ -43,21 +51,21 @@ export class Faults {
     if (this.#count++ < LISTED) this.#listed.push(error);
   }
 
-  /** @throws {ElementError} if there is one; an Error that lists the first of several, and counts all. */
+  /** @throws {BadOrdersError} that lists the first ones, and counts all. */
   throwIfAny(): void {
     const [first] = this.#listed;
     if (first === undefined) return;
     if (this.#count === 1) throw first;
     const which = this.#count > LISTED ? `. The first ${LISTED}` : "";
     const lines = this.#listed.map(({ message }) => `\n  ${message}`).join("");
-    throw new Error(`${this.#count} orders are bad: nothing was imported${which}:${lines}`);
+    const bad = `${this.#count} orders are bad: nothing was imported${which}:${lines}`;
+    throw new BadOrdersError(bad);
   }
 }
 
 /** Limits a line or array element, because a file with a single line could fill the memory. */
 const MAX_CHARACTERS = 65_536;
 const TOO_LONG = `longer than ${MAX_CHARACTERS} characters`;
-/** The number of bad elements that an error lists. */
 const LISTED = 10;
 
 /** Matches a character that is not JSON white space (RFC 8259, section 2). */
@@ -73,62 +81,63 @@ const PUNCTUATION = /"(?:[^"\\\n]+|\\.)*(?:"|\\?$)?|[[\]{},]|\n(?=\{)/g;
  * @throws an Error if it is a folder or of another format, or if standard input is closed: Node then
  *   reads /dev/null.
  */
-export function readSource(file: string): AsyncIterable<Uint8Array> {
-  if (file !== "-") {
-    if (statSync(file).isDirectory()) throw new Error(`${file} is a folder: name a file`);
-    return refuseOthers(gunzip(createReadStream(file)), file);
-  }
-  const input: NodeJS.ReadStream & { readonly fd?: number } = process.stdin;
-  const found = input.fd === undefined || input.isTTY ? undefined : fstatSync(input.fd);
-  if (found?.isDirectory() || found?.isCharacterDevice()) {
-    throw new Error("standard input is closed, or a folder: pass the orders, or name a file");
-  }
-  return refuseOthers(gunzip(input), file);
-}
-
-/** Yields the bytes of a file unchanged. @throws an Error that names the format if it is not JSON. */
-async function* refuseOthers(bytes: AsyncIterable<Uint8Array>, file: string) {
-  const typed = file === "-" ? "" : typedWord((word) => parseFile(word) === file);
-  let beginning: Uint8Array | null = new Uint8Array();
-  const check = (all: Uint8Array) => {
-    const other = recognizeOther(all, typed);
-    if (other === undefined) return;
-    const command = other.command ?? "";
-    const converted = `${typed}.ndjson`;
-    const again = `${command} > ${quote(converted)} &&\n  ${typedLine(typed, converted)}`;
-    const advice = command && `. Convert it:\n  ${typed === "" ? command : again}`;
-    const what = file === "-" ? "standard input" : file;
-    throw new Error(`${what} is ${other.name}, but an import reads orders in JSON${advice}`);
-  };
-  for await (const part of bytes) {
-    if (beginning !== null) beginning = Buffer.concat([beginning, part]);
-    if (beginning !== null && beginning.length < RECOGNIZED_BYTES) continue;
-    if (beginning !== null) check(beginning);
-    yield beginning ?? part;
-    beginning = null;
-  }
-  if (beginning === null) return;
-  check(beginning);
-  yield beginning;
-}
-
-/** Decompresses bytes that begin like gzip (RFC 1952), and yields other bytes unchanged. */
-async function* gunzip(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
-  const parts = bytes[Symbol.asyncIterator]();
-  const first = await parts.next();
-  async function* all() {
-    if (!first.done) yield first.value;
-    yield* { [Symbol.asyncIterator]: () => parts };
-  }
-  // No text begins with this byte, and the second one may come later.
-  if (first.value?.[0] !== 0x1f) return yield* all();
+export async function* readSource(file: string): AsyncGenerator<Uint8Array> {
+  const source = file === "-" ? openInput() : openFile(file);
   try {
-    // The callback ignores its error, because reading the stream throws the same error.
-    yield* pipeline(all, createGunzip(), () => {});
+    let [beginning, bytes] = await peek(source);
+    if (beginning[0] === 0x1f) {
+      // The callback ignores its error, because reading the stream throws the same error.
+      [beginning, bytes] = await peek(pipeline(bytes, createGunzip(), () => {}));
+    }
+    refuseOthers(beginning, file);
+    yield* bytes;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code?.startsWith("Z_") !== true) throw error;
     throw new Error(`the file is not whole gzip: ${(error as Error).message}`, { cause: error });
+  } finally {
+    source.destroy();
   }
+}
+
+function openFile(file: string): Readable {
+  if (statSync(file).isDirectory()) throw new Error(`${file} is a folder: name a file`);
+  return createReadStream(file);
+}
+
+function openInput(): Readable {
+  const input: NodeJS.ReadStream & { readonly fd?: number } = process.stdin;
+  const found = input.fd === undefined || input.isTTY ? undefined : fstatSync(input.fd);
+  if (!found?.isDirectory() && !found?.isCharacterDevice()) return input;
+  throw new Error("standard input is closed, or a folder: pass the orders, or name a file");
+}
+
+/** Returns the first bytes, enough to recognize a format, and all bytes. */
+async function peek(bytes: AsyncIterable<Uint8Array>) {
+  const parts = bytes[Symbol.asyncIterator]();
+  let beginning: Uint8Array = new Uint8Array();
+  while (beginning.length < RECOGNIZED_BYTES) {
+    const next = await parts.next();
+    if (next.done) break;
+    beginning = Buffer.concat([beginning, next.value]);
+  }
+  async function* all(): AsyncGenerator<Uint8Array> {
+    yield beginning;
+    yield* { [Symbol.asyncIterator]: () => parts };
+  }
+  return [beginning, all()] as const;
+}
+
+/** @throws an Error that names the format of a file that is not JSON, and the line that converts it. */
+function refuseOthers(beginning: Uint8Array, file: string): void {
+  const typed = file === "-" ? "" : typedWord((word) => parseFile(word) === file);
+  const other = recognizeOther(beginning, typed);
+  if (other === undefined) return;
+  const { name, command = "" } = other;
+  const converted = `${typed}.ndjson`;
+  const again = `${command} > ${quote(converted)} &&\n  ${typedLine(typed, converted)}`;
+  const advice = command && `. Convert it:\n  ${typed === "" ? command : again}`;
+  const what = file === "-" ? "standard input" : file;
+  throw new Error(`${what} is ${name}, but an import reads orders in JSON${advice}`);
 }
 
 /**

@@ -10,7 +10,8 @@ import { PROJECT_ROOT, SITE_FOLDER } from "../wrangler.ts";
 
 /** Becomes workerd. Kills workerd when this process ends, even if it is killed. */
 const WORKERD = join(import.meta.dirname, "workerd.sh");
-const START_NOTICE_MS = 30_000;
+/** How often a start that takes long is reported. Tests set a shorter time. */
+export const START_PATIENCE = { noticeMs: 30_000 };
 const CRON_TIMEOUT_MS = 600_000;
 
 type LogLine = Readonly<Record<"level" | "message", string>>;
@@ -90,7 +91,7 @@ export async function startDevServer({ port, store, log }: DevServerOptions): Pr
   const notice = setInterval(() => {
     const seconds = Math.round((Date.now() - beganMs) / 1_000);
     process.stderr.write(`Still starting: workerd is not ready after ${seconds} s ...\n`);
-  }, START_NOTICE_MS);
+  }, START_PATIENCE.noticeMs);
   // The log lines before the service is ready. They can say why the service does not start.
   let startLines: LogLine[] | null = [];
   const startWorker = async (): Promise<void> => {

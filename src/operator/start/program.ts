@@ -25,12 +25,9 @@ The first run on a store creates its tables, a few sample orders and one demo ke
 one service can run on a store at a time; other commands, such as npm run keys, work meanwhile. To
 change the configuration, write lines of the form NAME=value to .dev.vars.`;
 
-interface StartOptions extends Omit<DevServerOptions, "store"> {
-  readonly persistTo: string;
-  readonly empty: boolean;
-}
+type StartOptions = Omit<DevServerOptions, "store"> &
+  Readonly<{ persistTo: string; empty: boolean }>;
 
-/** Defines the command line of `npm start`. */
 export function startProgram(): Command {
   return createProgram("npm start --", "Run the service on this machine, with its own store.")
     .option("--port <n>", "port on 127.0.0.1", wholeNumberParser(65_535), DEFAULT_PORT)

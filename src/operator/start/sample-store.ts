@@ -27,10 +27,7 @@ const SAMPLE_ORDERS: (typeof orderTable.$inferInsert)[] = [
   order(INT64_MAX, INT64_MAX, INT64_MAX, "2027-01-01T00:00:00.000Z"),
 ];
 
-export interface DemoKey {
-  readonly plan: Plan;
-  readonly secret: string;
-}
+export type DemoKey = Readonly<{ plan: Plan; secret: string }>;
 
 /**
  * Migrates the store. Unless `empty`, adds sample orders and demo keys to a new store. If the start

@@ -7,8 +7,6 @@ const SQLITE_BUSY = 5;
 /** The file with the process id and port of the service that holds the lock. */
 const HOLDER = "service.json";
 
-type Holder = Readonly<Record<"pid" | "port", number>>;
-
 /**
  * Locks a store until this process ends, because two services on one store would admit too many
  * requests. Makes the store's folder if it is missing. The lock is SQLite's lock on an empty file,
@@ -40,9 +38,9 @@ export function lockStore(store: string, port: number): void {
 }
 
 /** Returns the id and port of the running process that serves a store; `null` if unknown. */
-export function readHolder(store: string): Holder | null {
+export function readHolder(store: string): Record<"pid" | "port", number> | null {
   try {
-    const holder = JSON.parse(readFileSync(join(ownFolder(store), HOLDER), "utf8")) as Holder;
+    const holder = JSON.parse(readFileSync(join(ownFolder(store), HOLDER), "utf8"));
     // Throws if the process has ended without deleting the file.
     process.kill(holder.pid, 0);
     return holder;

@@ -1,16 +1,10 @@
 import { resolve } from "node:path";
 import { type Command, Option } from "commander";
-import {
-  envOption,
-  jsonOption,
-  parseUrl,
-  persistToOption,
-  type RemoteEnvironment,
-} from "../arguments.ts";
+import { envOption, jsonOption, parseUrl, persistToOption } from "../arguments.ts";
 import { createProgram, EndWithStatus, printJson, UsageError } from "../command-line.ts";
 import { requireConfirmation, yesOption } from "../confirmation.ts";
 import { DEFAULT_STORE } from "../database/local-store.ts";
-import { requireStore } from "../database/open.ts";
+import { requireStore, type StoreCommandOptions } from "../database/open.ts";
 import { withInterruption } from "../interruption.ts";
 import { readSecret } from "../read-secret.ts";
 import { countResults, type PromiseResult, SURROUNDINGS } from "./service-promise.ts";
@@ -31,17 +25,9 @@ Examples:
 --write places a pending order, cancels it, and removes it. It also tries to cancel one of the store's
 shipped orders, which the service and its database must refuse. In production it asks for confirmation.`;
 
-interface Options {
-  readonly env?: RemoteEnvironment;
-  readonly persistTo?: string;
-  readonly url?: string;
-  readonly write: boolean;
-  readonly yes: boolean;
-  readonly readOnly: boolean;
-  readonly json: boolean;
-}
+type Options = StoreCommandOptions &
+  Readonly<{ url?: string } & Record<"write" | "yes" | "readOnly", boolean>>;
 
-/** Defines the command line of `npm run verify`. */
 export function verifyProgram(surroundings = SURROUNDINGS): Command {
   return createProgram("npm run verify --", "Check that a running service keeps its promises.")
     .addOption(envOption("verify this environment, with a new key").conflicts("persistTo"))
@@ -58,13 +44,14 @@ export function verifyProgram(surroundings = SURROUNDINGS): Command {
 }
 
 async function run(options: Options, surroundings: typeof SURROUNDINGS): Promise<void> {
-  const { env, persistTo, write: isWriting, yes, json, readOnly: isReadOnly } = options;
+  const { env, persistTo, write: isWriting, json, readOnly: isReadOnly } = options;
   const ownsKey = env !== undefined || persistTo !== undefined || options.url === undefined;
   if (isWriting && !ownsKey) {
     throw new UsageError("--write needs the store of the service: add --env or --persist-to");
   }
-  if (isWriting && env === "production" && !yes) {
-    await requireConfirmation(env, "This places an order that clients see until it is cancelled.");
+  if (isWriting && env === "production") {
+    const places = "This places an order that clients see until it is cancelled.";
+    await requireConfirmation(options, places);
   }
   const isAllKept = await withInterruption("everything was verified", async (signal) => {
     if (ownsKey) requireStore(options);
@@ -101,13 +88,12 @@ async function addressOf({ env, persistTo = DEFAULT_STORE }: Options): Promise<s
   const { CloudflareApi } = await import("../cloudflare-api.ts");
   const { findAddress } = await import("../deploy/account.ts");
   const { readSettings } = await import("../settings.ts");
-  return findAddress(await CloudflareApi.open(), await readSettings(env));
+  const settings = await readSettings(env);
+  return findAddress(await CloudflareApi.open(settings), settings);
 }
 
 function lineOf({ promise, result, reason }: PromiseResult): string {
   return `${MARKS[result]} ${promise}${reason === undefined ? "" : `: ${reason}`}`;
 }
 
-function print(line: string): void {
-  process.stdout.write(`${line}\n`);
-}
+const print = (line: string) => void process.stdout.write(`${line}\n`);

@@ -10,11 +10,8 @@ import { Refusal } from "../refusal.ts";
  */
 export type Comparison = Readonly<Record<"new" | "replaced" | "shipped" | "unchanged", number>>;
 
-/** An order that would make a shipped order pending again, and its number among the given orders. */
-interface RefusedOrder {
-  readonly number: number;
-  readonly id: string;
-}
+/** How many refused orders a comparison names. */
+const NAMED = 10;
 
 const FIELDS = Object.keys(getTableColumns(ordersTable)) as (keyof OrderRecord)[];
 
@@ -53,33 +50,42 @@ const DIFFERS = sql`(${listOf((name) => `orders.${name}`)}) IS NOT (${listOf((na
 const SHIPS = sql.raw("orders.status = 'pending' AND staged.status = 'shipped'");
 const count = (condition: SQL) => sql<number>`count(*) FILTER (WHERE ${condition})`;
 
-/** The figures of a comparison. SQLite takes `id` from the same row as the minimum of `number`. */
+/** True if the staged order would make a shipped order pending again. */
+const IS_REFUSED = sql.raw("orders.status = 'shipped' AND staged.status <> 'shipped'");
+
 const COMPARED = {
   new: count(sql`orders.id IS NULL`),
   replaced: count(sql`orders.id IS NOT NULL AND ${DIFFERS} AND NOT (${SHIPS})`),
   shipped: count(SHIPS),
   unchanged: count(sql`NOT ${DIFFERS}`),
-  /** The first order that makes a shipped order pending; `null` if none does. */
-  number: sql<number | null>`
-    min(iif(orders.status = 'shipped' AND staged.status <> 'shipped', staged.number, NULL))`,
-  id: sql<string>`CAST(staged.id AS TEXT)`,
+  refused: count(IS_REFUSED),
 };
 
-const comparing = (orm: Orm, staged: SQL) =>
-  orm.select(COMPARED).from(sql`${staged} LEFT JOIN orders ON orders.id = staged.id`);
+/** The number of a staged order among the given orders, and its id. */
+const NAME = { number: sql<number>`staged.number`, id: sql<string>`CAST(staged.id AS TEXT)` };
 
-/** Compares staged orders with the stored orders, without writing to the database. */
+const joined = (staged: SQL) => sql`${staged} LEFT JOIN orders ON orders.id = staged.id`;
+const comparing = (orm: Orm, staged: SQL) => orm.select(COMPARED).from(joined(staged));
+
+/**
+ * Compares staged orders with the stored orders, without writing to the database.
+ *
+ * @returns also the number of orders that would make a shipped order pending again, and the first ten.
+ */
 export async function compareOrders(orm: Orm, tables: Iterable<SQL>) {
-  const counts = { new: 0, replaced: 0, shipped: 0, unchanged: 0 };
-  let refused: RefusedOrder | undefined;
+  const sums = { new: 0, replaced: 0, shipped: 0, unchanged: 0, refused: 0 };
+  const named: { readonly number: number; readonly id: string }[] = [];
   for (const staged of tables) {
     const [row] = await comparing(orm, staged);
     if (row === undefined) continue;
-    for (const name of Object.keys(counts) as (keyof Comparison)[]) counts[name] += row[name];
-    const { number, id } = row;
-    if (number !== null && number < (refused?.number ?? Infinity)) refused = { number, id };
+    for (const name of Object.keys(sums) as (keyof typeof sums)[]) sums[name] += row[name];
+    if (row.refused === 0) continue;
+    const refused = orm.select(NAME).from(joined(staged)).where(IS_REFUSED);
+    named.push(...(await refused.orderBy(NAME.number).limit(NAMED)));
   }
-  return { counts, refused };
+  const { refused: refusedCount, ...counts } = sums;
+  const refused = named.toSorted((one, other) => one.number - other.number).slice(0, NAMED);
+  return { counts, refusedCount, refused };
 }
 
 /** Returns statements that write the staged orders that differ to the table `orders`. */
@@ -115,9 +121,8 @@ export async function placeOrders(
     const [added = 0, replaced = 0, shipped = 0, unchanged = 0] = (compared[0] ?? []) as number[];
     return { new: added, replaced, shipped, unchanged };
   } catch (error) {
-    const { refused } = await compareOrders(database.orm, [staged]).catch(() => ({
-      refused: undefined,
-    }));
+    const compared = await compareOrders(database.orm, [staged]).catch(() => undefined);
+    const [refused] = compared?.refused ?? [];
     if (refused === undefined) throw error;
     throw new Refusal(
       "order_already_shipped",

@@ -1,3 +1,4 @@
+import { spawnSync } from "node:child_process";
 import {
   existsSync,
   globSync,
@@ -18,6 +19,9 @@ import {
   ownFolder,
 } from "../../../src/operator/database/local-store.ts";
 import { PROGRAMS } from "../../../src/operator/programs.ts";
+import { PROJECT_ROOT } from "../../../src/operator/wrangler.ts";
+import { needs } from "../../support/needs.ts";
+import { runCommand } from "../deploy/run-command.ts";
 import { failure, runInProcess } from "../in-process.ts";
 import { StoreFolder } from "../store-folder.ts";
 
@@ -107,6 +111,32 @@ test("on a disk that cannot be written to, list and export work, and a change is
   expect([status, stderr]).toEqual([1, expect.stringContaining("was not changed")]);
   preparing.mockRestore();
 });
+
+const canMount = spawnSync("unshare", ["-rm", "true"]).status === 0;
+test(
+  "on a full disk, where temporary files find no room either, list and export work",
+  needs("mount namespaces", canMount),
+  async () => {
+    await store.ordersJson(["import", "-"], '{"id":7}');
+    const { id } = await store.keysJson("create", "--plan", "free", "--name", "Zoo");
+    // Leaves a `-wal` file with the last change, as a service that was killed would.
+    using running = new DatabaseSync(databaseFile(store.path, "orders"));
+    running.exec("INSERT INTO orders (id) VALUES (8)");
+    const disk = join(store.path, "disk");
+    mkdirSync(disk);
+    const script = `mount -t tmpfs -o size=2m none "$0" && cp -R "$1/v3" "$0" && rm "$0"/v3/d1/*/*-shm
+      cat /dev/zero > "$0/fill"
+      TMPDIR=$0 "$2" "$3" keys list --json --persist-to "$0" 2>&1
+      TMPDIR=$0 "$2" "$3" orders export --persist-to "$0" 2>&1`;
+    const main = join(PROJECT_ROOT, "src/operator/main.js");
+    const args = ["-rm", "sh", "-c", script, disk, store.path, process.execPath, main];
+    const { stdout, stderr } = await runCommand("unshare", args, { env: {} });
+    expect(stderr).toMatch(/cat: .*No space left on device/);
+    const [keys = "", ...rest] = stdout.split("\n");
+    expect(JSON.parse(keys)).toMatchObject([{ id }]);
+    expect(rest).toEqual(['{"id":7,"status":"pending"}', '{"id":8,"status":"pending"}', ""]);
+  },
+);
 
 /** A folder without a store. */
 const missing = () => join(store.path, "strore");

@@ -32,6 +32,7 @@ export class FakeCloudflare {
   readonly changes: string[] = [];
   /** Called before each API call, and what it returns after it. May throw: see faults.ts. */
   interfere: (call: ApiCall) => void | (() => void) = () => {};
+  origin = "";
   accounts = [{ id: ACCOUNT_ID, name: "Pets" }];
   readonly environment: Record<string, string> = {
     CLOUDFLARE_API_TOKEN: TOKEN,
@@ -48,12 +49,12 @@ export class FakeCloudflare {
   async start(): Promise<void> {
     FakeCloudflare.current = this;
     await once(this.#server.listen(0, "127.0.0.1"), "listening");
-    const ownOrigin = `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
-    this.environment["CLOUDFLARE_API_BASE_URL"] = ownOrigin;
+    this.origin = `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+    this.environment["CLOUDFLARE_API_BASE_URL"] = this.origin;
     for (const [name, value] of Object.entries(this.environment)) vi.stubEnv(name, value);
     globalThis.fetch = async (input, init) => {
       const { origin, hostname } = new URL(input instanceof Request ? input.url : input);
-      if (origin === ownOrigin) return this.#answer(new Request(input, init));
+      if (origin === this.origin) return this.#answer(new Request(input, init));
       const isWorker = /\.(?:workers\.dev|shop\.example)$/.test(hostname);
       if (isWorker) return this.workers.serve(hostname, new Headers(init?.headers));
       return this.#realFetch(input, init);

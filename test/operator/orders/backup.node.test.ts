@@ -1,8 +1,12 @@
+import { cpSync, readFileSync, rmSync } from "node:fs";
+import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
+import { keysProgram } from "../../../src/operator/keys/program.ts";
+import { PROJECT_ROOT, runWrangler } from "../../../src/operator/wrangler.ts";
 import { databaseFile } from "../../../src/operator/database/local-store.ts";
 import { INT64_MAX, INT64_MIN } from "../../../src/rules/int64.ts";
-import { failure } from "../in-process.ts";
+import { failure, runInProcess } from "../in-process.ts";
 import { StoreFolder } from "../store-folder.ts";
 
 const KEY = "key_abcdefghijklmnop";
@@ -43,6 +47,52 @@ test("a backup with cancelled orders restores an empty store, byte for byte", as
   expect((await restored.orders(["export"])).stdout).toBe(
     backup.split("\n").slice(0, 2).join("\n") + "\n",
   );
+});
+
+test("the documented backup of keys restores an empty database, byte for byte", async () => {
+  const runbook = readFileSync(join(PROJECT_ROOT, "docs/runbook.md"), "utf8");
+  /** Runs a documented command of wrangler on the local store in a folder like the project's. */
+  const run = (command: string, folder: string, file: string) => {
+    const [, line = ""] = new RegExp(`npx wrangler (d1 ${command} KEYS .*--(?:output|file)) `).exec(
+      runbook,
+    )!;
+    const words = line.replace("--remote --env production", "--local").split(" ");
+    return runWrangler([...words, file, "--cwd", folder]);
+  };
+  const folders = [new StoreFolder(), new StoreFolder()].map((each) => each.path);
+  onTestFinished(() => folders.forEach((each) => rmSync(each, { recursive: true })));
+  const [from = "", to = ""] = folders;
+  for (const each of folders)
+    cpSync(join(PROJECT_ROOT, "wrangler.toml"), join(each, "wrangler.toml"));
+  const state = (folder: string) => ["--persist-to", join(folder, ".wrangler/state"), "--json"];
+  const keys = async (folder: string, ...args: string[]) => {
+    const { stdout } = await runInProcess(keysProgram(), [...args, ...state(folder)]);
+    return JSON.parse(stdout);
+  };
+  const { id } = await keys(from, "create", "--plan", "pro", "--name", 'O\'Brien; ☕ "é"');
+  await keys(
+    from,
+    "create",
+    "--plan",
+    "enterprise",
+    "--per-minute",
+    "7",
+    "--per-day",
+    "9",
+    "--name",
+    "-- A",
+  );
+  await keys(from, "rotate", id, "--grace", "7d");
+  await keys(from, "rotate", id);
+  await keys(from, "revoke", id);
+  const [first, second] = [join(from, "keys.sql"), join(to, "keys.sql")];
+  await run("export", from, first);
+  await run("execute", to, first);
+  await run("export", to, second);
+  expect(readFileSync(second, "utf8")).toBe(readFileSync(first, "utf8"));
+  for (const command of ["list", "audit"]) {
+    expect(await keys(to, command)).toEqual(await keys(from, command));
+  }
 });
 
 test("a store with orders takes no cancelled ones, and a file whose positions clash is refused", async () => {

@@ -166,7 +166,7 @@ function ascending(model: ReadonlyMap<number, Line>): Line[] {
 function expectedImport(model: ReadonlyMap<number, Line>, lines: readonly Line[], kind: string) {
   const counts = { new: 0, replaced: 0, shipped: 0, unchanged: 0 };
   const changed: Line[] = [];
-  let refusal: string | null = null;
+  const refused: string[] = [];
   for (const [index, line] of lines.entries()) {
     if (lines.findLastIndex((other) => other.id === line.id) !== index) continue;
     const stored = model.get(line.id);
@@ -176,10 +176,16 @@ function expectedImport(model: ReadonlyMap<number, Line>, lines: readonly Line[]
       1;
     if (!isSame) changed.push(line);
     if (stored?.status === "shipped" && line.status === "pending") {
-      refusal ??= `ElementError: ${kind} ${index + 1}: order ${line.id} has shipped, which cannot be turned back`;
+      refused.push(
+        `${kind} ${index + 1}: order ${line.id} has shipped, which cannot be turned back`,
+      );
     }
   }
-  return { counts, changed, refusal };
+  const [one = null] = refused;
+  const listed = refused.map((fault) => `\n  ${fault}`).slice(0, 10);
+  const first = refused.length > listed.length ? ". The first 10" : "";
+  const all = `Error: ${refused.length} orders are bad: nothing was imported${first}:${listed.join("")}`;
+  return { counts, changed, refusal: refused.length > 1 ? all : one && `ElementError: ${one}` };
 }
 
 /** Returns the contents of the store, which an import without changes must not alter. */
