@@ -15,6 +15,8 @@ const UNIT_MS = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 const TIME =
   /^(?<day>\d{4}-\d\d-\d\d)(?:T(?:[01]\d|2[0-3]):[0-5]\d(?::[0-5]\d(?:\.\d{1,3}0*)?)?(?:Z|[+-][0-2]\d:[0-5]\d))?$/;
 
+const expected = (what: string) => new InvalidArgumentError(`Expected ${what}.`);
+
 export const envOption = (description: string) =>
   new Option("--env <environment>", description).choices(REMOTE_ENVIRONMENTS);
 
@@ -27,7 +29,7 @@ export function persistToOption(description: string): Option {
  * project's folder, and names the operator's folder in `INIT_CWD`.
  */
 export function parsePath(text: string): string {
-  if (text === "") throw new InvalidArgumentError("Expected a path.");
+  if (text === "") throw expected("a path");
   const isStartedByNpm = process.cwd() === PROJECT_ROOT;
   return resolve((isStartedByNpm && process.env["INIT_CWD"]) || "", text);
 }
@@ -47,7 +49,7 @@ export function wholeNumberParser(max: number): (text: string) => number {
   return (text) => {
     const value = /^[1-9]\d{0,9}$/.test(text) ? Number(text) : NaN;
     if (value <= max) return value;
-    throw new InvalidArgumentError(`Expected a whole number from 1 to ${max}.`);
+    throw expected(`a whole number from 1 to ${max}`);
   };
 }
 
@@ -56,9 +58,7 @@ export const parseCount = wholeNumberParser(999_999_999);
 
 export function parseName(text: string): string {
   if (isName(text)) return text;
-  throw new InvalidArgumentError(
-    "Expected 1 to 100 characters, not only spaces, without control and direction characters.",
-  );
+  throw expected("1 to 100 characters, not only spaces, without control and direction characters");
 }
 
 /** Parses a time in ISO 8601, to milliseconds. A date alone means 00:00 UTC. */
@@ -68,9 +68,8 @@ export function parseTime(text: string): Date {
   // `Date` takes February 30 for March 2.
   const isDay = !Number.isNaN(midnight.getTime()) && midnight.toISOString().startsWith(`${day}T`);
   if (isDay && !Number.isNaN(time.getTime())) return time;
-  throw new InvalidArgumentError(
-    "Expected a date such as 2027-01-31 or a time such as 2027-01-31T12:00:00Z or 2027-01-31T12:00:00.000+02:00.",
-  );
+  const times = "2027-01-31T12:00:00Z or 2027-01-31T12:00:00.000+02:00";
+  throw expected(`a date such as 2027-01-31 or a time such as ${times}`);
 }
 
 export function parseTimeOrNever(text: string): Date | "never" {
@@ -83,9 +82,7 @@ export function durationParser(maxDays: number): (text: string) => number {
     const { count, unit } = /^(?<count>\d{1,9})(?<unit>[smhd])$/.exec(text)?.groups ?? {};
     const ms = text === "0" ? 0 : Number(count) * UNIT_MS[unit as keyof typeof UNIT_MS];
     if (ms <= maxDays * UNIT_MS.d) return ms;
-    throw new InvalidArgumentError(
-      `Expected a duration such as 90m, 24h or 7d, of ${maxDays} days at most, or 0.`,
-    );
+    throw expected(`a duration such as 90m, 24h or 7d, of ${maxDays} days at most, or 0`);
   };
 }
 
@@ -93,7 +90,5 @@ export function durationParser(maxDays: number): (text: string) => number {
 export function parseUrl(text: string): string {
   const url = URL.parse(text);
   if (/^https?:/.test(url?.href ?? "") && url?.href === `${url?.origin}/`) return url.origin;
-  throw new InvalidArgumentError(
-    "Expected an address without a path, such as https://shop.example.",
-  );
+  throw expected("an address without a path, such as https://shop.example");
 }

@@ -24,13 +24,7 @@ export async function readSettings(env: RemoteEnvironment, folder = PROJECT_ROOT
   // Imported on demand, because wrangler is slow to load.
   const { unstable_readConfig: readConfig } = await import("wrangler");
   const args = { config: join(folder, "wrangler.toml"), env };
-  const {
-    name,
-    account_id: accountId,
-    vars,
-    routes = [],
-    ...config
-  }: Config = readConfig(args, { hideWarnings: true });
+  const config: Config = readConfig(args, { hideWarnings: true });
   const database = (wanted: DatabaseName) => {
     const found = config.d1_databases.find(({ binding }) => binding === BINDINGS[wanted]);
     if (found?.database_name !== undefined) return found.database_name;
@@ -39,11 +33,13 @@ export async function readSettings(env: RemoteEnvironment, folder = PROJECT_ROOT
   return {
     env,
     /** Preferred to `CLOUDFLARE_ACCOUNT_ID`, as wrangler does. */
-    accountId,
-    worker: name,
+    accountId: config.account_id,
+    worker: config.name,
     databases: { orders: database("orders"), keys: database("keys") },
-    vars,
+    vars: config.vars,
     /** The hostnames of routes with `custom_domain`, which wrangler takes over even if in use. */
-    customDomains: routes.filter((route) => route.custom_domain).map(({ pattern }) => pattern),
+    customDomains: (config.routes ?? []).flatMap((route) =>
+      route.custom_domain ? [route.pattern] : [],
+    ),
   };
 }

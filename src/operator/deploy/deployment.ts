@@ -11,23 +11,12 @@ import { checkCommit, readCommit } from "./checks.ts";
 import { tryVersion } from "./trial.ts";
 import { DATABASE_NAMES } from "../../schema/databases.ts";
 
-export interface DeployOptions {
-  readonly env: RemoteEnvironment;
-  /** The region near which missing databases are created. */
-  readonly location?: string;
-  readonly dryRun: boolean;
-  /** If true, skips the checks of uncommitted files and of staging. */
-  readonly skipChecks: boolean;
-  /** If true, creates what is missing without asking. */
-  readonly yes: boolean;
-}
+/** The options of `npm run deploy`, which its `--help` describes. */
+export type DeployOptions = Readonly<{ env: RemoteEnvironment; location?: string }> &
+  Readonly<Record<"dryRun" | "skipChecks" | "yes", boolean>>;
 
-export interface Surroundings {
-  /** The folder with `wrangler.toml`, in the git repository of the service. */
-  readonly folder: string;
-  /** How long a trial waits until a new version or address responds. */
-  readonly patienceMs: number;
-}
+/** `folder`: of `wrangler.toml`, in the git repository. `patienceMs`: see `TrialOptions`. */
+export type Surroundings = Readonly<{ folder: string; patienceMs: number }>;
 
 /**
  * Deploys the service: runs all checks, which change nothing, asks before it creates something, and

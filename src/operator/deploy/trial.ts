@@ -8,14 +8,9 @@ const PAUSE_MS = 2_000;
 /** The number of requests that must reach a version: Cloudflare's servers adopt it one by one. */
 const CONFIRMATIONS = 5;
 
-/** The data that all trials of a deployment share. */
-export interface TrialOptions extends Pick<Settings, "env" | "worker"> {
-  /** How long to wait until a new version or address responds. */
-  readonly patienceMs: number;
-  /** The promises about bad credentials that earlier trials of this deployment have tried. */
-  readonly triedCredentials: Set<string>;
-  readonly signal: AbortSignal;
-}
+/** What all trials of a deployment share. `patienceMs`: until a new version or address responds. */
+export type TrialOptions = Pick<Settings, "env" | "worker"> &
+  Readonly<{ patienceMs: number; triedCredentials: Set<string>; signal: AbortSignal }>;
 
 /**
  * Verifies the promises of one version of the deployed service. On production, skips promises whose

@@ -267,14 +267,11 @@ async function compareCancelled(orm: Orm, tables: Iterable<SQL>) {
   for (const staged of tables) {
     const isKept = sql`kept.position = staged.position
       AND (${listOf((name) => `kept.${name}`, CANCELLED_COLUMNS)}) IS (${listOf((name) => `staged.${name}`, CANCELLED_COLUMNS)})`;
-    const [row] = await orm
-      .select({
-        all: sql<number>`count(*)`,
-        kept: sql<number>`count(kept.position)`,
-      })
-      .from(sql`${staged} LEFT JOIN cancelled_orders AS kept ON ${isKept}`);
-    counts.unchanged += row?.kept ?? 0;
-    counts.cancelled += (row?.all ?? 0) - (row?.kept ?? 0);
+    const columns = { all: sql<number>`count(*)`, kept: sql<number>`count(kept.position)` };
+    const source = sql`${staged} LEFT JOIN cancelled_orders AS kept ON ${isKept}`;
+    const [{ all, kept } = { all: 0, kept: 0 }] = await orm.select(columns).from(source);
+    counts.unchanged += kept;
+    counts.cancelled += all - kept;
   }
   return counts;
 }

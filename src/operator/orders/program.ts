@@ -95,15 +95,10 @@ async function importAndPrint(file: string, options: OrderOptions): Promise<void
   if (count === 0) throw new Error("the file has no orders: nothing was imported");
   if (options.dryRun) {
     if (!hasStore(options)) process.stderr.write("There is no store yet: this import makes one.\n");
+    const allNew = { new: orders.count(), replaced: 0, shipped: 0, unchanged: 0 };
     const counts = hasStore(options)
       ? await useDatabase(options, "orders", (database) => compareFile(database, orders))
-      : {
-          new: orders.count(),
-          replaced: 0,
-          shipped: 0,
-          unchanged: 0,
-          ...(cancelled > 0 && { cancelled }),
-        };
+      : { ...allNew, ...(cancelled > 0 && { cancelled }) };
     if (options.json) return printJson({ wouldImport: count, ...counts });
     return printData(`Would import ${describeImport(count, counts)}.\n`);
   }

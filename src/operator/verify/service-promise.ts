@@ -5,7 +5,7 @@ import type { SeenAnswer } from "../../openapi/documented-answer.ts";
 /** Thrown if the service does not do what its documents promise. */
 export class BrokenPromise extends Error {}
 
-/** Thrown if a response is not known to come from the version that is verified. */
+/** Thrown if a response may come from another version than the verified one. */
 export class OtherVersionError extends Error {}
 
 /** Thrown if a promise cannot be tried. The message is the reason. */
@@ -40,22 +40,17 @@ export interface Surroundings {
   readonly orderId?: bigint;
 }
 
-export const SURROUNDINGS: Surroundings = {
-  clock: {
-    now: () => Date.now(),
-    wait: (milliseconds, signal) => pause(milliseconds, undefined, { signal }),
-  },
-  send: (url, init) => fetch(url, init),
+const clock: Clock = {
+  now: () => Date.now(),
+  wait: (milliseconds, signal) => pause(milliseconds, undefined, { signal }),
 };
+export const SURROUNDINGS: Surroundings = { clock, send: (url, init) => fetch(url, init) };
 
-/** The orders that a verification tries to cancel. */
-export interface OwnOrders {
-  /** The id of the order that the verification has placed, and its JSON in the list of orders. */
-  readonly id: bigint;
-  readonly json: string;
-  /** The id of a shipped order; `undefined` if no order has shipped. */
-  readonly shippedId: bigint | undefined;
-}
+/**
+ * The orders that a verification tries to cancel: the one that it has placed, with its JSON in the list
+ * of orders, and one that has shipped, if there is one.
+ */
+export type OwnOrders = Readonly<{ id: bigint; json: string; shippedId: bigint | undefined }>;
 
 /** A service, and how to verify it. */
 export interface VerifyOptions extends Partial<Surroundings> {
