@@ -1,7 +1,7 @@
-import { spawn } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { closeSync, existsSync, openSync } from "node:fs";
-import { join } from "node:path";
+import { delimiter, join } from "node:path";
 import { text } from "node:stream/consumers";
 import { afterAll, afterEach, beforeAll, expect, it, vi } from "vitest";
 import { generateSecret } from "../../src/store/keys/new-secret.ts";
@@ -20,6 +20,26 @@ async function run(line: string, env = process.env) {
   const [command = "", ...args] = line.split(" ");
   return runInProcess(await PROGRAMS[command]!(), args, "", { env });
 }
+
+// npm puts its own Node first in PATH; another one, behind it, may be an old one.
+const oldNode = (process.env["PATH"] ?? "")
+  .split(delimiter)
+  .map((folder) => join(folder, "node"))
+  .find((node) => /^v(?:1|20|22)\d*\./.test(String(spawnSync(node, ["--version"]).stdout)));
+it.each([
+  ["src/operator/main.js", "keys", "--help"],
+  ["node_modules/.bin/vitest", "run", "core"],
+])(
+  "an old Node that runs %s is told in one sentence",
+  needs("an old Node", oldNode !== undefined),
+  async (...args) => {
+    const { status, stdout, stderr } = await runCommand(oldNode!, args, { env: {} });
+    expect([status, stdout]).toEqual([1, ""]);
+    expect(stderr).toMatch(
+      /^error: Node [\d.]+ is too old\. Start commands and tests through npm.*\n$/,
+    );
+  },
+);
 
 const CREATE = "keys create --plan pro --name N";
 const ENTERPRISE = "keys create --plan enterprise --name N";

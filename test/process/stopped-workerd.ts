@@ -4,7 +4,7 @@ import { runProgram } from "../../src/operator/command-line.ts";
 import { START_PATIENCE } from "../../src/operator/start/dev-server.ts";
 import { startProgram } from "../../src/operator/start/program.ts";
 
-// `npm start` with a workerd that stops as soon as it runs. After three notices that the start takes
+// `npm start` whose first workerd stops as soon as it runs. After three notices that the start takes
 // long, workerd gets the signal that is the first argument.
 const [signal = "", ...args] = process.argv.slice(2);
 START_PATIENCE.noticeMs = 100;
@@ -12,7 +12,7 @@ let workerd: ChildProcess | undefined;
 subscribe("child_process", (message) => {
   const { process: child } = message as { readonly process: ChildProcess };
   child.once("spawn", () => {
-    if (!child.spawnfile.endsWith("workerd.sh")) return;
+    if (workerd !== undefined || !child.spawnfile.endsWith("workerd.sh")) return;
     workerd = child;
     process.kill(child.pid!, "SIGSTOP");
   });
