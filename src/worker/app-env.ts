@@ -1,7 +1,6 @@
 import type { FoundKey } from "./api-keys/key-by-hash.ts";
 import type { ErrorCode } from "../rules/error-codes.ts";
 import type { Quota } from "../rules/limits/decision.ts";
-import type { LimitedKey } from "./limiter/object-call.ts";
 import type { Snapshot } from "./orders/list-database.ts";
 import type { DecidedBy, Verdict } from "./limiter/limiter.ts";
 
@@ -18,6 +17,5 @@ export interface AppEnv {
     quota?: Quota;
     errorCode?: ErrorCode;
     apiKey: FoundKey;
-    limitedKey: LimitedKey;
   };
 }

@@ -2,9 +2,8 @@ import { type Context, Hono } from "hono";
 import { ApiKeyDirectory } from "./api-keys/directory.ts";
 import type { AppEnv } from "./app-env.ts";
 import { type Config, REMEMBERED_KEYS } from "../rules/config.ts";
-import { DatabaseQueries, DatabaseUnavailableError } from "./db/availability.ts";
+import { DatabaseQueries, DatabaseUnavailableError, logFailure } from "./db/availability.ts";
 import { ApiError, writeError } from "./errors.ts";
-import { logEvent } from "./log.ts";
 import { authenticate } from "./middleware/authenticate.ts";
 import { crossOrigin } from "./middleware/cross-origin.ts";
 import { enforceLimits, type LimitException } from "./middleware/enforce-limits.ts";
@@ -19,7 +18,6 @@ import { healthRoute } from "./routes/health.ts";
 import { listRoute } from "./routes/list-orders.ts";
 import { cancelRoute } from "./routes/cancel-order.ts";
 import { quotaRoute } from "./routes/quota.ts";
-import type { DatabaseName } from "../schema/databases.ts";
 
 /** The reads that do not wait for the limiter before their handlers run. */
 const LIMIT_EXCEPTIONS = new Map<string, LimitException>([
@@ -32,13 +30,10 @@ const LIMIT_EXCEPTIONS = new Map<string, LimitException>([
  * even if the path is unknown.
  */
 export function createApp(config: Config, sizes: Partial<ListSizes> = {}): Hono<AppEnv> {
-  const databases = {
-    orders: new DatabaseQueries("orders", config.databaseTimeoutMs),
-    keys: new DatabaseQueries("keys", config.databaseTimeoutMs),
-  };
-
-  const directory = new ApiKeyDirectory(databases.keys, REMEMBERED_KEYS);
-  const lists = new OrderLists(databases.orders, { sizes, listReads: config.listReads });
+  const orders = new DatabaseQueries("orders", config.databaseTimeoutMs);
+  const keys = new DatabaseQueries("keys", config.databaseTimeoutMs);
+  const directory = new ApiKeyDirectory(keys, REMEMBERED_KEYS);
+  const lists = new OrderLists(orders, { sizes, listReads: config.listReads });
   const addresses = new AddressBudget(config.bans);
   const limiter = new Limiter(config);
 
@@ -50,7 +45,7 @@ export function createApp(config: Config, sizes: Partial<ListSizes> = {}): Hono<
 
   const v1 = new Hono<AppEnv>()
     .route("/store/orders", listRoute(lists))
-    .route("/store/orders", cancelRoute(databases.orders))
+    .route("/store/orders", cancelRoute(orders))
     .route("/quota", quotaRoute(limiter));
 
   return app
@@ -71,25 +66,20 @@ export function createApp(config: Config, sizes: Partial<ListSizes> = {}): Hono<
         headers: {},
       }),
     )
-    .onError((error, c) => writeError(c, toApiError(error, c, databases)));
+    .onError((error, c) => writeError(c, toApiError(error, c)));
 }
 
-function toApiError(
-  error: Error,
-  c: Context<AppEnv>,
-  databases: Readonly<Record<DatabaseName, DatabaseQueries>>,
-): ApiError {
+function toApiError(error: Error, c: Context<AppEnv>): ApiError {
   if (error instanceof ApiError) return error;
   const requestId = c.get("requestId");
+  logFailure({ event: "internal_error", requestId, error });
   if (error instanceof DatabaseUnavailableError) {
-    databases[error.database].outage.failed({ requestId, error: error.cause });
     return new ApiError(
       "service_unavailable",
       "The service cannot reach its database at the moment. Repeat the request after the time in Retry-After; a cancellation can be repeated safely.",
       { "Retry-After": "5" },
     );
   }
-  logEvent({ event: "internal_error", requestId, error });
   return new ApiError(
     "internal_error",
     `Something went wrong on our side. Please report it with the request id ${requestId}.`,

@@ -6,17 +6,13 @@ export function withDeadline<T>(
 ): Promise<T> {
   return new Promise<T>((resolve, reject) => {
     const timer = setTimeout(() => reject(late()), milliseconds);
-    promise.then(
-      (value) => {
-        clearTimeout(timer);
-        resolve(value);
-      },
-      (error: unknown) => {
-        clearTimeout(timer);
-        reject(error);
-      },
-    );
+    promise.finally(() => clearTimeout(timer)).then(resolve, reject);
   });
+}
+
+/** Returns whether a time was less than `ms` ago. False if the clock was set back to before it. */
+export function isWithin(ms: number, sinceMs: number, nowMs = Date.now()): boolean {
+  return nowMs >= sinceMs && nowMs - sinceMs < ms;
 }
 
 export function pause(milliseconds: number): Promise<void> {

@@ -1,3 +1,4 @@
+import { isWithin } from "./deadline.ts";
 import { type LogEvent, logEvent } from "./log.ts";
 
 /** An outage ends after this long without failures. So an intermittent outage is logged once. */
@@ -27,8 +28,7 @@ export class Outage {
   /** Records a success of the part. Ends the outage if the last failure is long enough ago. */
   answered(): void {
     if (this.#sinceMs === null) return;
-    const quietMs = Date.now() - this.#lastMs;
-    if (quietMs >= 0 && quietMs < QUIET_MS) return;
+    if (isWithin(QUIET_MS, this.#lastMs)) return;
     const seconds = Math.round((this.#lastMs - this.#sinceMs) / 1_000);
     logEvent({ event: this.#events.ended, failures: this.#failures, seconds });
     this.#sinceMs = null;

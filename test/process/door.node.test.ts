@@ -29,6 +29,12 @@ async function request(secret: string, path = "", method = "GET") {
   return { status: response.status, text: await response.text() };
 }
 const cancel = async (id: bigint | number) => (await request(key, `/${id}`, "DELETE")).status;
+/** Places pending orders with consecutive ids. Returns the ids. */
+async function placeRange(first: bigint, length: number): Promise<bigint[]> {
+  const placed = Array.from({ length }, (_, index) => ({ id: first + BigInt(index) }));
+  expect(await orders("place", placed)).toMatchObject({ new: length });
+  return placed.map(({ id }) => id);
+}
 const counts = { new: 0, replaced: 0, shipped: 0, unchanged: 0 };
 
 test("orders are placed, shipped and read with every digit, and the commands see the same", async () => {
@@ -85,21 +91,21 @@ test("bad input and shipped orders are refused with the field, and nothing is pl
   const before = (await store.orders(["export"])).stdout;
   const many = Array.from({ length: 1_001 }, (_, index) => ({ id: BigInt(index) }));
   for (const [method, input, message] of [
-    ["place", [[{ id: 1n }, { id: 2 }]], /^orders\[1\]\.id: expected a bigint/],
-    ["place", [[{ id: 2n ** 63n }]], /^orders\[0\]\.id: expected a bigint/],
-    ["place", [[{ id: 1n, shipDate: "2026-11-20" }]], /^orders\[0\]\.shipDate: expected a Date/],
+    ["place", [[{ id: 1n }, { id: 2 }]], /^orders\[1\]\.id: .*expected bigint/],
+    ["place", [[{ id: 2n ** 63n }]], /^orders\[0\]\.id: .*expected bigint/],
+    ["place", [[{ id: 1n, shipDate: "2026-11-20" }]], /^orders\[0\]\.shipDate: .*expected date/],
     ["place", [[{ id: 1n, shipDate: new Date("-000001-01-01") }]], /^orders\[0\]\.shipDate: /],
     ["place", [[{ id: 1n, status: "cancelled" }]], /^orders\[0\]\.status: /],
-    ["place", [[{ id: 1n, color: 1 }]], /^orders\[0\]: unknown field color$/],
-    ["place", [[5]], /^orders\[0\]: expected an object$/],
-    ["place", [many], /^orders: expected 1 to 1000 orders/],
-    ["place", [[]], /^orders: expected 1 to 1000 orders/],
-    ["place", [], /^orders: expected 1 to 1000 orders/],
-    ["ship", [["1"]], /^ids\[0\]: expected a bigint/],
-    ["get", [7], /^id: expected a bigint/],
-    ["cancellations", [{ after: -1n }], /^after: expected a bigint/],
-    ["cancellations", [{ limit: 1_001 }], /^limit: expected a whole number from 1 to 1000$/],
-    ["cancellations", [5n], /^expected an object$/],
+    ["place", [[{ id: 1n, color: 1 }]], /^orders\[0\]: .*"color"$/],
+    ["place", [[5]], /^orders\[0\]: .*expected object/],
+    ["place", [many], /^orders: .*<=1000 items$/],
+    ["place", [[]], /^orders: .*>=1 items$/],
+    ["place", [], /^orders: .*expected array/],
+    ["ship", [["1"]], /^ids\[0\]: .*expected bigint/],
+    ["get", [7], /^id: .*expected bigint/],
+    ["cancellations", [{ after: -1n }], /^after: .*expected bigint/],
+    ["cancellations", [{ limit: 1_001 }], /^limit: .*<=1000$/],
+    ["cancellations", [5n], /expected object/],
   ] as const) {
     const refused = { ok: false, code: "invalid_input", message: expect.stringMatching(message) };
     expect(await orders(method, ...input), `${method} ${message}`).toEqual(refused);
@@ -113,13 +119,7 @@ test("bad input and shipped orders are refused with the field, and nothing is pl
 });
 
 test("of a shipping and a cancellation of one order, exactly one wins", async () => {
-  const ids = Array.from({ length: 300 }, (_, index) => 10_000n + BigInt(index));
-  expect(
-    await orders(
-      "place",
-      ids.map((id) => ({ id })),
-    ),
-  ).toMatchObject({ new: 300 });
+  const ids = await placeRange(10_000n, 300);
   const won = { ship: 0, cancel: 0 };
   // The longer call begins first by a part of its time, so that each wins some races.
   let shipMs = 0;
@@ -140,19 +140,13 @@ test("of a shipping and a cancellation of one order, exactly one wins", async ()
 });
 
 test("a reader hears of every cancellation once and in order, while eight clients cancel and the service restarts", async () => {
-  const ids = Array.from({ length: 400 }, (_, index) => 20_000n + BigInt(index));
-  expect(
-    await orders(
-      "place",
-      ids.map((id) => ({ id })),
-    ),
-  ).toMatchObject({ new: 400 });
+  const ids = await placeRange(20_000n, 500);
   let { next } = await orders("cancellations", { limit: 1_000 });
   const heard: bigint[] = [];
   const answered: bigint[] = [];
   let left = [...ids];
   for (let round = 1; round <= 2; round++) {
-    const share = left.splice(0, 200);
+    const share = left.splice(0, 250);
     let isDone = false;
     const clients = Array.from({ length: 8 }, async () => {
       for (let id = share.pop(); id !== undefined; id = share.pop()) {
@@ -174,7 +168,7 @@ test("a reader hears of every cancellation once and in order, while eight client
     await server[Symbol.asyncDispose]().catch(() => {});
     await start();
   }
-  expect(heard).toHaveLength(400);
+  expect(heard).toHaveLength(500);
   expect(new Set(heard)).toEqual(new Set(ids));
   expect(new Set(answered)).toEqual(new Set(ids));
 });
@@ -200,6 +194,26 @@ test("a list that is under way stays whole while orders are placed and shipped",
   // Of one moment: all five replacements that it shows are the first ones.
   const replaced = old.filter(({ petId }) => petId === -1).length;
   expect(list.filter(({ id }) => id >= 300_000 && id < 400_000)).toHaveLength(replaced);
+});
+
+test("what the commands place and change, the door shows and goes on with", async () => {
+  const imported = '{"id":41,"petId":7}\n{"id":42,"status":"shipped"}\n';
+  await store.ordersJson(["import", "-"], imported);
+  expect(await orders("get", 41n)).toEqual({ ok: true, id: 41n, petId: 7n, status: "pending" });
+  expect((await orders("ship", [41n, 42n])).results).toEqual([
+    { id: 41n, result: "shipped" },
+    { id: 42n, result: "already_shipped" },
+  ]);
+  const refused = await store.orders(["import", "-"], imported);
+  expect([refused.status, refused.stderr]).toEqual([1, expect.stringContaining("shipped")]);
+  const named = ["--plan", "free", "--name", "Zoo"];
+  const { id, key: secret } = await store.keysJson("create", ...named);
+  expect((await request(secret)).status).toBe(200);
+  expect(await keys("find", secret)).toMatchObject({ id, state: "active" });
+  await store.keysJson("revoke", id);
+  expect(await keys("rotate", id)).toMatchObject({ ok: false, code: "key_not_active" });
+  await advanceClock(server, 30);
+  expect((await request(secret)).status).toBe(401);
 });
 
 test("keys are created, found, changed and ended, and the trail names the binding's actor", async () => {
@@ -265,28 +279,22 @@ test("a key's change is refused with a code, and the message names the field", a
     ],
     [
       "invalid_input",
-      /^key\.plan: expected one of free, /,
+      /^key\.plan: .*expected one of "free"/,
       "create",
       { name: "Zoo", plan: "gold" },
     ],
     [
       "invalid_input",
-      /^key\.perDay: expected a whole/,
+      /^key\.perDay: .*>=1$/,
       "create",
       { name: "Zoo", plan: "enterprise", perDay: 0 },
     ],
     ["limits_missing", /perMinute/, "create", { name: "Zoo", plan: "enterprise", perDay: 9 }],
     ["limits_not_allowed", /free/, "update", id, { perMinute: 5 }],
     ["expiry_in_past", /2020/, "update", id, { expiresAt: past }],
-    [
-      "invalid_input",
-      /^options\.graceSeconds: expected a whole/,
-      "rotate",
-      id,
-      { graceSeconds: -1 },
-    ],
-    ["invalid_input", /^options\.days: expected a whole/, "usage", id, { days: 0 }],
-    ["invalid_input", /^id: expected the id of a key$/, "get", 5],
+    ["invalid_input", /^options\.graceSeconds: .*>=0$/, "rotate", id, { graceSeconds: -1 }],
+    ["invalid_input", /^options\.days: .*>=1$/, "usage", id, { days: 0 }],
+    ["invalid_input", /^id: .*expected string/, "get", 5],
     ["key_not_found", /no key/, "revoke", "key_nobody"],
     ["key_not_found", /no key/, "usage", "key_nobody"],
     ["key_not_found", /no key/, "quota", "key_nobody"],

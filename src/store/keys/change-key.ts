@@ -7,8 +7,7 @@ import {
   keyChanges,
 } from "../../schema/keys.ts";
 import { databaseTime, type Orm, type StoreDatabase } from "../database.ts";
-import { Refusal } from "../refusal.ts";
-import { findApiKey, endsLater, settingsOf } from "./find-keys.ts";
+import { endsLater, findApiKey, requireApiKey, settingsOf } from "./find-keys.ts";
 import type { KeyAtTime, KeyDetails } from "./key-settings.ts";
 
 /** Matches the error of a change if another change of the same key was stored first. */
@@ -67,8 +66,7 @@ export async function changeKey(
 ): Promise<KeyAtTime> {
   for (let attempt = 1; ; attempt += 1) {
     const at = await databaseTime(database.orm);
-    const before = await findApiKey(database.orm, id);
-    if (before === undefined) throw new Refusal("key_not_found", "no key has this id");
+    const before = await requireApiKey(database.orm, id);
     const decided = decide(before, at);
     if (isSame(before, decided)) return [before, at];
     const after = { ...decided, revision: before.revision + 1 };

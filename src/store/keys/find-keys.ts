@@ -16,6 +16,7 @@ import { keyState, type KeyStateOrBan, limitsOf } from "../../rules/keys/api-key
 import { type Plan, PLANS } from "../../rules/limits/plans.ts";
 import { apiKeys, formerKeyHashes, keyBans } from "../../schema/keys.ts";
 import { DATABASE_TIME, type Orm } from "../database.ts";
+import { Refusal } from "../refusal.ts";
 import type { KeyDetails } from "./key-settings.ts";
 import { isOfVerification } from "./verification-key.ts";
 
@@ -72,6 +73,17 @@ export async function findApiKey(
       ? eq(apiKeys.id, by)
       : someSecret(orm, (table) => eq(table.hash, by.hash));
   return (await selectKeys(orm, isFound))[0];
+}
+
+/**
+ * Finds a key by its id.
+ *
+ * @throws {Refusal} `key_not_found`.
+ */
+export async function requireApiKey(orm: Orm, id: string): Promise<KeyDetails> {
+  const key = await findApiKey(orm, id);
+  if (key !== undefined) return key;
+  throw new Refusal("key_not_found", "no key has this id");
 }
 
 /** Returns the SQL condition for keys of which a present or former secret matches. */

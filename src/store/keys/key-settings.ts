@@ -21,9 +21,9 @@ export interface NewKeySettings {
   readonly plan: Plan;
   /** The key's own limits, on the Enterprise plan only. */
   readonly limits?: Limits | null;
-  readonly expiresAt?: Date | null;
+  readonly expiresAt?: Date | null | undefined;
   /** The region of the key's Durable Object, which never moves; `null`: near its first use. */
-  readonly locationHint?: LocationHint | null;
+  readonly locationHint?: LocationHint | null | undefined;
 }
 
 /** The own limits of a key on every other plan. */

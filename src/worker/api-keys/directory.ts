@@ -1,7 +1,7 @@
 import QuickLRU from "quick-lru";
 import type { DatabaseQueries } from "../db/availability.ts";
 import { BatchedCalls } from "../batched-calls.ts";
-import { pause } from "../deadline.ts";
+import { isWithin, pause } from "../deadline.ts";
 import { type FoundKey, keysByHash } from "./key-by-hash.ts";
 
 /** The shortest time between two attempts to refresh a remembered key, in milliseconds. */
@@ -92,10 +92,10 @@ export class ApiKeyDirectory {
   ): Promise<FoundKey | null> | FoundKey | null {
     const nowMs = Date.now();
     const entry = this.#known.get(hash) ?? this.#unknown.get(hash);
-    if (entry === undefined || !isWithin(entry, STALE_MS, nowMs)) {
+    if (entry === undefined || !isWithin(STALE_MS, entry.askedMs, nowMs)) {
       return this.#lookUp(database, hash, lookUp, entry);
     }
-    if (!isWithin(entry, FRESH_MS, nowMs) && nowMs - entry.triedMs >= RETRY_MS) {
+    if (!isWithin(FRESH_MS, entry.askedMs, nowMs) && nowMs - entry.triedMs >= RETRY_MS) {
       this.#store(hash, { ...entry, triedMs: nowMs });
       // Ignore a failed refresh, because the entry can still be used.
       this.#lookUp(database, hash, lookUp, entry).catch(() => undefined);
@@ -141,8 +141,4 @@ export class ApiKeyDirectory {
     other.delete(hash);
     place.set(hash, entry);
   }
-}
-
-function isWithin({ askedMs }: Entry, ageMs: number, nowMs: number): boolean {
-  return nowMs >= askedMs && nowMs - askedMs < ageMs;
 }

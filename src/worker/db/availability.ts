@@ -1,16 +1,24 @@
 import { pause, withDeadline } from "../deadline.ts";
+import { type LogEvent, logEvent } from "../log.ts";
 import { Outage } from "../outage.ts";
 import { messages, waitForFile } from "./local-database.ts";
 import type { DatabaseName } from "../../schema/databases.ts";
 
 /** Thrown if a database cannot be reached or does not respond in time. */
 export class DatabaseUnavailableError extends Error {
-  readonly database: DatabaseName;
+  readonly outage: Outage;
 
-  constructor(database: DatabaseName, cause: unknown) {
+  constructor({ database, outage }: DatabaseQueries, cause: unknown) {
     super(`The ${database} database did not answer.`, { cause });
-    this.database = database;
+    this.outage = outage;
   }
+}
+
+/** Logs an error: if a database is unavailable, once for each outage, else as the given event. */
+export function logFailure({ event, error, ...details }: LogEvent): void {
+  if (error instanceof DatabaseUnavailableError) {
+    error.outage.failed({ ...details, error: error.cause });
+  } else logEvent({ event, ...details, error });
 }
 
 /** Matches the error messages of SQLite and D1 for a statement that would fail in every attempt. */
@@ -29,7 +37,7 @@ const OVERLOADED_PAUSE_MS = 1_500;
 /** Runs queries on one database, each within a timeout. */
 export class DatabaseQueries {
   readonly database: DatabaseName;
-  /** Outages of this database. Callers of `run` record failures with the id of a request or key. */
+  /** Outages of this database. Callers of `run` record failures: see `logFailure`. */
   readonly outage: Outage;
   /** The timeout in milliseconds for all attempts of a query together. */
   readonly timeoutMs: number;
@@ -78,7 +86,7 @@ export class DatabaseQueries {
   }
 
   /** Creates the error of a query that this database did not answer. */
-  readonly unavailable = (cause: unknown) => new DatabaseUnavailableError(this.database, cause);
+  readonly unavailable = (cause: unknown) => new DatabaseUnavailableError(this, cause);
 }
 
 function isStatementFault(error: unknown): boolean {

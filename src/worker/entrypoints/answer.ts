@@ -1,11 +1,12 @@
+import { env } from "cloudflare:workers";
+import { en } from "zod/locales";
 import * as z from "zod/mini";
 import { parseConfig } from "../../rules/config.ts";
-import { BINDINGS, DATABASE_NAMES, type DatabaseName } from "../../schema/databases.ts";
+import { BINDINGS, type DatabaseName } from "../../schema/databases.ts";
 import { d1Database } from "../../store/d1-database.ts";
 import type { StoreDatabase } from "../../store/database.ts";
 import { Refusal } from "../../store/refusal.ts";
-import { DatabaseQueries, DatabaseUnavailableError } from "../db/availability.ts";
-import { logEvent } from "../log.ts";
+import { DatabaseQueries, DatabaseUnavailableError, logFailure } from "../db/availability.ts";
 
 /** What a call returns if something expected goes wrong. Nothing was changed then. */
 export interface Refused {
@@ -15,78 +16,56 @@ export interface Refused {
   readonly message: string;
 }
 
-// `zod/mini` has no messages of its own, so each check states one. Classic zod would double the bundle.
+/** What a call returns that succeeds; `null` if what it asks for does not exist. */
+type Answered<Output> = Output extends null ? null : { readonly ok: true } & Output;
 
-/** A whole number in a range. */
-export function wholeNumber(min: number, max: number) {
-  const expected = `expected a whole number from ${min} to ${max}`;
-  return z.int(expected).check(z.minimum(min, expected), z.maximum(max, expected));
-}
+// `zod/mini` has no messages by default.
+z.config(en());
 
-/** A bigint in a range. */
-export function bigInteger(min: bigint, max: bigint, expected = `a bigint from ${min} to ${max}`) {
-  const message = `expected ${expected}`;
-  return z.bigint(message).check(z.minimum(min, message), z.maximum(max, message));
-}
-
-/** An object with these fields and no others. */
-export function closedObject<Shape extends z.core.$ZodShape>(shape: Shape) {
-  return z.strictObject(shape, {
-    error: ({ code, keys }) =>
-      code === "unrecognized_keys" ? `unknown field ${keys.join(", ")}` : "expected an object",
-  });
-}
-
+export const wholeNumber = (min: number, max: number) =>
+  z.int().check(z.minimum(min), z.maximum(max));
 /** How many rows a page may have. */
 export const limitInput = z._default(wholeNumber(1, 1_000), 100);
 
-let queries: Record<DatabaseName, DatabaseQueries> | undefined;
+export const config = parseConfig(env);
 
-/** Returns a database of the store. Its queries have the time limit of the configuration. */
-export function databaseOf(env: Cloudflare.Env, name: DatabaseName): StoreDatabase {
-  queries ??= Object.fromEntries(
-    DATABASE_NAMES.map((each) => {
-      return [each, new DatabaseQueries(each, parseConfig(env).databaseTimeoutMs)];
-    }),
-  ) as Record<DatabaseName, DatabaseQueries>;
-  const own = queries[name];
-  return d1Database(env[BINDINGS[name]], (query, options) => own.run(query, options));
+function open(name: DatabaseName): StoreDatabase {
+  const queries = new DatabaseQueries(name, config.databaseTimeoutMs);
+  return d1Database(env[BINDINGS[name]], (query, options) => queries.run(query, options));
 }
+
+export const databases = { orders: open("orders"), keys: open("keys") };
 
 /**
  * Checks the input of a call from another Worker and answers it.
  *
  * @throws an Error without details if something fails. The log has the details.
  */
-export async function answer<Input, Output>(
+export async function answer<Input, Output extends object | null>(
   schema: z.ZodMiniType<Input>,
   given: unknown,
   work: (input: Input) => Promise<Output>,
-): Promise<Output | Refused> {
+): Promise<Answered<Output> | Refused> {
   const { data, error: fault } = schema.safeParse(given);
-  if (fault !== undefined) {
-    return { ok: false, code: "invalid_input", message: describe(fault.issues[0]) };
-  }
+  const [issue] = fault?.issues ?? [];
+  if (issue !== undefined) return { ok: false, code: "invalid_input", message: describe(issue) };
   try {
-    return await work(data as Input);
+    const output = await work(data as Input);
+    return (output && { ok: true, ...output }) as never;
   } catch (error) {
     if (error instanceof Refusal) return { ok: false, code: error.code, message: error.message };
-    const isDatabase = error instanceof DatabaseUnavailableError;
-    if (isDatabase) queries?.[error.database].outage.failed({ error: error.cause });
-    else logEvent({ event: "internal_error", error });
+    logFailure({ event: "internal_error", error });
     // Not the error itself: its message may contain SQL.
     throw new Error(
-      isDatabase
+      error instanceof DatabaseUnavailableError
         ? "The store cannot reach its database at the moment: call again."
         : "Something went wrong in the store: see its log.",
     );
   }
 }
 
-/** Writes an issue as `orders[3].petId: expected …`. */
-function describe(issue: z.core.$ZodIssue | undefined): string {
-  const path = (issue?.path ?? []).map((part) =>
-    typeof part === "number" ? `[${part}]` : `.${String(part)}`,
-  );
-  return [path.join("").replace(/^\./, ""), issue?.message].filter(Boolean).join(": ");
+/** Writes an issue as `orders[3].petId: …`. */
+function describe({ path, message }: z.core.$ZodIssue): string {
+  const steps = path.map((step) => (typeof step === "number" ? `[${step}]` : `.${String(step)}`));
+  return steps.length === 0 ? message : `${steps.join("").slice(1)}: ${message}`;
 }

@@ -56,6 +56,12 @@ interface Admission {
   readonly cancels: boolean;
 }
 
+/** What the requests of one key share. */
+interface Group {
+  readonly admissions: BatchedCalls<Admission, ObjectDecision>;
+  readonly quota: QuotaMemory;
+}
+
 class NotCalledError extends Error {}
 
 /**
@@ -75,14 +81,11 @@ export class Limiter {
   readonly #timeoutMs: number;
   /** Keyed by the id of the API key, like `#groups`. */
   readonly #refusals = new QuickLRU<string, RefusalMemory>({ maxSize: REMEMBERED_KEYS });
-  readonly #groups = new QuickLRU<string, BatchedCalls<Admission, ObjectDecision>>({
-    maxSize: MAX_GROUPS,
-  });
+  readonly #groups = new QuickLRU<string, Group>({ maxSize: MAX_GROUPS });
   /** The keys that may have cancelled an order without their Durable Objects knowing of it. */
   readonly #cancelling = new QuickLRU<string, true>({ maxSize: REMEMBERED_KEYS });
   readonly #breaker: CircuitBreaker;
   readonly #fallback: MemoryLimiter;
-  readonly #quotas = new QuickLRU<string, QuotaMemory>({ maxSize: MAX_GROUPS });
   readonly #outage = new Outage({ began: "fallback_limiter_on", ended: "fallback_limiter_off" });
   readonly #overload = new Outage({ began: "limiter_overloaded", ended: "limiter_not_overloaded" });
   readonly #blindness = new Outage({ began: "quota_unavailable", ended: "quota_available" });
@@ -121,7 +124,7 @@ export class Limiter {
     const ask = (asked: LimitedKey): Promise<Quota> =>
       callObject(objects, key, this.#timeoutMs, (object) => object.peek(asked), 1);
     try {
-      const quota = await this.#quotaOf(keyId).look(key, ask, this.#timeoutMs, waitUntil);
+      const quota = await this.#group(keyId).quota.look(key, ask, this.#timeoutMs, waitUntil);
       this.#blindness.answered();
       return quota;
     } catch (error) {
@@ -134,13 +137,15 @@ export class Limiter {
     key: LimitedKey,
     { objects, waitUntil, cancels }: LimitedRequest,
   ): Promise<ObjectDecision> {
-    const group = this.#groups.get(key.keyId) ?? this.#newGroup(key.keyId);
-    return group.valueOf({ key, cancels }, (all) => this.#call(objects, all), waitUntil);
+    const { admissions } = this.#group(key.keyId);
+    return admissions.valueOf({ key, cancels }, (all) => this.#call(objects, all), waitUntil);
   }
 
-  #newGroup(keyId: string): BatchedCalls<Admission, ObjectDecision> {
+  #group(keyId: string): Group {
+    const known = this.#groups.get(keyId);
+    if (known !== undefined) return known;
     const options = { concurrency: MAX_CALLS_UNDER_WAY, timeoutMs: this.#timeoutMs };
-    const group = new BatchedCalls<Admission, ObjectDecision>(options);
+    const group: Group = { admissions: new BatchedCalls(options), quota: new QuotaMemory() };
     this.#groups.set(keyId, group);
     return group;
   }
@@ -182,18 +187,12 @@ export class Limiter {
     }
   }
 
-  #quotaOf(keyId: string): QuotaMemory {
-    const quota = this.#quotas.get(keyId) ?? new QuotaMemory();
-    this.#quotas.set(keyId, quota);
-    return quota;
-  }
-
   #learn(key: LimitedKey, decision: Decision | undefined, askedMs: number): void {
     const { keyId, revision } = key;
     const memory = this.#refusals.get(keyId) ?? new RefusalMemory();
     const answeredMs = Date.now();
     if (decision === undefined) return memory.learn(null);
-    this.#quotaOf(keyId).hear({ quota: decision, revision, askedMs, answeredMs });
+    this.#group(keyId).quota.hear({ quota: decision, revision, askedMs, answeredMs });
     this.#fallback.learn(keyId, stateWith(decision, key, answeredMs));
     const isVague = answeredMs - askedMs > MAX_VAGUE_MS;
     if (decision.admitted || isVague) return memory.learn(null);
@@ -215,7 +214,7 @@ export class Limiter {
     const failing = isOverloaded(error) ? this.#overload : this.#outage;
     failing.failed({ requestId, keyId, error });
     if (isOverloaded(error)) return { decision: null, decidedBy: "nobody" };
-    this.#quotas.get(keyId)?.hear(null);
+    this.#groups.get(keyId)?.quota.hear(null);
     return { decision: this.#fallback.admit(keyId, key), decidedBy: "fallback" };
   }
 }

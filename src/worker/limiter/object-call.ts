@@ -1,4 +1,6 @@
+import { limitsOf } from "../../rules/keys/api-key.ts";
 import type { LocationHint } from "../../rules/keys/location-hints.ts";
+import type { apiKeys } from "../../schema/keys.ts";
 import { pause, withDeadline } from "../deadline.ts";
 import type { Decision } from "../../rules/limits/decision.ts";
 import type { QuotaPolicy } from "../../rules/limits/limiter-state.ts";
@@ -15,6 +17,12 @@ export interface LimitedKey extends QuotaPolicy {
   readonly keyId: string;
   /** The region of a new Durable Object; by default, near the Worker that calls it first. */
   readonly locationHint?: LocationHint | null;
+}
+
+/** Returns the part of a stored key that its limiter needs. */
+export function limitedKeyOf(key: typeof apiKeys.$inferSelect): LimitedKey {
+  const { id: keyId, revision, resets, locationHint } = key;
+  return { keyId, limits: limitsOf(key), revision, resets, locationHint };
 }
 
 /** Returns the later version of a key, which an isolate may have read between two requests. */

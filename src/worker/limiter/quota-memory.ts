@@ -1,6 +1,6 @@
 import { isNewer, type Quota, quotaLater } from "../../rules/limits/decision.ts";
 import { BatchedCalls } from "../batched-calls.ts";
-import { pause } from "../deadline.ts";
+import { isWithin, pause } from "../deadline.ts";
 import { type LimitedKey, newest } from "./object-call.ts";
 
 /** A key's Durable Object is asked for the quota at most this often, in milliseconds. */
@@ -62,11 +62,8 @@ export class QuotaMemory {
   #known({ revision }: LimitedKey): Quota | null {
     const nowMs = Date.now();
     const heard = this.#heard;
-    if (heard === null || heard.revision < revision || !isRecent(heard, nowMs)) return null;
+    if (heard === null || heard.revision < revision) return null;
+    if (!isWithin(ASK_EVERY_MS, heard.askedMs, nowMs)) return null;
     return quotaLater(heard.quota, heard.quota.nowMs + Math.max(0, nowMs - heard.answeredMs));
   }
-}
-
-function isRecent({ askedMs }: Heard, nowMs: number): boolean {
-  return nowMs >= askedMs && nowMs - askedMs < ASK_EVERY_MS;
 }

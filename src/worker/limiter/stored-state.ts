@@ -44,17 +44,11 @@ export function toStored({ wait: _wait, ...stored }: LimiterState): StoredLimite
   return stored;
 }
 
-/** The content of a row. A part that is missing or unreadable is empty. */
-export interface ReadState {
-  readonly limiter: LimiterState | null;
-  readonly keyId: string | null;
-  readonly usage: Usage;
-  readonly unreportedBans: UnreportedBans;
-  readonly cancelledMs: number | null;
-}
-
-/** Reads a row that any version of the service has stored, and logs which parts are unreadable. */
-export function readState(stored: unknown): ReadState {
+/**
+ * Reads a row that any version of the service has stored. A part that is missing or unreadable is
+ * empty; logs which parts are unreadable.
+ */
+export function readState(stored: unknown) {
   const { keyId, usage, unreportedBans, cancelledMs } = Object(stored) as Record<string, unknown>;
   const id = typeof keyId === "string" ? keyId : null;
   const read = <T>(part: string, schema: z.ZodMiniType<T>, value: unknown): T | null => {
@@ -65,7 +59,7 @@ export function readState(stored: unknown): ReadState {
   };
   const limiter = read("limiter", limiterSchema, stored);
   return {
-    limiter: limiter && { ...limiter, wait: null },
+    limiter: limiter && ({ ...limiter, wait: null } satisfies LimiterState),
     keyId: id,
     usage: read("usage", usageSchema, usage) ?? [],
     unreportedBans: read("bans", unreportedBansSchema, unreportedBans) ?? [],

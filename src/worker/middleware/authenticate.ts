@@ -3,7 +3,7 @@ import { createMiddleware } from "hono/factory";
 import type { AppEnv } from "../app-env.ts";
 import { rateLimitError, writeError } from "../errors.ts";
 import type { AddressBudget } from "../limiter/address-budget.ts";
-import { keyState, limitsOf } from "../../rules/keys/api-key.ts";
+import { keyState } from "../../rules/keys/api-key.ts";
 import type { FoundKey } from "../api-keys/key-by-hash.ts";
 import type { ApiKeyDirectory } from "../api-keys/directory.ts";
 import { hashSecret, hasSecretForm, isSecret } from "../../rules/keys/secret.ts";
@@ -41,9 +41,7 @@ export function authenticate(directory: ApiKeyDirectory, addresses: AddressBudge
   return createMiddleware<AppEnv>(async function authenticateMiddleware(c, next) {
     const keyOrReason = await findValidKey(c, directory, addresses);
     if (typeof keyOrReason !== "string") {
-      const { id: keyId, revision, resets, locationHint } = keyOrReason;
       c.set("apiKey", keyOrReason);
-      c.set("limitedKey", { keyId, limits: limitsOf(keyOrReason), revision, resets, locationHint });
       return next();
     }
     const reason = keyOrReason;

@@ -4,6 +4,7 @@ import { type ApiFailure, rateLimitError, writeError } from "../errors.ts";
 import { closedQuota, type Decision } from "../../rules/limits/decision.ts";
 import { describedWindow } from "../../rules/limits/headers.ts";
 import type { Limiter } from "../limiter/limiter.ts";
+import { limitedKeyOf } from "../limiter/object-call.ts";
 
 const OVERLOAD_PAUSE_MS = 1_000;
 
@@ -33,7 +34,7 @@ export function enforceLimits(limiter: Limiter, readsAt: ReadonlyMap<string, Lim
     const isRead = ["GET", "HEAD"].includes(c.req.method);
     const exception = isRead ? readsAt.get(c.req.path) : undefined;
     if (exception === "uncounted") return next();
-    const key = c.get("limitedKey");
+    const key = limitedKeyOf(c.get("apiKey"));
     // A handler's early work is wasted if the limiter is certain to refuse the request.
     const isAlongside = exception === "alongside" && !limiter.isRefusing(key);
     const admission = limiter.admit(key, {

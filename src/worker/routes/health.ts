@@ -5,7 +5,7 @@ import type { AppEnv } from "../app-env.ts";
 import { DatabaseQueries } from "../db/availability.ts";
 import { BatchedCalls } from "../batched-calls.ts";
 import { db, Statement } from "../db/statement.ts";
-import { withDeadline } from "../deadline.ts";
+import { isWithin, withDeadline } from "../deadline.ts";
 import { methodNotAllowed } from "../errors.ts";
 import { logEvent } from "../log.ts";
 
@@ -35,12 +35,6 @@ export function healthRoute() {
   const probes = new BatchedCalls<null, Health>({ concurrency: 1, timeoutMs: PROBE_TIMEOUT_MS });
   let last = { health: UNKNOWN, fromMs: -Infinity };
 
-  const remembered = (): Health | null => {
-    const ageMs = Date.now() - last.fromMs;
-    // A negative age means that the clock was set back, so the result's age is unknown.
-    return ageMs >= 0 && ageMs < REMEMBERED_MS ? last.health : null;
-  };
-
   const probe = async (c: Context<AppEnv>): Promise<Health> => {
     const { ORDERS, KEYS, RATE_LIMITER } = c.env;
     const states = await Promise.all([
@@ -51,20 +45,19 @@ export function healthRoute() {
         withDeadline(RATE_LIMITER.getByName("health").ping(), PROBE_TIMEOUT_MS),
       ),
     ]);
-    const health = { orders: states[0], keys: states[1], limiter: states[2] };
-    last = { health, fromMs: Date.now() };
-    return health;
+    return { orders: states[0], keys: states[1], limiter: states[2] };
   };
 
   const routes = new Hono<AppEnv>().get("/", async (c) => {
     const waitUntil = (promise: Promise<unknown>) => c.executionCtx.waitUntil(promise);
     const call = async (all: readonly null[]) => {
-      const health = remembered() ?? (await probe(c));
-      return all.map(() => health);
+      if (!isWithin(REMEMBERED_MS, last.fromMs)) {
+        last = { health: await probe(c), fromMs: Date.now() };
+      }
+      return all.map(() => last.health);
     };
-    const shared = () => probes.valueOf(null, call, waitUntil);
     // `valueOf` rejects only if the platform ended the request that ran the shared probe.
-    const health = remembered() ?? (await shared().catch(() => UNKNOWN));
+    const health = await probes.valueOf(null, call, waitUntil).catch(() => UNKNOWN);
     const isHealthy = Object.values(health).every((state) => state === "ok");
     return Response.json(health, {
       status: isHealthy ? 200 : 503,

@@ -4,6 +4,7 @@ import { closedQuota } from "../../rules/limits/decision.ts";
 import { reportQuota } from "../../rules/limits/quota-report.ts";
 import { ApiError, methodNotAllowed } from "../errors.ts";
 import type { Limiter } from "../limiter/limiter.ts";
+import { limitedKeyOf } from "../limiter/object-call.ts";
 import { allowsMatch, preconditionsOf } from "../preconditions.ts";
 
 const NO_TAG = "The quota has no entity tag. Repeat the request without If-Match.";
@@ -15,7 +16,8 @@ export function quotaRoute(limiter: Limiter) {
   const routes = new Hono<AppEnv>().get("/", async (c) => {
     const isAllowed = allowsMatch(preconditionsOf(c.req.raw.headers), null);
     if (!isAllowed) throw new ApiError("precondition_failed", NO_TAG);
-    const key = c.get("limitedKey");
+    const apiKey = c.get("apiKey");
+    const key = limitedKeyOf(apiKey);
     const quota = await limiter.look(key, {
       objects: c.env.RATE_LIMITER,
       requestId: c.get("requestId"),
@@ -26,7 +28,7 @@ export function quotaRoute(limiter: Limiter) {
       c.set("decidedBy", "nobody");
       throw new ApiError("service_unavailable", NO_LIMITER, { "Retry-After": "1" });
     }
-    const { id: keyId, plan, expiresAt } = c.get("apiKey");
+    const { id: keyId, plan, expiresAt } = apiKey;
     const body = { keyId, plan, expiresAt, ...reportQuota(quota) };
     return Response.json(body, { headers: { "Cache-Control": "no-store" } });
   });

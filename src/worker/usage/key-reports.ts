@@ -14,10 +14,9 @@ import {
 import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
 import * as z from "zod/mini";
 import { apiKeys, keyBans, keyChanges, keyUsage } from "../../schema/keys.ts";
-import { type DatabaseQueries, DatabaseUnavailableError } from "../db/availability.ts";
+import { type DatabaseQueries, logFailure } from "../db/availability.ts";
 import { db, Statement } from "../db/statement.ts";
 import type { Decision } from "../../rules/limits/decision.ts";
-import { logEvent } from "../log.ts";
 import { DAY_MS, dayOf, dayText } from "../../rules/days.ts";
 import {
   countUsage,
@@ -205,9 +204,7 @@ export class KeyReports {
     try {
       await this.#queries.run(() => database.batch(statements));
     } catch (error) {
-      if (error instanceof DatabaseUnavailableError) {
-        this.#queries.outage.failed({ keyId, error: error.cause });
-      } else logEvent({ event: "report_failed", keyId, error });
+      logFailure({ event: "report_failed", keyId, error });
       return false;
     }
     this.#bans = this.#bans.filter((unreported) => !bans.includes(unreported));

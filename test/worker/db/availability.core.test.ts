@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { DatabaseQueries } from "../../../src/worker/db/availability.ts";
+import { DatabaseQueries, DatabaseUnavailableError } from "../../../src/worker/db/availability.ts";
 
 const TIMEOUT_MS = 10_000;
 const LOST = "D1_ERROR: Network connection lost.";
@@ -31,7 +31,7 @@ test.each([
   const running = new DatabaseQueries("orders", TIMEOUT_MS).run(query, options);
   const thrown = running.catch((reason: unknown) => reason);
   await vi.advanceTimersByTimeAsync(3 * TIMEOUT_MS);
-  if (outcome === "unavailable") expect(await thrown).toMatchObject({ database: "orders" });
+  if (outcome === "unavailable") expect(await thrown).toBeInstanceOf(DatabaseUnavailableError);
   else expect(await thrown).toBe(error);
   expect(query).toHaveBeenCalledTimes(attempts);
 });
