@@ -28,8 +28,8 @@ export function isSecret(text: string): boolean {
   return expected.every((byte, index) => byte === bytes[RANDOM_BYTES + index]);
 }
 
-/** The letters of the prefix, their codes in hexadecimal, and the prefix in base32, in any case. */
-const SPELLED_PREFIX = /sord|[57]3[46]f[57]2[46]4|onxxezc/i;
+/** The letters of the prefix, and their codes in hexadecimal, in any case. */
+const SPELLED_PREFIX = /sord|[57]3[46]f[57]2[46]4/i;
 
 /**
  * Returns whether a secret may be part of `text`, which contains only letters, digits, `_`, `-` and
@@ -37,16 +37,27 @@ const SPELLED_PREFIX = /sord|[57]3[46]f[57]2[46]4|onxxezc/i;
  * all that follows the prefix.
  */
 export function mayHoldSecret(text: string): boolean {
-  const runs = text.toLowerCase().match(/[a-z2-7]{40,}/g) ?? [];
+  const letters = text.replaceAll(/[-_=]/g, "");
+  const runs = letters.toLowerCase().match(/[a-z2-7]{40,}/g) ?? [];
   const ends = runs.flatMap((run) => [run.slice(0, 40), run.slice(-40)]);
   if (ends.some((end) => isSecret(SECRET_PREFIX + end))) return true;
   const base64 = text.replaceAll("-", "+").replaceAll("_", "/").replaceAll("=", "");
-  const decoded = [0, 1, 2, 3].map((offset) => {
-    return atob(base64.slice(offset, base64.length - ((base64.length - offset) % 4)));
+  const base32 = letters.toUpperCase().match(/[A-Z2-7]{8,}/g) ?? [];
+  const decoded = [
+    ...wholeGroups(base64, 4).map(atob),
+    ...base32
+      .flatMap((run) => wholeGroups(run, 8))
+      .map((groups) => String.fromCharCode(...base32nopad.decode(groups))),
+  ];
+  return [letters, ...decoded].some((spelled) => SPELLED_PREFIX.test(spelled));
+}
+
+/** Returns the whole groups of `size` characters in `text`, from each offset at which they may begin. */
+function wholeGroups(text: string, size: number): string[] {
+  return Array.from({ length: size }, (_, offset) => {
+    const from = text.slice(offset);
+    return from.slice(0, from.length - (from.length % size));
   });
-  return [text.replaceAll(/[-_=]/g, ""), ...decoded].some((spelled) =>
-    SPELLED_PREFIX.test(spelled),
-  );
 }
 
 /** Returns the lower-case hexadecimal SHA-256, which is stored instead of the secret. */

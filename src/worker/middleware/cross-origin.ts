@@ -12,6 +12,7 @@ const EXPOSED_HEADERS = [
   "X-Request-Id",
   "Deprecation",
   "Sunset",
+  "Strict-Transport-Security",
 ];
 
 /**

@@ -25,7 +25,7 @@ test("a listed origin may read every response, with every header", async () => {
       "access-control-allow-origin": Origin,
       "access-control-expose-headers":
         "X-RateLimit-Limit,X-RateLimit-Remaining,X-RateLimit-Reset,RateLimit-Policy,RateLimit,Retry-After," +
-        "Allow,ETag,Link,WWW-Authenticate,X-Request-Id,Deprecation,Sunset",
+        "Allow,ETag,Link,WWW-Authenticate,X-Request-Id,Deprecation,Sunset,Strict-Transport-Security",
       vary: "Origin",
     });
   }

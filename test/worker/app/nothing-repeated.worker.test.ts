@@ -53,6 +53,9 @@ test("a well-formed X-Request-Id is kept in the response and in the log, any oth
 
 test("an X-Request-Id in which a key could be is replaced, in any case or spelling", async () => {
   const secret = generateSecret();
+  const end = secret.slice(SECRET_PREFIX.length);
+  const base32 = (text: string) => base32nopad.encode(new TextEncoder().encode(text));
+  const UP_TO_5 = [0, 1, 2, 3, 4, 5];
   const base64 = (text: string) => btoa(text).replaceAll("+", "-").replaceAll("/", "_");
   for (const id of [
     `id-${secret}`,
@@ -62,8 +65,11 @@ test("an X-Request-Id in which a key could be is replaced, in any case or spelli
     // At each offset in a group of four characters, and in a group of three bytes.
     ...["", "x", "xy", "xyz"].map((before) => before + base64(secret)),
     ...["1", "12"].map((bytes) => base64(bytes + secret.toUpperCase())),
-    base32nopad.encode(new TextEncoder().encode(secret)),
-    `Authorization-Bearer-${secret.slice(SECRET_PREFIX.length)}`,
+    // At each offset in a group of five bytes, alone and inside other text.
+    ...UP_TO_5.map((count) => base32("x".repeat(count) + secret)),
+    ...UP_TO_5.map((count) => `k1${"a".repeat(count)}${base32(secret).toLowerCase()}`),
+    [...end].join("_"),
+    `Authorization-Bearer-${end}`,
   ]) {
     const response = await send(LIST, { headers: { "X-Request-Id": id } });
     expect(response.headers.get("X-Request-Id"), id).toMatch(UUID);
