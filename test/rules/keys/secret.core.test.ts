@@ -9,12 +9,11 @@ const ALPHABET = "abcdefghijklmnopqrstuvwxyz234567";
 test("a generated secret has the prefix, 160 random bits and a checksum, is accepted and never repeats", () => {
   const secrets = Array.from({ length: 1_000 }, generateSecret);
   expect(new Set(secrets).size).toBe(secrets.length);
-  for (const secret of secrets) {
-    expect(secret).toMatch(/^sord_[a-z2-7]{40}$/);
-    expect(isSecret(secret)).toBe(true);
-    // What is stored is its SHA-256 in lower-case hexadecimal.
-    expect(hashSecret(secret)).toBe(createHash("sha256").update(secret).digest("hex"));
-  }
+  expect(secrets.filter((secret) => !/^sord_[a-z2-7]{40}$/.test(secret))).toEqual([]);
+  expect(secrets.every(isSecret)).toBe(true);
+  // What is stored is its SHA-256 in lower-case hexadecimal.
+  const [secret = ""] = secrets;
+  expect(hashSecret(secret)).toBe(createHash("sha256").update(secret).digest("hex"));
   for (let position = 0; position < 32; position++) {
     const symbols = new Set(secrets.map((secret) => secret[SECRET_PREFIX.length + position]));
     expect(symbols.size).toBe(32);
@@ -24,10 +23,10 @@ test("a generated secret has the prefix, 160 random bits and a checksum, is acce
 test("a text with another character, without the prefix or with more around it, or an invented one is no secret", () => {
   const secret = generateSecret();
   for (let position = SECRET_PREFIX.length; position < secret.length; position++) {
-    for (const symbol of ALPHABET) {
-      const other = secret.slice(0, position) + symbol + secret.slice(position + 1);
-      expect(isSecret(other)).toBe(other === secret);
-    }
+    const others = [...ALPHABET].map(
+      (symbol) => secret.slice(0, position) + symbol + secret.slice(position + 1),
+    );
+    expect(others.filter(isSecret)).toEqual([secret]);
   }
   const end = secret.slice(SECRET_PREFIX.length);
   for (const other of [SECRET_PREFIX + end.toUpperCase(), end, `sorb_${end}`, ` ${secret}`]) {
