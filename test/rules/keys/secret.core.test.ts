@@ -12,8 +12,8 @@ test("a generated secret has the prefix, 160 random bits and a checksum, is acce
   expect(secrets.filter((secret) => !/^sord_[a-z2-7]{40}$/.test(secret))).toEqual([]);
   expect(secrets.every(isSecret)).toBe(true);
   // What is stored is its SHA-256 in lower-case hexadecimal.
-  const [secret = ""] = secrets;
-  expect(hashSecret(secret)).toBe(createHash("sha256").update(secret).digest("hex"));
+  const [first = ""] = secrets;
+  expect(hashSecret(first)).toBe(createHash("sha256").update(first).digest("hex"));
   for (let position = 0; position < 32; position++) {
     const symbols = new Set(secrets.map((secret) => secret[SECRET_PREFIX.length + position]));
     expect(symbols.size).toBe(32);

@@ -84,14 +84,19 @@ const goToTheRetryTime = step(
   (world: World, offsetMs) => world.advance(Math.max(0, world.retryAtMs + offsetMs - Date.now())),
 );
 
+const disturbReports = step(
+  "disturb reports",
+  fc.array(anyReport, { minLength: 1, maxLength: 6 }),
+  (world: World, reports) => {
+    world.reports = [...reports];
+  },
+);
+
 const changes = fc.oneof<fc.Arbitrary<Step<World>>[]>(
   step("change the plan", anyLimits, (world, limits) => world.change({ limits })),
   event("reset", (world) => world.change({ resets: world.newest.resets + 1 })),
   step("learn", fc.subarray(ALL), (world, isolates) => world.learn(...isolates)),
   event("kill", (world) => world.kill()),
-  step("disturb reports", fc.array(anyReport, { minLength: 1, maxLength: 3 }), (world, reports) => {
-    world.reports = [...reports];
-  }),
   step("break the disk", fc.boolean(), (world, isBroken) => {
     world.isDiskBroken = isBroken;
   }),
@@ -103,6 +108,7 @@ const anyHistory = fc.array(
     [10, overlappingRequests],
     [3, step("pass time", someTime, (world, ms) => world.advance(ms))],
     [3, goToTheRetryTime],
+    [2, disturbReports],
     [5, changes],
   ),
   { maxLength: 25, size: "max" },

@@ -241,6 +241,16 @@ export class Witness {
     }
   }
 
+  /** A report has changed what operators read. It may be late, but lowers no count. */
+  reports(before: Sum, after: Sum): void {
+    for (const [day, { perMinute: _, perDay: __, ...counts }] of Object.entries(before.days)) {
+      const isLower = ([name, count]: [string, number]) =>
+        (after.days[day]?.[name as keyof typeof counts] ?? 0) < count;
+      const lowered = Object.entries(counts).filter(isLower);
+      this.claim(lowered.length === 0, "No report lowers a count.", day, lowered);
+    }
+  }
+
   /** Every isolate has called the object again, long after its last refusal. */
   ends(isolates: readonly Isolate[], found: Sum): void {
     this.claim(isDeepStrictEqual(found.bans, this.#sum.bans), "Bans are reported once.", found);

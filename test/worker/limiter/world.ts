@@ -7,7 +7,7 @@ import { RateLimiter } from "../../../src/worker/limiter/durable-object.ts";
 import { Limiter, type Verdict } from "../../../src/worker/limiter/limiter.ts";
 import { readState } from "../../../src/worker/limiter/stored-state.ts";
 import { START_MS } from "../../rules/limits/simulated-limiter.ts";
-import { emptyUsageDatabase } from "../usage/usage-database.ts";
+import { emptyUsageDatabase, readUsage } from "../usage/usage-database.ts";
 import { type Answer, type Call, TIMEOUT_MS, Witness } from "./witness.ts";
 
 const KEY_ID = "simulated";
@@ -269,7 +269,11 @@ export class World {
   async #transact(transact: () => void): Promise<void> {
     const { outMs, backMs, error, before } = this.reports.shift() ?? PERFECT;
     await pause(outMs);
-    if (before === undefined) transact();
+    if (before === undefined) {
+      const usage = readUsage();
+      transact();
+      this.witness.reports(usage, readUsage());
+    }
     await pause(backMs);
     if (error !== undefined) throw new Error("D1_ERROR: Network connection lost.");
   }
