@@ -84,16 +84,16 @@ export function brokenLimiters() {
 }
 
 /**
- * Returns a function, after a call of which the next deadline of exactly this length expires at once:
- * that of a call that hangs.
+ * Returns a function that each call which hangs calls: as many next deadlines of exactly this length
+ * expire at once.
  */
 export function skipDeadlines(timeoutMs: number): () => void {
   const { withDeadline } = deadlines;
-  let skipsNext = false;
+  let skips = 0;
   vi.spyOn(deadlines, "withDeadline").mockImplementation((promise, ms, late) => {
-    const isSkipped = skipsNext && ms === timeoutMs;
-    skipsNext &&= !isSkipped;
+    const isSkipped = skips > 0 && ms === timeoutMs;
+    skips -= Number(isSkipped);
     return withDeadline(promise, isSkipped ? 0 : ms, late);
   });
-  return () => void (skipsNext = true);
+  return () => void (skips += 1);
 }

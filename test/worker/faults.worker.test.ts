@@ -170,7 +170,7 @@ test("a cancellation whose result is lost receives 503, and 404 when it is repea
 test("a list is cut off as invalid JSON if a query gets no response, and is complete when requested again", async () => {
   await cutIntoSegments(1);
   await startWithDatabases();
-  script.next(PASS, LOST, BUSY, PASS).always(HANG);
+  script.next(PASS, PASS).always(HANG);
   const response = await list();
   let text = "";
   const read = async () => {
@@ -179,7 +179,8 @@ test("a list is cut off as invalid JSON if a query gets no response, and is comp
   };
   await expect(read()).rejects.toThrow();
   expect(response.status).toBe(200);
-  expect(text).toMatch(/^\[\{"id":1\},.*[^\]]$/);
+  expect(text).toMatch(/^\[\{"id":1\}/);
+  expect(text).not.toMatch(/\]$/);
   const requestId = response.headers.get("X-Request-Id");
   expect(eventLines().at(-1)).toMatchObject({ event: "order_list_broken", requestId });
   script.next(PASS, LOST, BUSY, LOST, LOST).always(PASS);
