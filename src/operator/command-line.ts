@@ -143,9 +143,10 @@ function refuseKeptByNpm(program: Command, args: readonly string[], env: NodeJS.
     const areLettersSet = NPM_LETTERS[long]?.every((name) => setting(name) === "true");
     const value = setting(long.slice(2).replaceAll("-", "_"));
     if (!areLettersSet && !value) return [];
-    // npm passes the value of such letters on, as an argument.
+    // npm passes the value of such letters, and a number, on as an argument.
     const isValue = (word: string) => argChoices?.includes(word) ?? /^\d+$/.test(word);
-    const passedOn = areLettersSet ? line.find(isValue) : undefined;
+    const lacksValue = areLettersSet || (required && value === "true");
+    const passedOn = lacksValue ? line.find(isValue) : undefined;
     if (passedOn !== undefined) line.splice(line.indexOf(passedOn), 1);
     const known = passedOn ?? (value === "true" ? undefined : value);
     line.push(...(known === undefined ? [required ? flags : long] : [long, quote(known)]));
@@ -204,6 +205,13 @@ export function withoutSecrets(message: string): string {
   return message.replaceAll(SECRETS, `${SECRET_PREFIX}…`);
 }
 
+/** Escapes characters that a terminal obeys: a message can quote a file of somebody else. */
+function visible(message: string): string {
+  return message.replaceAll(/[^\P{Cc}\n\t]|\p{Bidi_Control}/gu, (character) => {
+    return `\\u{${character.codePointAt(0)?.toString(16)}}`;
+  });
+}
+
 /** Describes an error. One of the operating system is shown with its file, but without its code. */
 export function errorMessage(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
@@ -235,5 +243,5 @@ function printError(error: unknown): void {
   // A full disk fails several writes of the output, and is said once.
   if (message === outputError) return;
   if (message.startsWith("the output: ")) outputError = message;
-  process.stderr.write(withoutSecrets(`error: ${message}\n`));
+  process.stderr.write(`error: ${visible(withoutSecrets(message))}\n`);
 }

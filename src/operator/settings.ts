@@ -15,16 +15,20 @@ interface Config {
   readonly d1_databases: readonly { readonly binding: string; readonly database_name?: string }[];
 }
 
+/** Reads the top level of `wrangler.toml` or one of its environments, with wrangler's parser. */
+export async function readConfig(folder: string, env?: RemoteEnvironment): Promise<Config> {
+  // Imported on demand, because wrangler is slow to load.
+  const { unstable_readConfig: read } = await import("wrangler");
+  return read({ config: join(folder, "wrangler.toml"), env }, { hideWarnings: true });
+}
+
 /**
- * Reads the settings of an environment from `wrangler.toml`, with wrangler's parser.
+ * Reads the settings of an environment from `wrangler.toml`.
  *
  * @throws an Error that names the wrong setting.
  */
 export async function readSettings(env: RemoteEnvironment, folder = PROJECT_ROOT) {
-  // Imported on demand, because wrangler is slow to load.
-  const { unstable_readConfig: readConfig } = await import("wrangler");
-  const args = { config: join(folder, "wrangler.toml"), env };
-  const config: Config = readConfig(args, { hideWarnings: true });
+  const config = await readConfig(folder, env);
   const database = (wanted: DatabaseName) => {
     const found = config.d1_databases.find(({ binding }) => binding === BINDINGS[wanted]);
     if (found?.database_name !== undefined) return found.database_name;

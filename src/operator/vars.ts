@@ -2,6 +2,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { parseEnv } from "node:util";
 import { type Config, parseConfig, VAR_NAMES } from "../rules/config.ts";
+import { readConfig } from "./settings.ts";
 import { PROJECT_ROOT } from "./wrangler.ts";
 
 /** A line that sets a var, or a comment, or empty: what wrangler understands in `.dev.vars`. */
@@ -22,11 +23,12 @@ export function checkVars(vars: Readonly<Record<string, unknown>>, place: string
 }
 
 /**
- * Checks `.dev.vars`, the vars of the local service.
+ * Checks the vars of the local service: those of `.dev.vars`, and those at the top of `wrangler.toml`.
  *
  * @throws an Error for the operator, as `checkVars` does, or that names a line which sets no var.
  */
 export async function checkLocalVars(folder = PROJECT_ROOT): Promise<void> {
+  checkVars((await readConfig(folder)).vars, "[vars] in wrangler.toml");
   const text = await readFile(join(folder, ".dev.vars"), "utf8").catch(() => "");
   const wrong = text.split(/\r?\n/).findIndex((line) => !LINE.test(line));
   if (wrong >= 0) throw new Error(`.dev.vars, line ${wrong + 1}: expected NAME=value`);

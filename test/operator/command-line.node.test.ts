@@ -189,6 +189,11 @@ it("a command does nothing if npm kept options that stood before --", async () =
   expect(await run("keys usage 30", letters)).toEqual(
     failure("npm run keys -- usage --days 30\n", 2),
   );
+  // npm takes no number as the value of an option that it does not know.
+  const numbers = { npm_config_plan: "pro", npm_config_per_minute: "true", npm_config_name: "Zoo" };
+  expect(await run("keys create 5", numbers)).toEqual(
+    failure("npm run keys -- create --plan pro --name Zoo --per-minute 5\n", 2),
+  );
   // pnpm passes the `--` on, and CI sets `yes` for npm itself.
   expect(await run(`keys -- list --persist-to ${store.path}`, letters)).toMatchObject({
     status: 0,

@@ -71,6 +71,10 @@ describe("orders import and export", () => {
     const one = await bad('{"id":5,"petId":1}\n{"id":0.5}\n');
     expect(one).toEqual(failure("error: line 2: id: expected an integer"));
     expect(one.stderr).toMatch(/^error: .*, got 0\.5\n$/);
+    // A terminal would obey what stands in the file.
+    const { stderr: escaped } = await bad('{"id":"\u202e"}\n\u001b]52;c;eA==\u0007\n');
+    expect(escaped).toContain('got "\\u{202e}"');
+    expect(escaped).toContain("got \\u{1b}]52;c;eA==\\u{7}\n");
     const lines = Array.from({ length: 12 }, (_, index) => `{"id":${index},"petId":null}`);
     const { status, stdout, stderr } = await bad(`{"id":1}\n\n${lines.join("\n")}\n{"id":2}`);
     const listed = lines.slice(0, 10).map((_, index) => {

@@ -19,9 +19,11 @@ export function isStore(folder: string): boolean {
 /** The folder of a store in which `npm start` keeps its own files, and the file that says so. */
 const OWN_FOLDER = "npm-start";
 const NOTE = "README.txt";
-const NOTE_TEXT =
-  "`npm start` of the Store Orders Service keeps its files in this folder, and replaces and deletes\n" +
-  "them. Keep no files of your own here. The databases of the store are in ../v3.\n";
+/** Its first words say whose folder it is, whatever follows. */
+const NOTE_MARK = "`npm start` of the Store Orders Service keeps its files in this folder";
+const NOTE_TEXT = `${NOTE_MARK}, and replaces and deletes
+them. Keep no files of your own here. The databases of the store are in ../v3.
+`;
 
 /** Returns the path of the folder of a store in which `npm start` keeps its own files. */
 export const ownFolder = (store: string) => join(store, OWN_FOLDER);
@@ -37,7 +39,7 @@ export function makeOwnFolder(store: string): string {
   fs.accessSync(store, fs.constants.W_OK);
   const own = ownFolder(store);
   const note = join(own, NOTE);
-  const isOwn = fs.existsSync(note) && fs.readFileSync(note, "utf8") === NOTE_TEXT;
+  const isOwn = fs.existsSync(note) && fs.readFileSync(note, "utf8").startsWith(NOTE_MARK);
   if (!isOwn && fs.existsSync(own) && fs.readdirSync(own).length > 0) {
     throw new Error(`${own} holds files that npm start did not write: move them away`);
   }
@@ -50,9 +52,13 @@ export function makeOwnFolder(store: string): string {
 export function requireStoreOrEmpty(folder: string): void {
   if (isStore(folder) || !fs.existsSync(folder)) return;
   requireFolder(folder);
-  const other = fs
-    .readdirSync(folder)
-    .find((name) => name !== OWN_FOLDER && name !== LAYOUT_VERSION);
+  // The databases of another project are in a folder of the same name.
+  const isEmpty = (name: string) =>
+    name === LAYOUT_VERSION &&
+    fs
+      .readdirSync(join(folder, name), { recursive: true, withFileTypes: true })
+      .every((entry) => entry.isDirectory());
+  const other = fs.readdirSync(folder).find((name) => name !== OWN_FOLDER && !isEmpty(name));
   if (other === undefined) return;
   throw new Error(
     `${folder} holds ${JSON.stringify(other)} and is no store: name an empty or a new folder, or that of a store`,

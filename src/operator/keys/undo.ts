@@ -76,31 +76,50 @@ async function plan(orm: Orm, { since, id, actor }: Selection): Promise<Undoing[
     .where(and(gte(keyChanges.at, since), ofKey));
   const changes = await selected.orderBy(desc(keyChanges.id));
   const byKey = Map.groupBy(changes, ({ keyId }) => keyId);
+  const isTaken = (one: KeyChange) => actor === undefined || one.actor === actor;
   const keys = await listApiKeys(orm, {}, now);
   return keys.flatMap((before) => {
-    const own = (byKey.get(before.id) ?? []).filter((one) =>
-      [undefined, one.actor].includes(actor),
-    );
-    const after = withoutChanges(before, own, now);
+    const after = withoutChanges(before, byKey.get(before.id) ?? [], isTaken, now);
     return isSame(before, after) ? [] : [{ before, after }];
   });
 }
 
+/** The settings of which each is one choice: who chooses a plan chooses its limits. */
+const CHOICES = [["name"], ["plan", "perMinute", "perDay"], ["expiresAt"]] as const;
+
 /**
- * Returns a key as it was before some of its changes, the newest first. A setting that another change
- * has replaced since stays. A key that they created is revoked. What they ended stays ended: revoked,
- * replaced and expired secrets.
+ * Returns a key as it was before some of its changes. A setting that another change has made since
+ * stays, even if it made the same one. A key that they created is revoked. What they ended stays ended:
+ * revoked, replaced and expired secrets.
+ *
+ * @param changes all changes of the key since a time, the newest first.
  */
-export function withoutChanges(
+function withoutChanges(
   key: KeyDetails,
   changes: readonly KeyChange[],
+  isTaken: (change: KeyChange) => boolean,
   now: Date,
 ): KeyDetails {
-  const settings: Record<string, unknown> = JSON.parse(JSON.stringify(settingsOf(key)));
-  // An earlier undoing is not taken back, so that the same command twice does no more than once.
-  const taken = changes.filter(({ action }) => action === "update");
-  for (const [field, { from, to }] of taken.flatMap(({ details }) => Object.entries(details))) {
-    if (settings[field] === to) settings[field] = from;
+  const current: Record<string, unknown> = JSON.parse(JSON.stringify(settingsOf(key)));
+  const settings = { ...current };
+  for (const fields of CHOICES) {
+    let after = fields.map((field) => current[field]);
+    /** The state that an earlier undoing went back to. What it took back is not looked at again. */
+    let undone: string | undefined;
+    for (const one of changes) {
+      const before = fields.map((field, index) => {
+        const detail = one.details[field];
+        return detail === undefined ? after[index] : detail.from;
+      });
+      const isChoice = ["update", "undo"].includes(one.action);
+      if (!isChoice || JSON.stringify(before) === JSON.stringify(after)) continue;
+      if (undone !== undefined) {
+        if (JSON.stringify(before) === undone) undone = undefined;
+      } else if (one.action === "undo") undone = JSON.stringify(after);
+      else if (isTaken(one)) fields.forEach((field, index) => (settings[field] = before[index]));
+      else break;
+      after = before;
+    }
   }
   const { name, plan: formerPlan, perMinute, perDay, expiresAt } = settings as SettingsInJson;
   const limits = formerPlan === "enterprise" ? { perMinute, perDay } : NO_LIMITS;
@@ -108,7 +127,9 @@ export function withoutChanges(
   const formerEnd = expiresAt === null ? null : new Date(expiresAt);
   const ends = isExpired ? key.expiresAt : formerEnd;
   const before = { ...key, name, plan: formerPlan, ...limits, expiresAt: ends };
-  return changes.some(({ action }) => action === "create") ? revokeApiKey(before, now) : before;
+  return changes.some((one) => one.action === "create" && isTaken(one))
+    ? revokeApiKey(before, now)
+    : before;
 }
 
 /** Returns the ids of the keys whose settings come back, and of those that were created since. */

@@ -15,7 +15,7 @@ import { startProgress } from "./progress.ts";
 const LARGEST = sql.raw(String(INT64_MAX));
 
 const CHANGED =
-  "the orders changed during the export: run the same command again, or leave out --one-moment";
+  "the orders changed during the export, so it would not be of one moment: run the same command again";
 
 /** How many segments a page has. D1 limits a row to 2 MB, of which a segment has an eighth. */
 const PAGE_SEGMENTS = 3;

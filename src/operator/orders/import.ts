@@ -93,7 +93,10 @@ export async function importOrders(
     if (isPlaced || isUnchanged(await compareFile(database, orders))) return comparison;
     throw failure ?? new Error("the database reported success, but placed no order");
   } catch (cause) {
-    if (cause instanceof BadOrdersError || cause instanceof NotConfirmedError) throw cause;
+    const isRefused = [BadOrdersError, NotConfirmedError, NotEmptyError].some(
+      (kind) => cause instanceof kind,
+    );
+    if (isRefused) throw cause;
     const stands = "Of the file, all orders are in the store or none: run the same command again";
     throw new Error(`${errorMessage(cause)}. ${stands}`, { cause });
   }
@@ -278,11 +281,13 @@ async function compareCancelled(orm: Orm, tables: Iterable<SQL>) {
 
 const IS_NOT_EMPTY = sql`(EXISTS (SELECT 1 FROM ${orderTable}) OR EXISTS (SELECT 1 FROM ${cancelledOrders}))`;
 
-/** @throws an Error for the operator if the store has orders, cancelled or not. */
+class NotEmptyError extends Error {}
+
+/** @throws {NotEmptyError} if the store has orders, cancelled or not. */
 async function requireEmptyStore(orm: Orm): Promise<void> {
   const [row] = await orm.select({ is: sql<number>`${IS_NOT_EMPTY}` }).from(sql`(SELECT 1)`);
   if (row?.is !== 1) return;
-  throw new Error(
+  throw new NotEmptyError(
     'the file has cancelled orders, which only an empty store takes, and this store has orders: name a new store, or leave out the lines with "status":"cancelled"',
   );
 }

@@ -50,7 +50,7 @@ export function ordersProgram(): Command {
     .argument("[file]", "file to write (default: - for standard output)", parseFile)
     .description("write the orders of the store")
     .addHelpText("after", EXPORT_HELP)
-    .option("--all", "also the cancelled orders: a backup of the whole store", false)
+    .option("--all", "also the cancelled orders: a backup of the whole store at one moment", false)
     .option("--one-moment", "export a consistent snapshot of the store, or fail", false)
     .action(exportAndPrint);
 
@@ -134,7 +134,7 @@ async function exportAndPrint(name: string | undefined, options: OrderOptions): 
   const { exportOrders } = await import("./export.ts");
   const { count, isOneMoment } = await withInterruption("the export was complete", (signal) =>
     useDatabase(store, "orders", (database) =>
-      exportOrders(database, file, { oneMoment, all }, signal),
+      exportOrders(database, file, { oneMoment: oneMoment || all, all }, signal),
     ),
   );
   if (!isOneMoment) {

@@ -34,6 +34,8 @@ function configureWrangler(): void {
     CLOUDFLARE_CF_FETCH_ENABLED: "false",
     // Turns off local traces, because they fill the store's folder and halve the speed.
     X_LOCAL_OBSERVABILITY: "false",
+    // Nothing checks the vars of `.env`.
+    CLOUDFLARE_LOAD_DEV_VARS_FROM_DOT_ENV: "false",
     MINIFLARE_WORKERD_PATH: WORKERD,
     STORE_ORDERS_WORKERD: (require("workerd") as { default: string }).default,
   });

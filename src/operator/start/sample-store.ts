@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import { rm, writeFile } from "node:fs/promises";
+import { readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { inArray } from "drizzle-orm";
 import { apiKeys } from "../../schema/keys.ts";
@@ -11,7 +11,6 @@ import { createApiKey } from "../../store/keys/key-settings.ts";
 import { INT64_MAX, INT64_MIN } from "../../rules/int64.ts";
 import { type Plan, PLANS } from "../../rules/limits/plans.ts";
 
-const demoName = (plan: Plan) => `Demo ${plan}`;
 const ENTERPRISE_LIMITS = { perMinute: 5_000, perDay: 500_000 };
 
 const SAMPLE_ORDERS: (typeof orderTable.$inferInsert)[] = [
@@ -43,23 +42,26 @@ export async function prepareStore(
   const unfinished = join(makeOwnFolder(store), "unfinished");
   if (!isStore(store)) await writeFile(unfinished, "");
   await using databases = await openLocalStore(store);
-  const demoKeys = empty || !existsSync(unfinished) ? [] : await fill(databases);
+  const demoKeys = empty || !existsSync(unfinished) ? [] : await fill(databases, unfinished);
   if (demoKeys.length > 0) show(demoKeys);
   await rm(unfinished, { force: true });
   return demoKeys;
 }
 
-async function fill({ orders, keys }: LocalStore): Promise<DemoKey[]> {
+/** @param unfinished the file that keeps the ids of the demo keys until they are shown. */
+async function fill({ orders, keys }: LocalStore, unfinished: string): Promise<DemoKey[]> {
   if ((await orders.orm.$count(orderTable)) === 0) {
     await orders.orm.insert(orderTable).values(SAMPLE_ORDERS);
   }
   // Demo keys of an interrupted start, which nobody has seen.
-  await keys.orm.delete(apiKeys).where(inArray(apiKeys.name, PLANS.map(demoName)));
+  const unseen = (await readFile(unfinished, "utf8")).split("\n");
+  await keys.orm.delete(apiKeys).where(inArray(apiKeys.id, unseen));
   const created = PLANS.map((plan) => {
     const limits = plan === "enterprise" ? ENTERPRISE_LIMITS : null;
-    return createApiKey({ name: demoName(plan), plan, limits }, new Date());
+    return createApiKey({ name: `Demo ${plan}`, plan, limits }, new Date());
   });
   const records = created.map(({ record }) => record);
+  await writeFile(unfinished, records.map(({ id }) => id).join("\n"));
   await addKeys(keys, records);
   return created.map(({ key, record }) => ({ plan: record.plan, secret: key }));
 }

@@ -1,5 +1,6 @@
 import { spawnSync } from "node:child_process";
 import {
+  appendFileSync,
   existsSync,
   globSync,
   mkdirSync,
@@ -66,6 +67,13 @@ test.each(["keys create --plan free --name A", "orders import -", "start"])(
   },
 );
 
+test("the local databases of another project are no store, and no place for one", async () => {
+  mkdirSync(join(missing(), "v3", "d1", "objects"), { recursive: true });
+  writeFileSync(join(missing(), "v3", "d1", "objects", "theirs.sqlite"), "");
+  expect(await run("orders import -")).toEqual(failure(`${missing()} holds "v3" and is no store`));
+  expect(readdirSync(join(missing(), "v3", "d1"))).toEqual(["objects"]);
+});
+
 test("npm start keeps its files in a folder of its own, and refuses one that it did not make", async () => {
   await store.make();
   const own = ownFolder(store.path);
@@ -76,6 +84,7 @@ test("npm start keeps its files in a folder of its own, and refuses one that it 
   rmSync(join(own, "site"));
   expect(makeOwnFolder(store.path)).toBe(own);
   writeFileSync(join(own, "site"), "written by npm start");
+  appendFileSync(join(own, "README.txt"), "\nA note.");
   expect(makeOwnFolder(store.path)).toBe(own);
   expect(readFileSync(join(own, "README.txt"), "utf8")).toContain("Keep no files of your own here");
 });

@@ -14,7 +14,8 @@ const rows = (sql: string): any[] => database().sqlite.prepare(sql).all();
 const run = (...args: string[]) => runInProcess(keysProgram(), [...args, "--env", "staging"]);
 const json = async (...args: string[]): Promise<any> =>
   JSON.parse((await run(...args, "--json")).stdout);
-const create = async (...args: string[]) => (await json("create", "--name", "Shop", ...args)).id;
+const create = async (...args: string[]) =>
+  (await json("create", "--name", "Shop", ...(args.length > 0 ? args : ["--plan", "free"]))).id;
 const PRO = ["--plan", "pro"];
 const OWN = ["--plan", "enterprise", "--per-minute", "5", "--per-day", "9"];
 
@@ -103,6 +104,41 @@ it("undo of one actor or key keeps the changes of others, also on the same key",
   expect(await undo("--actor", "mallory")).toEqual({ restored: [other], revoked: [] });
   expect(await plan(other)).toBe("pro");
   expect(await run("undo", "key_nobody", "--since", since)).toEqual(failure("no key has the id"));
+});
+
+it("undo leaves what somebody else has chosen since, even the same value, and what it took back itself", async () => {
+  const [paid, own, twice] = [await create(), await create(), await create()];
+  const since = later();
+  const undo = (...more: string[]) =>
+    json("undo", "--actor", "mallory", "--since", since, "--yes", ...more);
+  for (const id of [paid, own, twice]) {
+    await as("mallory", () => json("update", id, "--plan", "pro"));
+  }
+  await as("ada", () => undo(paid));
+  await as("ada", () => json("update", paid, "--plan", "pro"));
+  // Its limit per minute is the one that mallory chose.
+  await as("ada", () => json("update", own, ...OWN.with(3, "300")));
+  const chosen = await json("show", own);
+  await as("ada", () => undo(twice));
+  await as("mallory", () => json("update", twice, "--plan", "business"));
+  expect(await undo()).toEqual({ restored: [twice], revoked: [] });
+  expect(await json("show", paid)).toMatchObject({ plan: "pro" });
+  expect(await json("show", own)).toEqual(chosen);
+  expect(await json("show", twice)).toMatchObject({ plan: "free" });
+});
+
+it("undo since an earlier time goes back behind an undo since a later one", async () => {
+  const early = later();
+  await json("update", victim, "--name", "First");
+  const late = later();
+  await json("update", victim, "--name", "Second");
+  expect(await json("undo", "--since", late, "--yes")).toMatchObject({ restored: [victim] });
+  expect(await json("show", victim)).toMatchObject({ name: "First" });
+  database().sqlite.exec("UPDATE key_changes SET at = at + 60000");
+  expect(await json("undo", victim, "--since", early, "--yes")).toMatchObject({
+    restored: [victim],
+  });
+  expect(await json("show", victim)).toMatchObject({ name: "Shop" });
 });
 
 it("undo, however it fails, takes back all or nothing, and the same command ends it", async () => {

@@ -30,14 +30,18 @@ function interruptAt(position: number) {
   return { hasInterrupted: () => statements > position };
 }
 
-function expectSampleStore(folder: string, shown: readonly DemoKey[]): void {
+function expectSampleStore(
+  folder: string,
+  shown: readonly DemoKey[],
+  others: readonly string[] = [],
+): void {
   const read = (name: DatabaseName, query: string) => {
     using sqlite = new DatabaseSync(databaseFile(folder, name));
     return sqlite.prepare(query).all().flatMap(Object.values);
   };
   expect(read("orders", "SELECT count(*) FROM orders")).toEqual([10]);
   expect(read("keys", "SELECT hash FROM api_keys ORDER BY hash")).toEqual(
-    shown.map(({ secret }) => hashSecret(secret)).toSorted(),
+    [...shown.map(({ secret }) => secret), ...others].map(hashSecret).toSorted(),
   );
   expect(shown.map(({ plan }) => plan)).toEqual(["free", "pro", "business", "enterprise"]);
 }
@@ -72,7 +76,10 @@ it("a first start that is interrupted while it shows the keys shows others the n
     throw new Error("killed");
   };
   await expect(prepareStore(store.path, false, killed)).rejects.toThrow("killed");
-  expectSampleStore(store.path, await prepareStore(store.path, false));
+  const { id, key } = await store.keysJson("create", "--plan", "pro", "--name", "Demo pro");
+  const shown = await prepareStore(store.path, false);
+  expect(await store.keysJson("show", id)).toMatchObject({ id, state: "active" });
+  expectSampleStore(store.path, shown, [key]);
   store.remove();
 });
 

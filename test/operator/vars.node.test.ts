@@ -11,11 +11,15 @@ test.each([
   ["list_reads=nearest", "no var list_reads (did you mean LIST_READS?)"],
   ["BAN_MODE=maybe", "BAN_MODE: must be on, log or off"],
   ["BAN_MODE=off\nBAN_MODE off", ".dev.vars, line 2: expected NAME=value"],
+  ["", "no var BAN_MODEE (did you mean BAN_MODE?): see [vars] in wrangler.toml", "BAN_MODEE = 1"],
   ["JURISDICTION=eu", "only a deployed environment can have a JURISDICTION"],
-])("the vars of the local service: %j", async (text, fault) => {
+])("the vars of the local service: %j", async (text, fault, top = "") => {
   const folder = mkdtempSync(join(tmpdir(), "store-orders-vars-"));
   onTestFinished(() => rmSync(folder, { recursive: true }));
+  const config = join(folder, "wrangler.toml");
+  writeFileSync(config, 'name = "shop"\n');
   await checkLocalVars(folder);
+  writeFileSync(config, `name = "shop"\n[vars]\n${top}\n`);
   writeFileSync(join(folder, ".dev.vars"), text);
   const checked = expect(checkLocalVars(folder));
   await (fault === null ? checked.resolves.toBeUndefined() : checked.rejects.toThrow(fault));
