@@ -190,8 +190,8 @@ export class Gate {
     const { status, headers } = response ?? { status: 0, headers: new Headers() };
     const windows = readWindows(headers);
     const retryAfterSeconds = readRetryAfterSeconds(headers);
-    // The service may send 401 and 5xx before it knows the key: they describe the address instead.
-    const ofKey = status === 401 || status >= 500 ? [] : windows;
+    // The service sends these before it may know the key: they describe the address instead.
+    const ofKey = [401, 403].includes(status) || status >= 500 ? [] : windows;
     const said = { windows: ofKey, retryAfterSeconds };
     const nowMs = performance.now();
     if (ticket === null) this.pacer.look(said, nowMs - elapsedMs, nowMs);

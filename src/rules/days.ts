@@ -10,3 +10,9 @@ export function dayOf(nowMs: number): number {
 export function dayText(day: number): string {
   return new Date(day * DAY_MS).toISOString().slice(0, 10);
 }
+
+/** Returns the last `count` days up to a Unix time in milliseconds, in UTC, as ISO dates. */
+export function lastDays(nowMs: number, count: number): string[] {
+  const first = dayOf(nowMs) - count + 1;
+  return Array.from({ length: count }, (_, index) => dayText(first + index));
+}

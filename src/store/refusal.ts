@@ -1,6 +1,7 @@
 type RefusalCode =
   | "key_not_found"
   | "key_not_active"
+  | "key_busy"
   | "limits_missing"
   | "limits_not_allowed"
   | "expiry_in_past"

@@ -152,13 +152,14 @@ test("a batch that waits for a day goes on when a newer response shows room", as
   expect(service.requests.at(-1)!.atMs - service.requests[0]!.atMs).toBeLessThan(6_000);
 });
 
-test("the limits in a 401 or 5xx are those of an address and delay no call of the key", async () => {
+test("the limits in a 401, 403 or 5xx are those of an address and delay no call of the key", async () => {
   const unauthorized = failed(401, "unauthorized", quota(0));
+  const inClear = failed(403, "https_required", quota(0));
   const unavailable = failed(503, "service_unavailable", quota(0));
-  const service = new ScriptedService(roomy, unauthorized, unavailable, roomy);
+  const service = new ScriptedService(roomy, unauthorized, inClear, unavailable, roomy);
   const client = clientOf(service, { pacing: true, retries: 0 });
-  for (const id of ids(4)) await settled(client.cancelOrder(id));
-  expect(service.gapsMs).toEqual([0, 0, 0]);
+  for (const id of ids(5)) await settled(client.cancelOrder(id));
+  expect(service.gapsMs).toEqual([0, 0, 0, 0]);
 });
 
 test("cancels each id once and returns the outcomes in the order of the ids", async () => {

@@ -49,10 +49,11 @@ test("orders are placed, shipped and read with every digit, and the commands see
     replaced: 1,
     unchanged: 1,
   });
-  expect(await orders("ship", [INT64_MIN, 7n, 8n])).toEqual({
+  expect(await orders("ship", [INT64_MIN, INT64_MIN, 7n, 8n])).toEqual({
     ok: true,
     results: [
       { id: INT64_MIN, result: "shipped" },
+      { id: INT64_MIN, result: "already_shipped" },
       { id: 7n, result: "already_shipped" },
       { id: 8n, result: "not_found" },
     ],
@@ -304,4 +305,12 @@ test("a key's change is refused with a code, and the message names the field", a
   }
   await keys("revoke", id);
   expect(await keys("rotate", id)).toMatchObject({ ok: false, code: "key_not_active" });
+});
+
+test("of 30 simultaneous changes of a key, each is made and is in the trail", async () => {
+  const { id } = await keys("create", { name: "Zoo", plan: "free" });
+  const resets = await Promise.all(Array.from({ length: 30 }, () => keys("reset", id)));
+  expect(resets.filter(({ ok }) => ok)).toHaveLength(30);
+  const trail: { action: string }[] = await store.keysJson("audit", id, "--limit", "100");
+  expect(trail.filter(({ action }) => action === "reset")).toHaveLength(30);
 });

@@ -2,7 +2,7 @@ import { and, desc, eq, gte } from "drizzle-orm";
 import { keyState } from "../../rules/keys/api-key.ts";
 import { keyChanges } from "../../schema/keys.ts";
 import { databaseTime, type Orm, type StoreDatabase } from "../../store/database.ts";
-import { change, isSame, MAX_ATTEMPTS, OVERTAKEN } from "../../store/keys/change-key.ts";
+import { change, isSame, unlessOvertaken } from "../../store/keys/change-key.ts";
 import { listApiKeys, settingsOf } from "../../store/keys/find-keys.ts";
 import { type KeyDetails, NO_LIMITS, revokeApiKey } from "../../store/keys/key-settings.ts";
 import { printData, printJson } from "../command-line.ts";
@@ -46,7 +46,7 @@ export async function undo(id: string | undefined, options: UndoOptions): Promis
 }
 
 async function takeBack(database: StoreDatabase, selection: Selection, actor: string) {
-  for (let attempt = 1; ; attempt += 1) {
+  const attempt = async () => {
     const at = await databaseTime(database.orm);
     const undone = await plan(database.orm, selection);
     const operation = { action: "undo", actor, at } as const;
@@ -54,16 +54,12 @@ async function takeBack(database: StoreDatabase, selection: Selection, actor: st
       const next = { ...after, revision: before.revision + 1 };
       return change(database.orm, before, next, operation);
     });
-    try {
-      await database.transaction(statements);
-      return undone;
-    } catch (error) {
-      const { message } = error as Error;
-      // Another operator has changed one of the keys.
-      if (OVERTAKEN.test(message) && attempt < MAX_ATTEMPTS) continue;
-      throw new Error(`${message}. Run the same command again`, { cause: error });
-    }
-  }
+    await database.transaction(statements);
+    return undone;
+  };
+  return unlessOvertaken(attempt).catch((cause: Error) => {
+    throw new Error(`${cause.message}. Run the same command again`, { cause });
+  });
 }
 
 /** Returns the keys that taking back the selected changes would change now. */

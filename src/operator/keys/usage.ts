@@ -1,6 +1,6 @@
 import { writeFile } from "node:fs/promises";
 import { html, raw } from "hono/html";
-import { dayOf, dayText } from "../../rules/days.ts";
+import { lastDays } from "../../rules/days.ts";
 import { NEAR_LIMIT } from "../../rules/limits/low-quota.ts";
 import type { keyUsage } from "../../schema/keys.ts";
 import { printData, printJson } from "../command-line.ts";
@@ -77,10 +77,9 @@ const lastReport = ({ reportAgeSeconds: age }: Pick<KeyReport, "reportAgeSeconds
  */
 async function readReport(orm: Orm, id: string | undefined, count: number) {
   const now = await databaseTime(orm);
-  const today = dayOf(now.getTime());
-  const days = Array.from({ length: count }, (_, index) => dayText(today - count + 1 + index));
+  const days = lastDays(now.getTime(), count);
   const found = id === undefined ? await listApiKeys(orm, {}, now) : [await requireApiKey(orm, id)];
-  const reported = Map.groupBy(await readUsage(orm, id, days[0] ?? ""), ({ keyId }) => keyId);
+  const reported = Map.groupBy(await readUsage(orm, id, days), ({ keyId }) => keyId);
   const keys = found.map((key) => {
     // A limiter whose clock was ahead has written later days, which its next report corrects.
     const used = (reported.get(key.id) ?? [])

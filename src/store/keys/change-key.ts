@@ -11,10 +11,12 @@ import { endsLater, findApiKey, requireApiKey, settingsOf } from "./find-keys.ts
 import type { KeyAtTime, KeyDetails } from "./key-settings.ts";
 
 /** Matches the error of a change if another change of the same key was stored first. */
-export const OVERTAKEN = /NOT NULL constraint failed: key_changes\.key_id/;
+const OVERTAKEN = /NOT NULL constraint failed: key_changes\.key_id/;
 
-/** How often a change is decided anew because other changes of the same key were stored first. */
-export const MAX_ATTEMPTS = 20;
+const MAX_ATTEMPTS = 20;
+
+/** The longest pause between two attempts, in milliseconds. The first ones are shorter. */
+const LONGEST_PAUSE_MS = 4_000;
 
 /** A change of an API key, as the audit trail (`key_changes`) records it. */
 export type Operation = Readonly<Pick<typeof keyChanges.$inferSelect, "action" | "actor" | "at">>;
@@ -52,10 +54,10 @@ export async function addKeys(
 /**
  * Changes a key and records the change in the audit trail. Writes nothing if nothing changes.
  *
- * @param decide runs again if another change of the key was stored first.
+ * @param decide runs again if another change of the key was stored first (`unlessOvertaken`).
  * @returns the key, and the time of the database before the change.
  * @throws every error of `decide`.
- * @throws {Refusal} `key_not_found`.
+ * @throws {Refusal} `key_not_found` or `key_busy`.
  * @throws {UnknownOutcomeError} if the database failed and the key cannot be looked up.
  */
 export async function changeKey(
@@ -64,19 +66,37 @@ export async function changeKey(
   operation: Omit<Operation, "at">,
   decide: Decide,
 ): Promise<KeyAtTime> {
-  for (let attempt = 1; ; attempt += 1) {
+  return unlessOvertaken(async () => {
     const at = await databaseTime(database.orm);
     const before = await requireApiKey(database.orm, id);
     const decided = decide(before, at);
     if (isSame(before, decided)) return [before, at];
     const after = { ...decided, revision: before.revision + 1 };
+    await store(database, change(database.orm, before, after, { ...operation, at }), [after]);
+    return [after, at];
+  });
+}
+
+/**
+ * Makes the transaction of a `change`, and makes it anew if another change of the same key was stored
+ * first. Pauses at random, because simultaneous changes would otherwise overtake each other again.
+ *
+ * @param pause waits for some milliseconds.
+ * @throws {Refusal} `key_busy` after the last attempt.
+ */
+export async function unlessOvertaken<T>(
+  attempt: () => Promise<T>,
+  pause = (ms: number) => new Promise((resolve) => void setTimeout(resolve, ms)),
+): Promise<T> {
+  for (let longestMs = 10, left = MAX_ATTEMPTS; left > 0; left -= 1) {
     try {
-      await store(database, change(database.orm, before, after, { ...operation, at }), [after]);
-      return [after, at];
+      return await attempt();
     } catch (error) {
-      if (attempt === MAX_ATTEMPTS || !OVERTAKEN.test((error as Error).message)) throw error;
+      if (!OVERTAKEN.test((error as Error).message)) throw error;
     }
+    await pause(Math.random() * (longestMs = Math.min(LONGEST_PAUSE_MS, 2 * longestMs)));
   }
+  throw new Refusal("key_busy", "other changes of this key came first again and again: try again");
 }
 
 // After an error, looks the keys up: perhaps the connection failed after the transaction. Does not
@@ -89,6 +109,8 @@ async function store(
   try {
     await database.transaction(statements);
   } catch (error) {
+    // Otherwise a look could take the same change by another caller for this one.
+    if (OVERTAKEN.test((error as Error).message)) throw error;
     const looking = keys.map((key) => findApiKey(database.orm, key.id));
     const stored = await Promise.all(looking).catch(() => null);
     if (stored === null) {

@@ -121,8 +121,9 @@ export async function placeOrders(
     const [added = 0, replaced = 0, shipped = 0, unchanged = 0] = (compared[0] ?? []) as number[];
     return { new: added, replaced, shipped, unchanged };
   } catch (error) {
-    const compared = await compareOrders(database.orm, [staged]).catch(() => undefined);
-    const [refused] = compared?.refused ?? [];
+    // Of another error, nobody knows whether the orders were placed.
+    if (!/cannot be turned back/.test((error as Error).message)) throw error;
+    const [refused] = (await compareOrders(database.orm, [staged])).refused;
     if (refused === undefined) throw error;
     throw new Refusal(
       "order_already_shipped",

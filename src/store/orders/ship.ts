@@ -32,6 +32,7 @@ export async function shipOrders(
   return ids.map((id) => {
     const status = statuses.get(String(id));
     if (status === undefined) return { id, result: "not_found" };
+    statuses.set(String(id), "shipped");
     return { id, result: status === "pending" ? "shipped" : "already_shipped" };
   });
 }

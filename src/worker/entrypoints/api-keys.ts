@@ -1,6 +1,6 @@
 import { WorkerEntrypoint } from "cloudflare:workers";
 import * as z from "zod/mini";
-import { dayOf, dayText } from "../../rules/days.ts";
+import { lastDays } from "../../rules/days.ts";
 import { isName } from "../../rules/keys/key-name.ts";
 import { LOCATION_HINTS } from "../../rules/keys/location-hints.ts";
 import { hashSecret, isSecret } from "../../rules/keys/secret.ts";
@@ -132,9 +132,8 @@ export class ApiKeys extends WorkerEntrypoint<Cloudflare.Env, { readonly actor?:
   usage(id: string, options?: z.input<typeof usageInput>["options"]) {
     return answer(usageInput, { id, options }, async (input) => {
       await requireApiKey(keys.orm, input.id);
-      const today = dayOf((await databaseTime(keys.orm)).getTime());
-      const firstDay = dayText(today - input.options.days + 1);
-      return { days: await readUsage(keys.orm, input.id, firstDay) };
+      const days = lastDays((await databaseTime(keys.orm)).getTime(), input.options.days);
+      return { days: await readUsage(keys.orm, input.id, days) };
     });
   }
 

@@ -28,7 +28,12 @@ export class QuotaMemory {
   hear(heard: Heard | null): void {
     const before = this.#heard;
     // Calls that overlap can return in another order than the Durable Object answered them.
-    const overlap = heard !== null && before !== null && heard.askedMs <= before.answeredMs;
+    const overlap =
+      heard !== null &&
+      before !== null &&
+      heard.askedMs <= before.answeredMs &&
+      // False only if the clock was set back.
+      before.askedMs <= heard.answeredMs;
     if (!overlap || !isNewer(before.quota, heard.quota)) this.#heard = heard;
   }
 
@@ -51,19 +56,23 @@ export class QuotaMemory {
       const askedMs = (this.#askedMs = Date.now());
       const quota = await ask(wanted);
       this.hear({ quota, revision: wanted.revision, askedMs, answeredMs: Date.now() });
-      const heard = this.#heard;
-      const isUsable = heard !== null && heard.revision >= wanted.revision;
-      return keys.map(() => (isUsable ? heard.quota : quota));
+      return keys.map(() => quota);
     };
     const asked = await this.#calls.valueOf(key, askForAll, waitUntil);
-    return this.#known(key) ?? asked;
+    return this.#newest(key) ?? asked;
   }
 
-  #known({ revision }: LimitedKey): Quota | null {
-    const nowMs = Date.now();
+  /** Returns the quota if it is at most a second old. */
+  #known(key: LimitedKey): Quota | null {
+    const heard = this.#heard;
+    return heard && isWithin(ASK_EVERY_MS, heard.askedMs, Date.now()) ? this.#newest(key) : null;
+  }
+
+  /** Returns the newest quota as of now; `null` if it is of an earlier version of the key. */
+  #newest({ revision }: LimitedKey): Quota | null {
     const heard = this.#heard;
     if (heard === null || heard.revision < revision) return null;
-    if (!isWithin(ASK_EVERY_MS, heard.askedMs, nowMs)) return null;
-    return quotaLater(heard.quota, heard.quota.nowMs + Math.max(0, nowMs - heard.answeredMs));
+    const sinceMs = Math.max(0, Date.now() - heard.answeredMs);
+    return quotaLater(heard.quota, heard.quota.nowMs + sinceMs);
   }
 }

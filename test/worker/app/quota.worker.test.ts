@@ -1,8 +1,8 @@
 import { env } from "cloudflare:workers";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { expectError, quotaOf } from "../../support/answer.ts";
 import { createApiKey, createEnterpriseKey, updateApiKey } from "../../support/api-key-fixture.ts";
-import { advanceClock, DAY_MS, MINUTE_MS, stopClock } from "../../support/clock.ts";
+import { advanceClock, DAY_MS, HOUR_MS, MINUTE_MS, stopClock } from "../../support/clock.ts";
 import { fail, faultyLimiters, loseTheAnswer, PASS } from "../../support/faults.ts";
 import { evictLimiter, limiterStorage } from "../../support/limiter.ts";
 import { send, type Send, startService } from "../../support/service.ts";
@@ -115,6 +115,28 @@ test("1,000 looks at once cost one call and are equal; in a second there is one 
   await service(UNKNOWN, { key });
   advanceClock(2_000);
   expect((await look(key, service)).windows[0].limit).toBe(300);
+});
+
+test("a look whose answer comes late says what the isolate was told meanwhile, as of now, and one after the clock was set back what the limiter says", async () => {
+  const { key } = await createEnterpriseKey(1, 100);
+  const { bindings, script } = faultyLimiters();
+  const [service, elsewhere] = [startService({}, bindings), startService()];
+  stopClock();
+  const late = Promise.withResolvers<void>();
+  script.next(async (call) => {
+    const answer = await call();
+    await late.promise;
+    return answer;
+  });
+  const looking = look(key, service);
+  await vi.waitFor(() => expect(script.calls).toBe(1));
+  expect(quotaOf(await service(UNKNOWN, { key })).remaining).toBe(0);
+  advanceClock(1_500);
+  late.resolve();
+  expect(await looking).toMatchObject({ windows: [{ remaining: 0 }, {}], retryAfterSeconds: 59 });
+  advanceClock(-HOUR_MS);
+  await elsewhere(UNKNOWN, { key });
+  expect(await look(key, service)).toEqual(await look(key, elsewhere));
 });
 
 test("if the limiter cannot be reached, a look is 503, and decides nothing about other requests", async () => {
