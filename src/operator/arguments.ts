@@ -67,7 +67,8 @@ export function parseTime(text: string): Date {
   const [midnight, time] = [new Date(`${day}T00:00Z`), new Date(text)];
   // `Date` takes February 30 for March 2.
   const isDay = !Number.isNaN(midnight.getTime()) && midnight.toISOString().startsWith(`${day}T`);
-  if (isDay && !Number.isNaN(time.getTime())) return time;
+  // With an offset, a time can be of a year that RFC 3339 cannot write.
+  if (isDay && !Number.isNaN(time.getTime()) && /^\d{4}-/.test(time.toISOString())) return time;
   const times = "2027-01-31T12:00:00Z or 2027-01-31T12:00:00.000+02:00";
   throw expected(`a date such as 2027-01-31 or a time such as ${times}`);
 }

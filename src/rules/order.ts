@@ -101,10 +101,7 @@ const POSITION_EXPECTED = "expected a positive integer below 2^53";
 /** A cancelled order in import and export files. */
 export const cancelledRecordSchema = orderSchema.extend({
   status: z.literal("cancelled"),
-  cancelledAt: shipDateSchema.refine(
-    (time) => time >= "1970" && time < "2255",
-    "expected a time from 1970 to 2254",
-  ),
+  cancelledAt: shipDateSchema.refine((time) => time >= "1970", "expected a time from 1970 on"),
   /** The id of the API key that cancelled the order. */
   cancelledBy: z
     .string()

@@ -29,13 +29,16 @@ const LIMIT_EXCEPTIONS = new Map<string, LimitException>([
  * Creates the service. A request under `/v1` needs a valid key and counts against the key's limits,
  * even if the path is unknown.
  */
-export function createApp(config: Config, sizes: Partial<ListSizes> = {}): Hono<AppEnv> {
+export function createApp(
+  config: Config,
+  limiter = new Limiter(config),
+  sizes: Partial<ListSizes> = {},
+): Hono<AppEnv> {
   const orders = new DatabaseQueries("orders", config.databaseTimeoutMs);
   const keys = new DatabaseQueries("keys", config.databaseTimeoutMs);
   const directory = new ApiKeyDirectory(keys, REMEMBERED_KEYS);
   const lists = new OrderLists(orders, { sizes, listReads: config.listReads });
   const addresses = new AddressBudget(config.bans);
-  const limiter = new Limiter(config);
 
   const app = new Hono<AppEnv>()
     .use(commonHeaders)

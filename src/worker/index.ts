@@ -1,15 +1,13 @@
-import { env } from "cloudflare:workers";
 import { createApp } from "./app.ts";
-import { parseConfig } from "../rules/config.ts";
 import { keepHouse } from "./housekeeping.ts";
+import { config, limiter } from "./isolate.ts";
 import { inJurisdiction } from "./jurisdiction.ts";
 
 export { ApiKeys } from "./entrypoints/api-keys.ts";
 export { Orders } from "./entrypoints/orders.ts";
 export { RateLimiter } from "./limiter/durable-object.ts";
 
-const config = parseConfig(env);
-const app = createApp(config);
+const app = createApp(config, limiter);
 
 /** The entry point of the Worker. With invalid vars, it throws before the first request. */
 export default {

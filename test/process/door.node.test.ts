@@ -245,6 +245,12 @@ test("keys are created, found, changed and ended, and the trail names the bindin
       { name: "day", ...opened, limit: 9, remaining: 7 },
     ],
   });
+  await request(second);
+  const { windows } = await keys("quota", id);
+  expect(windows, "as new as the isolate's last decision").toMatchObject([
+    { remaining: 4 },
+    { remaining: 6 },
+  ]);
   expect(await keys("reset", id)).toMatchObject({ ok: true, id });
   expect(await keys("usage", id, { days: 3 })).toMatchObject({ ok: true, days: expect.any(Array) });
   const pages: string[] = [];
@@ -292,6 +298,13 @@ test("a key's change is refused with a code, and the message names the field", a
     ],
     ["limits_missing", /perMinute/, "create", { name: "Zoo", plan: "enterprise", perDay: 9 }],
     ["limits_not_allowed", /free/, "update", id, { perMinute: 5 }],
+    [
+      "invalid_input",
+      /^settings\.expiresAt: .*expected date/,
+      "update",
+      id,
+      { expiresAt: new Date(8.64e15) },
+    ],
     ["expiry_in_past", /2020/, "update", id, { expiresAt: past }],
     ["invalid_input", /^options\.graceSeconds: .*>=0$/, "rotate", id, { graceSeconds: -1 }],
     ["invalid_input", /^options\.days: .*>=1$/, "usage", id, { days: 0 }],

@@ -11,7 +11,7 @@ import {
 import { INT64_MAX, INT64_MIN } from "../../rules/int64.ts";
 import { errorMessage } from "../command-line.ts";
 import { NotConfirmedError } from "../confirmation.ts";
-import { DATABASE_TIME, type Orm, type StoreDatabase } from "../../store/database.ts";
+import { DATABASE_TIME, databaseTime, type Orm, type StoreDatabase } from "../../store/database.ts";
 import {
   compareOrders,
   type Comparison,
@@ -51,6 +51,7 @@ export async function importOrders(
   confirm = async (_comparison: ImportComparison) => {},
 ): Promise<ImportComparison> {
   const { orm } = database;
+  orders.requirePast(await databaseTime(orm));
   const importId = importIdOf(orders);
   const isPart = eq(orderImportParts.importId, importId);
   try {
@@ -173,10 +174,11 @@ const BULK_SHARE = 1 / 8;
  *
  * @throws {BadOrdersError} if orders would make shipped orders pending again.
  */
-export function compareFile(
+export async function compareFile(
   database: StoreDatabase,
   orders: SortedOrders,
 ): Promise<ImportComparison> {
+  orders.requirePast(await databaseTime(database.orm));
   const source = ({ json }: { readonly json: string }) => sql`json_each(${json}) AS entry`;
   const tables = divide(orders.texts()).map((part) => stagedOrders(source(part)));
   const cancelled = divide(orders.cancelledTexts()).map((part) => stagedCancelled(source(part)));

@@ -93,6 +93,8 @@ async function importAndPrint(file: string, options: OrderOptions): Promise<void
   const cancelled = orders.cancelledCount();
   const count = orders.count() + cancelled;
   if (count === 0) throw new Error("the file has no orders: nothing was imported");
+  // A new store has the clock of this machine. A bad file makes none.
+  if (!hasStore(options)) orders.requirePast(new Date());
   if (options.dryRun) {
     if (!hasStore(options)) process.stderr.write("There is no store yet: this import makes one.\n");
     const allNew = { new: orders.count(), replaced: 0, shipped: 0, unchanged: 0 };

@@ -106,6 +106,24 @@ export class SortedOrders {
     );
   }
 
+  /**
+   * Positions after the present time would be exceeded by those of all later cancellations.
+   *
+   * @throws an Error that lists the first orders that were cancelled after `now`, the database's time.
+   */
+  requirePast(now: Date): void {
+    const faults = new Faults();
+    const later = this.#sqlite.prepare(
+      `SELECT number, iif(at > :now, 'cancelledAt', 'position') AS field FROM cancelled
+       WHERE max(at, position / 1000) > :now ORDER BY number`,
+    );
+    for (const { number, field } of later.iterate({ now: now.getTime() })) {
+      const fault = `${String(field)}: later than the database's present time, ${now.toISOString()}`;
+      faults.add(new ElementError({ kind: this.kind, number: Number(number) }, fault));
+    }
+    faults.throwIfAny();
+  }
+
   cancelledCount(): number {
     return Number(this.#sqlite.prepare("SELECT count(*) AS count FROM cancelled").get()?.["count"]);
   }

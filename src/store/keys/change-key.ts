@@ -7,6 +7,7 @@ import {
   keyChanges,
 } from "../../schema/keys.ts";
 import { databaseTime, type Orm, type StoreDatabase } from "../database.ts";
+import { Refusal } from "../refusal.ts";
 import { endsLater, findApiKey, requireApiKey, settingsOf } from "./find-keys.ts";
 import type { KeyAtTime, KeyDetails } from "./key-settings.ts";
 

@@ -1,12 +1,12 @@
 import { env } from "cloudflare:workers";
 import { en } from "zod/locales";
 import * as z from "zod/mini";
-import { parseConfig } from "../../rules/config.ts";
 import { BINDINGS, type DatabaseName } from "../../schema/databases.ts";
 import { d1Database } from "../../store/d1-database.ts";
 import type { StoreDatabase } from "../../store/database.ts";
 import { Refusal } from "../../store/refusal.ts";
 import { DatabaseQueries, DatabaseUnavailableError, logFailure } from "../db/availability.ts";
+import { config } from "../isolate.ts";
 
 /** What a call returns if something expected goes wrong. Nothing was changed then. */
 export interface Refused {
@@ -24,10 +24,12 @@ z.config(en());
 
 export const wholeNumber = (min: number, max: number) =>
   z.int().check(z.minimum(min), z.maximum(max));
+/** A time that RFC 3339 can write. */
+export const dateInput = z
+  .date()
+  .check(z.minimum(new Date("0000-01-01")), z.maximum(new Date("9999-12-31T23:59:59.999Z")));
 /** How many rows a page may have. */
 export const limitInput = z._default(wholeNumber(1, 1_000), 100);
-
-export const config = parseConfig(env);
 
 function open(name: DatabaseName): StoreDatabase {
   const queries = new DatabaseQueries(name, config.databaseTimeoutMs);

@@ -23,17 +23,17 @@ import {
   updateApiKey,
 } from "../../store/keys/key-settings.ts";
 import { readUsage } from "../../store/keys/usage.ts";
+import { config, limiter } from "../isolate.ts";
 import { inJurisdiction } from "../jurisdiction.ts";
-import { Limiter } from "../limiter/limiter.ts";
 import { limitedKeyOf } from "../limiter/object-call.ts";
-import { answer, config, databases, limitInput, wholeNumber } from "./answer.ts";
+import { answer, databases, dateInput, limitInput, wholeNumber } from "./answer.ts";
 
 const NAME_EXPECTED =
   "expected 1 to 100 characters, not only spaces, without control and direction characters";
 const name = z.string().check(z.refine(isName, NAME_EXPECTED));
 const plan = z.enum(PLANS);
 const requests = z.optional(wholeNumber(1, MAX_LIMIT));
-const keyLimits = { perMinute: requests, perDay: requests, expiresAt: z.nullish(z.date()) };
+const keyLimits = { perMinute: requests, perDay: requests, expiresAt: z.nullish(dateInput) };
 const near = z.optional(z.enum(LOCATION_HINTS));
 const idInput = z.string().check(z.maxLength(100));
 const createInput = z.object({ key: z.strictObject({ name, plan, ...keyLimits, near }) });
@@ -51,7 +51,6 @@ const keyInput = z.object({ id: idInput });
 const secretInput = z.object({ secret: z.string() });
 
 const { keys } = databases;
-const limiter = new Limiter(config);
 
 /**
  * The door for Workers of the same account that manage API keys (docs/operating.md). `actor` names the

@@ -6,18 +6,16 @@ import { readCancellations } from "../../store/orders/cancellations.ts";
 import { findOrder, type FoundOrder } from "../../store/orders/find-order.ts";
 import { placeOrders } from "../../store/orders/placement.ts";
 import { shipOrders } from "../../store/orders/ship.ts";
-import { answer, databases, limitInput } from "./answer.ts";
+import { answer, databases, dateInput, limitInput } from "./answer.ts";
 
 /** How many orders one call may name. */
 const MAX_ORDERS = 1_000;
 const int64Input = z.bigint().check(z.minimum(INT64_MIN), z.maximum(INT64_MAX));
-const FIRST_DATE = new Date("0000-01-01");
-const LAST_DATE = new Date("9999-12-31T23:59:59.999Z");
 const orderInput = z.strictObject({
   id: int64Input,
   petId: z.optional(int64Input),
   quantity: z.optional(int64Input),
-  shipDate: z.optional(z.date().check(z.minimum(FIRST_DATE), z.maximum(LAST_DATE))),
+  shipDate: z.optional(dateInput),
   complete: z.optional(z.boolean()),
   status: z._default(z.enum(["pending", "shipped"]), "pending"),
 });

@@ -78,6 +78,7 @@ it("refuses a past expiry, limits that do not fit the plan, and an unknown id", 
   for (const [status, line, reason] of [
     [1, "create --plan pro --name L --expires 2020-01-31T12:00:00+02:00", "T10:00:00.000Z is in"],
     [1, `update ${id} --expires 2020-01-31`, "2020-01-31T00:00:00.000Z is in the past"],
+    [2, `update ${id} --expires 9999-12-31T23:59:59-01:00`, "Expected a date"],
     [2, `update ${id} --plan enterprise --per-day 9`, "--per-minute and --per-day"],
     [2, `update ${id} --per-minute 1000`, "the plan free has fixed limits"],
     ...["show", "usage", "audit", "revoke", "reset", "rotate", "update --name X"].map(

@@ -1,10 +1,11 @@
-import { cpSync, readFileSync, rmSync } from "node:fs";
+import { cpSync, existsSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { keysProgram } from "../../../src/operator/keys/program.ts";
 import { PROJECT_ROOT, runWrangler } from "../../../src/operator/wrangler.ts";
 import { databaseFile } from "../../../src/operator/database/local-store.ts";
+import { ordersProgram } from "../../../src/operator/orders/program.ts";
 import { INT64_MAX, INT64_MIN } from "../../../src/rules/int64.ts";
 import { failure, runInProcess } from "../in-process.ts";
 import { StoreFolder } from "../store-folder.ts";
@@ -110,6 +111,41 @@ test("a store with orders takes no cancelled ones, and a file whose positions cl
     expect(outcome).toMatchObject({ status: 1, stderr: expect.stringContaining(fault) });
   }
   expect((await restored.orders(["export", "--all"])).stdout).toBe(before);
+});
+
+test("cancelled orders of a later time than the database's are refused with their lines, and make no store", async () => {
+  const other = new StoreFolder();
+  const soon = new Date(Date.now() + 3_600_000);
+  const line = (time: Date, position: unknown) =>
+    `{"id":1,"status":"cancelled","cancelledAt":"${time.toISOString()}","position":${String(position)}}`;
+  const bad = [
+    line(soon, 1),
+    line(new Date(0), soon.getTime() * 1_000),
+    line(new Date(1), 2n ** 53n - 1n),
+  ];
+  const lines = [...bad, line(new Date(2), 2)].join("\n");
+  const faults = [
+    "line 1: cancelledAt: later than",
+    "line 2: position: later",
+    "line 3: position: later",
+  ];
+  for (const options of [["--dry-run"], []]) {
+    const args = ["import", "-", "--persist-to", other.path, ...options];
+    const { status, stderr } = await runInProcess(ordersProgram(), args, lines);
+    expect([status, ...faults.map((fault) => stderr.includes(fault))]).toEqual([
+      1,
+      true,
+      true,
+      true,
+    ]);
+  }
+  expect(existsSync(databaseFile(other.path, "orders"))).toBe(false);
+  await other.ordersJson(["import", "-"], line(new Date(0), 1));
+  for (const options of [["--dry-run"], []]) {
+    const refused = failure("line 1: cancelledAt: later than the database's present time");
+    expect(await other.orders(["import", "-", ...options], bad[0])).toEqual(refused);
+  }
+  other.remove();
 });
 
 test("cancelled orders without positions get them by their times", async () => {

@@ -1,6 +1,6 @@
 import { env, exports } from "cloudflare:workers";
-import { parseConfig } from "../../../src/rules/config.ts";
 import { createApp } from "../../../src/worker/app.ts";
+import { config, limiter } from "../../../src/worker/isolate.ts";
 import { LIST_SIZES } from "../../../src/worker/orders/list-sizes.ts";
 import { observedBindings } from "../../support/observed-bindings.ts";
 
@@ -10,7 +10,7 @@ export { RateLimiter } from "../../../src/worker/limiter/durable-object.ts";
 
 /** The sizes of lists that the var `SIZES` replaces, as JSON. */
 const { SIZES = "{}" } = env as { SIZES?: string };
-const app = createApp(parseConfig(env), JSON.parse(SIZES));
+const app = createApp(config, limiter, JSON.parse(SIZES));
 
 const log: unknown[] = [];
 for (const level of ["log", "info", "warn", "error"] as const) {
