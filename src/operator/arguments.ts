@@ -1,6 +1,6 @@
 import { resolve } from "node:path";
 import { InvalidArgumentError, Option } from "commander";
-import { isName } from "../rules/keys/key-name.ts";
+import { isName, NAME_RULE } from "../rules/keys/key-name.ts";
 import { MAX_LIMIT, PLANS } from "../rules/limits/plans.ts";
 import { PROJECT_ROOT } from "./wrangler.ts";
 
@@ -58,7 +58,7 @@ export const parseCount = wholeNumberParser(999_999_999);
 
 export function parseName(text: string): string {
   if (isName(text)) return text;
-  throw expected("1 to 100 characters, not only spaces, without control and direction characters");
+  throw expected(NAME_RULE);
 }
 
 /** Parses a time in ISO 8601, to milliseconds. A date alone means 00:00 UTC. */

@@ -1,4 +1,5 @@
 type RefusalCode =
+  | "invalid_input"
   | "key_not_found"
   | "key_not_active"
   | "key_busy"

@@ -8,6 +8,7 @@ import { advanceClock, call, CLOCKED_SERVICE, ServedStore } from "./worker-serve
 const BINDINGS = {
   ORDERS: { entrypoint: "Orders", props: { actor: "shop" } },
   KEYS: { entrypoint: "ApiKeys", props: { actor: "portal" } },
+  ESCAPES: { entrypoint: "ApiKeys", props: { actor: "\u001b[31m" } },
 };
 
 const store = new ServedStore();
@@ -274,6 +275,15 @@ test("keys are created, found, changed and ended, and the trail names the bindin
   expect(JSON.stringify([trail, listed, record])).not.toContain(secret.slice(5, -4));
 });
 
+test("a binding whose actor is no name changes no key", async () => {
+  const before = await store.keysJson("list");
+  expect(await call(server, "ESCAPES", "create", { name: "Zoo", plan: "free" })).toMatchObject({
+    code: "invalid_input",
+    message: expect.stringMatching(/^props\.actor of the service binding: expected 1 to 100/),
+  });
+  expect(await store.keysJson("list")).toEqual(before);
+});
+
 test("a key's change is refused with a code, and the message names the field", async () => {
   const { id } = await keys("create", { name: "Zoo", plan: "free" });
   const past = new Date("2020-01-01");
@@ -295,6 +305,12 @@ test("a key's change is refused with a code, and the message names the field", a
       /^key\.perDay: .*>=1$/,
       "create",
       { name: "Zoo", plan: "enterprise", perDay: 0 },
+    ],
+    [
+      "invalid_input",
+      /^key\.name: .* no API key/,
+      "create",
+      { name: `of sord_${"a".repeat(40)}`, plan: "free" },
     ],
     ["limits_missing", /perMinute/, "create", { name: "Zoo", plan: "enterprise", perDay: 9 }],
     ["limits_not_allowed", /free/, "update", id, { perMinute: 5 }],

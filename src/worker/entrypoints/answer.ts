@@ -11,7 +11,7 @@ import { config } from "../isolate.ts";
 /** What a call returns if something expected goes wrong. Nothing was changed then. */
 export interface Refused {
   readonly ok: false;
-  readonly code: Refusal["code"] | "invalid_input";
+  readonly code: Refusal["code"];
   /** Names the field that is wrong, for developers. */
   readonly message: string;
 }

@@ -1,7 +1,7 @@
 import { WorkerEntrypoint } from "cloudflare:workers";
 import * as z from "zod/mini";
 import { lastDays } from "../../rules/days.ts";
-import { isName } from "../../rules/keys/key-name.ts";
+import { isName, NAME_RULE } from "../../rules/keys/key-name.ts";
 import { LOCATION_HINTS } from "../../rules/keys/location-hints.ts";
 import { hashSecret, isSecret } from "../../rules/keys/secret.ts";
 import { reportQuota } from "../../rules/limits/quota-report.ts";
@@ -22,15 +22,14 @@ import {
   rotateApiKey,
   updateApiKey,
 } from "../../store/keys/key-settings.ts";
+import { Refusal } from "../../store/refusal.ts";
 import { readUsage } from "../../store/keys/usage.ts";
 import { config, limiter } from "../isolate.ts";
 import { inJurisdiction } from "../jurisdiction.ts";
 import { limitedKeyOf } from "../limiter/object-call.ts";
 import { answer, databases, dateInput, limitInput, wholeNumber } from "./answer.ts";
 
-const NAME_EXPECTED =
-  "expected 1 to 100 characters, not only spaces, without control and direction characters";
-const name = z.string().check(z.refine(isName, NAME_EXPECTED));
+const name = z.string().check(z.refine(isName, `expected ${NAME_RULE}`));
 const plan = z.enum(PLANS);
 const requests = z.optional(wholeNumber(1, MAX_LIMIT));
 const keyLimits = { perMinute: requests, perDay: requests, expiresAt: z.nullish(dateInput) };
@@ -156,7 +155,9 @@ export class ApiKeys extends WorkerEntrypoint<Cloudflare.Env, { readonly actor?:
   }
 
   get #actor(): string {
-    return this.ctx.props.actor ?? "service binding";
+    const { success, data } = z._default(name, "service binding").safeParse(this.ctx.props.actor);
+    if (success) return data;
+    throw new Refusal("invalid_input", `props.actor of the service binding: expected ${NAME_RULE}`);
   }
 }
 

@@ -14,8 +14,6 @@ const NO_LIMITER =
 /** Routes `getQuota` (docs/api.md, Quota), which must not be counted: it succeeds during a ban. */
 export function quotaRoute(limiter: Limiter) {
   const routes = new Hono<AppEnv>().get("/", async (c) => {
-    const isAllowed = allowsMatch(preconditionsOf(c.req.raw.headers), null);
-    if (!isAllowed) throw new ApiError("precondition_failed", NO_TAG);
     const apiKey = c.get("apiKey");
     const key = limitedKeyOf(apiKey);
     const quota = await limiter.look(key, {
@@ -28,6 +26,8 @@ export function quotaRoute(limiter: Limiter) {
       c.set("decidedBy", "nobody");
       throw new ApiError("service_unavailable", NO_LIMITER, { "Retry-After": "1" });
     }
+    const isAllowed = allowsMatch(preconditionsOf(c.req.raw.headers), null);
+    if (!isAllowed) throw new ApiError("precondition_failed", NO_TAG);
     const { id: keyId, plan, expiresAt } = apiKey;
     const body = { keyId, plan, expiresAt, ...reportQuota(quota) };
     return Response.json(body, { headers: { "Cache-Control": "no-store" } });

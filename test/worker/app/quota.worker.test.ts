@@ -188,7 +188,9 @@ test("a look needs a valid key; another method is a counted 405, and If-Match is
   const post = await send(QUOTA, { key, method: "POST" });
   expect([post.headers.get("Allow"), quotaOf(post).remaining]).toEqual(["GET, HEAD", 59]);
   await expectError(post, 405, "method_not_allowed");
-  const conditional = await send(QUOTA, { key, headers: { "If-Match": '""' } });
+  const { key: pro } = await createApiKey({ plan: "pro" });
+  const conditional = await send(QUOTA, { key: pro, headers: { "If-Match": '""' } });
+  expect(quotaOf(conditional)).toMatchObject({ limit: 300, remaining: 300 });
   await expectError(conditional, 412, "precondition_failed");
   expect((await send(QUOTA, { key, headers: { "If-Match": "*" } })).status).toBe(200);
   await expectError(await send(`${QUOTA}/`, { key }), 404, "not_found");
