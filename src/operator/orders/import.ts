@@ -41,8 +41,8 @@ export const IMPORT_SIZES = {
  * @param signal ends the import, unless the database has begun to write to the table `orders`.
  * @param confirm is called before the table `orders` changes. Throws a `NotConfirmedError` to end.
  * @returns how the orders differed from the stored orders before the import.
- * @throws {BadOrdersError} if orders would make shipped orders pending again; an Error for the
- *   operator for every other failure.
+ * @throws {BadOrdersError} if orders would make shipped orders pending again, or were cancelled after
+ *   the present time; an Error for the operator for every other failure.
  */
 export async function importOrders(
   database: StoreDatabase,
@@ -51,10 +51,10 @@ export async function importOrders(
   confirm = async (_comparison: ImportComparison) => {},
 ): Promise<ImportComparison> {
   const { orm } = database;
-  orders.requirePast(await databaseTime(orm));
   const importId = importIdOf(orders);
   const isPart = eq(orderImportParts.importId, importId);
   try {
+    orders.requirePast(await databaseTime(orm));
     const { count, cancelledFrom } = await storeParts(orm, importId, orders, signal);
     // Without parameters, because a long transaction has none.
     const all = Array.from({ length: count }, (_, part) =>
@@ -172,7 +172,7 @@ const BULK_SHARE = 1 / 8;
 /**
  * Compares the orders of a file with the stored orders, without writing to the database.
  *
- * @throws {BadOrdersError} if orders would make shipped orders pending again.
+ * @throws {BadOrdersError} as `importOrders` does.
  */
 export async function compareFile(
   database: StoreDatabase,

@@ -109,7 +109,7 @@ export class SortedOrders {
   /**
    * Positions after the present time would be exceeded by those of all later cancellations.
    *
-   * @throws an Error that lists the first orders that were cancelled after `now`, the database's time.
+   * @throws {BadOrdersError} if orders were cancelled after `now`, the database's time.
    */
   requirePast(now: Date): void {
     const faults = new Faults();
