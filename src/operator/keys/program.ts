@@ -21,7 +21,7 @@ goes to standard output:
   $ KEY=$(npm run -s keys -- create --plan pro --name "Pet shop")`;
 
 const ABOUT_SHOW = `
-With \`-\`, the id is that of the present or former secret on standard input:
+With \`-\`, the id is that of the secret on standard input, which can be a former one in its grace:
   $ npm run keys -- show - < key.txt`;
 
 const ABOUT_UNDO = `
@@ -65,7 +65,10 @@ export function keysProgram(): Command {
     .addOption(args.planOption())
     .addOption(new Option("--state <state>", "state of the key").choices(KEY_STATES_AND_BAN))
     .option("--name <text>", "part of the name, in upper or lower case")
-    .option("--ending <text>", "the last one to four characters of the key or a former one")
+    .option(
+      "--ending <text>",
+      "the last one to four characters of the key, or of a former one in its grace",
+    )
     .action(lazy(showing, "list"));
 
   command("show <id>", "show the limits, state and bans of a key", ABOUT_SHOW).action(
