@@ -32,7 +32,7 @@ const anyWire: fc.Arbitrary<Wire> = fc
 const anyReport = fc
   .record({
     outMs: fc.constantFrom(0, 300, 15_000, 2 * HOUR_MS),
-    backMs: fc.constantFrom(0, 300),
+    backMs: fc.constantFrom(0, 300, 3_000),
     fault: fc.constantFrom({}, { error: {} }, { error: {}, before: "call" as const }),
   })
   .map(({ fault, ...times }) => ({ ...times, ...fault }));
@@ -84,11 +84,23 @@ const goToTheRetryTime = step(
   (world: World, offsetMs) => world.advance(Math.max(0, world.retryAtMs + offsetMs - Date.now())),
 );
 
-const disturbReports = step(
-  "disturb reports",
-  fc.array(anyReport, { minLength: 1, maxLength: 6 }),
-  (world: World, reports) => {
+const someReports = fc.array(anyReport, { minLength: 1, maxLength: 6 });
+
+const disturbReports = step("disturb reports", someReports, (world: World, reports) => {
+  world.reports = [...reports];
+});
+
+/** Enough requests for a ban while a report runs, which the next report overlaps. */
+const floodDuringReport = step(
+  "flood during a report",
+  someReports,
+  async (world: World, reports) => {
     world.reports = [...reports];
+    world.wakeObject();
+    for (let n = 0; n < 30; n++) {
+      void world.send(0);
+      await world.advance(100);
+    }
   },
 );
 
@@ -109,6 +121,7 @@ const anyHistory = fc.array(
     [3, step("pass time", someTime, (world, ms) => world.advance(ms))],
     [3, goToTheRetryTime],
     [2, disturbReports],
+    [1, floodDuringReport],
     [5, changes],
   ),
   { maxLength: 25, size: "max" },

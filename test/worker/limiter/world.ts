@@ -173,6 +173,11 @@ export class World {
     this.#object = this.#start();
   }
 
+  /** Lets the object report what it has not reported. */
+  wakeObject(): void {
+    this.#setAlarm(Date.now());
+  }
+
   async #attempt(isolate: Isolate, call: Call): Promise<Answer> {
     const nonce = call[2];
     this.witness.calls(isolate, call, Date.now());
