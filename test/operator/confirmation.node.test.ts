@@ -30,7 +30,7 @@ describe("a question in a terminal", needs("Python", PYTHON), () => {
     const script = `globalThis.fetch = async () => Response.json({ result: [{ id: "f00d", name: "Pet shop" }] });
     const { requireConfirmation } = await import(${JSON.stringify(CONFIRMATION)});
     const ended = "ended by SIGINT before the answer: nothing was changed";
-    await requireConfirmation("production", "This ships orders.").catch(({ message }) => {
+    await requireConfirmation({ env: "production", yes: false }, "This ships orders.").catch(({ message }) => {
       process.exitCode = message === ended ? 2 : 1;
     });`;
     const args = ["-c", TYPE, process.execPath, "--eval", script, typed];

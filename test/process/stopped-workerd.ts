@@ -20,8 +20,10 @@ subscribe("child_process", (message) => {
 const write = process.stderr.write.bind(process.stderr);
 let notices = 0;
 process.stderr.write = (text: string | Uint8Array) => {
-  if (workerd !== undefined && String(text).startsWith("Still starting: ")) notices += 1;
-  if (notices === 3) process.kill(workerd!.pid!, signal);
+  if (workerd !== undefined && String(text).startsWith("Still starting: ")) {
+    notices += 1;
+    if (notices === 3) process.kill(workerd.pid!, signal);
+  }
   return write(text);
 };
 await runProgram(startProgram(), args);
