@@ -4,6 +4,7 @@ import type { Browser, BrowserContextOptions, Locator, Page, Route } from "playw
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { StoreFolder } from "../operator/store-folder.ts";
 import { copyProject, Service } from "../process/service.ts";
+import { HOUR_MS } from "../support/clock.ts";
 import { needs } from "../support/needs.ts";
 import { PATIENCE } from "../support/patience.ts";
 import { findChromium, launchChromium } from "./chromium.ts";
@@ -101,6 +102,7 @@ describe("the reference page", needs(CHROMIUM, chromium !== undefined), () => {
       expect(await clipboard()).toBe(line.replace("YOUR_API_KEY", keys.pro));
       await press("Show");
     }
+    await see('[aria-label="Copy: List all orders (curl)"]', /^Copy$/);
     await list();
     await see(STATUS, /^200/);
     const stored = () => ({ ...localStorage, ...sessionStorage, cookie: document.cookie });
@@ -195,11 +197,13 @@ describe("the reference page", needs(CHROMIUM, chromium !== undefined), () => {
     const downloading = page.waitForEvent("download");
     await press("Download");
     expect(readFileSync(await (await downloading).path(), "utf8")).toBe(long);
+    await list();
+    expect(await page.locator(IDS).count()).toBe(100);
   });
 
   test("shows what the newest answer alone says, while it waits nothing, and sends a request once", async () => {
     const { page, text, see, list, answerWith } = await open({ hasClock: true });
-    await page.clock.pauseAt(Date.now() + 60_000);
+    await page.clock.pauseAt(Date.now() + 2 * HOUR_MS);
     const show = async (answer: (typeof ANSWERS)[number]) => {
       await answerWith(answer);
       await list();
@@ -428,7 +432,8 @@ async function open({ hasClock = false, from, ...options }: OpenOptions = {}) {
   page.on("request", (request) => {
     if (!request.url().startsWith("data:")) requests.push(request.url());
   });
-  if (hasClock) await page.clock.install();
+  // The reader's clock is ahead of the service's.
+  if (hasClock) await page.clock.install({ time: Date.now() + HOUR_MS });
   await page.goto(from ?? origin);
 
   const text = (selector: string) => page.locator(selector).innerText();

@@ -1,7 +1,7 @@
 import { inline, inside, made } from "./element.ts";
 import type { OrderList } from "./order-list.ts";
 import { type Outcome, SHOWN_CHARACTERS } from "./request.ts";
-import { clock, type View, viewOf } from "./view.ts";
+import { clock, secondsLeft, type View, viewOf } from "./view.ts";
 
 /** Shows the newest outcome of the requests of some buttons. Runs one request at a time. */
 export class Panel {
@@ -74,7 +74,7 @@ export class Panel {
     const endMs = this.#view?.waitEndMs ?? null;
     this.#wait.hidden = endMs === null;
     if (endMs === null) return;
-    const seconds = Math.max(0, Math.ceil((endMs - Date.now()) / 1_000));
+    const seconds = secondsLeft(endMs, Date.now());
     const text = seconds > 0 ? `Send it again in ${clock(seconds)}.` : "Send it again now.";
     const timer = inside(this.#wait, "span");
     if (timer.textContent !== text) timer.textContent = text;

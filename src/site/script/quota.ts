@@ -1,5 +1,5 @@
 import { element, inside } from "./element.ts";
-import { clock } from "./view.ts";
+import { clock, secondsLeft } from "./view.ts";
 
 /** The body of `GET /v1/quota`. */
 export interface Quota {
@@ -88,11 +88,11 @@ export class QuotaView {
       track.setAttribute("aria-valuenow", String(left));
       track.setAttribute("aria-valuetext", `${figure} ${note}`);
     }
-    const seconds = Math.ceil((this.#waitEndMs - nowMs) / 1_000);
-    this.#wait.hidden = seconds <= 0;
+    const seconds = secondsLeft(this.#waitEndMs, nowMs);
+    this.#wait.hidden = seconds === 0;
     this.#wait.className = this.#quota?.ban ? "ban" : "limit";
     inside(this.#wait, "b").textContent = this.#quota?.ban ? "Key banned" : "Limit reached";
-    inside(this.#wait, "span").textContent = clock(Math.max(0, seconds));
+    inside(this.#wait, "span").textContent = clock(seconds);
     if (nowMs < this.#nextEndMs) return;
     this.#nextEndMs = Infinity;
     void this.refresh();
@@ -104,7 +104,7 @@ const UNKNOWN = { limit: 0, left: 0, level: "unknown", figure: "–", note: "" }
 /** Returns the meters at a time of the service. After a window ends, its whole limit is left. */
 export function metersAt({ windows }: Quota, nowMs: number) {
   return windows.map(({ name, limit, remaining, resetsAt }) => {
-    const seconds = Math.ceil((Date.parse(resetsAt ?? "") - nowMs) / 1_000);
+    const seconds = secondsLeft(Date.parse(resetsAt ?? ""), nowMs);
     const left = seconds > 0 ? remaining : limit;
     const level = left === 0 ? "none" : left <= limit * LOW_SHARE ? "low" : "plenty";
     const figure = `${left.toLocaleString("en")} of ${limit.toLocaleString("en")}`;

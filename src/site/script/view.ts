@@ -88,6 +88,11 @@ export function countText(total: number, gone: number, rows: number, isFinding: 
   return rows < total ? `${count} Here are the first ${rows}; find others by id.` : count;
 }
 
+/** Returns the seconds to count down at a time, rounded up; none is negative, and no end is `NaN`. */
+export function secondsLeft(endMs: number, nowMs: number): number {
+  return Math.max(0, Math.ceil((endMs - nowMs) / 1_000));
+}
+
 /** Formats a duration such as `0:47`, `12:05` or `23:59:59`. */
 export function clock(seconds: number): string {
   const twoDigits = (value: number) => String(value).padStart(2, "0");

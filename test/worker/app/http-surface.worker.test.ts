@@ -1,3 +1,4 @@
+import { env } from "cloudflare:workers";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { quotaOf } from "../../support/answer.ts";
@@ -34,9 +35,12 @@ const anyCredentials = fc.oneof(
   anyHeaderText.map((text) => `Bearer ${text}`),
 );
 
+const { id: version } = env.VERSION;
+const anyPartOfVersion = fc.nat(version.length - 1).map((length) => version.slice(0, length));
+
 const anyHeaders = fc.dictionary(
-  anyOf("If-None-Match If-Match Range Accept Origin X-Request-Id X-HTTP-Method-Override Upgrade"),
-  fc.oneof(anyOf('* "*" W/" null DELETE websocket -1'), anyHeaderText),
+  anyOf("If-None-Match If-Match Range Accept Origin X-Request-Id X-HTTP-Method-Override X-Version"),
+  fc.oneof(anyOf('* "*" W/" null DELETE websocket -1'), anyPartOfVersion, anyHeaderText),
   { maxKeys: 4 },
 );
 

@@ -69,7 +69,8 @@ test("an X-Request-Id in which a key could be is replaced, in any case or spelli
     ...UP_TO_5.map((count) => base32("x".repeat(count) + secret)),
     ...UP_TO_5.map((count) => `k1${"a".repeat(count)}${base32(secret).toLowerCase()}`),
     [...end].join("_"),
-    `Authorization-Bearer-${end}`,
+    `Authorization-Bearer-${end.toUpperCase()}`,
+    `${end}-first`,
   ]) {
     const response = await send(LIST, { headers: { "X-Request-Id": id } });
     expect(response.headers.get("X-Request-Id"), id).toMatch(UUID);

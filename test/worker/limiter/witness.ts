@@ -9,6 +9,7 @@ import type { ObjectDecision } from "../../../src/worker/limiter/object-call.ts"
 import type { Verdict } from "../../../src/worker/limiter/limiter.ts";
 import { DAY_MS, MINUTE_MS } from "../../support/clock.ts";
 import { DocumentedRules, type Known } from "../../rules/limits/documented-rules.ts";
+import { FAILURE } from "../../support/written-lines.ts";
 import { NOTHING, plus, type Sum } from "../usage/usage-database.ts";
 import type { Isolate } from "./world.ts";
 
@@ -101,7 +102,8 @@ export class Witness {
   }
 
   logs(line: string): void {
-    const { event } = JSON.parse(line) as { event: string };
+    const { event, error } = JSON.parse(line) as { event: string; error?: unknown };
+    this.claim(!FAILURE.test(event) || Boolean(error), "A failure has its cause.", line);
     if (["limiter_reset", "would_ban", "banned", "quota_low"].includes(event))
       this.#events.push(event);
   }
