@@ -127,6 +127,19 @@ it("undo leaves what somebody else has chosen since, even the same value, and wh
   expect(await json("show", twice)).toMatchObject({ plan: "free" });
 });
 
+it("an undo of one actor leaves what it went back to for an undo of another", async () => {
+  const since = later();
+  await as("bob", () => json("update", victim, "--name", "Bob's"));
+  await as("mallory", () => json("update", victim, "--name", "Mallory's"));
+  for (const [actor, name] of [
+    ["mallory", "Bob's"],
+    ["bob", "Shop"],
+  ] as const) {
+    await json("undo", victim, "--actor", actor, "--since", since, "--yes");
+    expect(await json("show", victim)).toMatchObject({ name });
+  }
+});
+
 it("undo since an earlier time goes back behind an undo since a later one", async () => {
   const early = later();
   await json("update", victim, "--name", "First");
