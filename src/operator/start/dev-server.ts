@@ -24,8 +24,8 @@ export interface DevServerOptions {
   readonly log: boolean;
 }
 
-// wrangler and Miniflare read these variables while they are imported.
-function configureWrangler(): void {
+/** Must run first, because wrangler and Miniflare read these variables while they are imported. */
+export function configureWrangler(): void {
   const require = createRequire(createRequire(import.meta.url).resolve("wrangler/package.json"));
   Object.assign(process.env, {
     WRANGLER_LOG: "warn",
@@ -77,9 +77,12 @@ export function exitWithWorkerd(isServing: () => boolean): void {
   });
 }
 
-/** Starts the service, which runs until this process exits. @throws if the start fails. */
+/**
+ * Starts the service, which runs until this process exits, after `configureWrangler`.
+ *
+ * @throws an Error if the start fails.
+ */
 export async function startDevServer({ port, store, log }: DevServerOptions): Promise<void> {
-  configureWrangler();
   // The store has a site of its own, because the site names the address that it is served from.
   const site = join(ownFolder(store), "site");
   await mkdir(site, { recursive: true });

@@ -9,7 +9,13 @@ import { persistToOption, wholeNumberParser } from "../arguments.ts";
 import { createProgram, quote } from "../command-line.ts";
 import { DEFAULT_STORE, isStore } from "../database/local-store.ts";
 import { retryWhileBusy } from "../database/retry-while-busy.ts";
-import { type DevServerOptions, exitWithWorkerd, runCron, startDevServer } from "./dev-server.ts";
+import {
+  configureWrangler,
+  type DevServerOptions,
+  exitWithWorkerd,
+  runCron,
+  startDevServer,
+} from "./dev-server.ts";
 import type { DemoKey } from "./sample-store.ts";
 import { lockStore } from "./store-lock.ts";
 
@@ -40,6 +46,7 @@ export function startProgram(): Command {
 
 async function start({ persistTo, ...options }: StartOptions): Promise<void> {
   endWithNpm();
+  configureWrangler();
   const store = resolve(persistTo);
   try {
     await (await import("../vars.ts")).checkLocalVars();
