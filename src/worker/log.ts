@@ -7,6 +7,9 @@ export interface LogEvent {
   readonly [field: string]: unknown;
 }
 
+/** An error that says less than its cause. The log has the cause in its place. */
+export class CausedError extends Error {}
+
 /** Writes an event to the Worker's log: one line of JSON with the level `warn`. */
 export function logEvent({ error, ...fields }: LogEvent): void {
   console.warn(JSON.stringify({ ...fields, ...describe(error) }));
@@ -14,6 +17,7 @@ export function logEvent({ error, ...fields }: LogEvent): void {
 
 function describe(error: unknown): Record<string, unknown> {
   if (error === undefined) return {};
+  if (error instanceof CausedError) return describe(error.cause);
   if (!(error instanceof Error)) return { error };
   return { error: withoutValue(error.message), stack: withoutValue(error.stack ?? "") };
 }

@@ -1,11 +1,11 @@
 import { pause, withDeadline } from "../deadline.ts";
-import { type LogEvent, logEvent } from "../log.ts";
+import { CausedError, type LogEvent, logEvent } from "../log.ts";
 import { Outage } from "../outage.ts";
 import { messages, waitForFile } from "./local-database.ts";
 import type { DatabaseName } from "../../schema/databases.ts";
 
 /** Thrown if a database cannot be reached or does not respond in time. */
-export class DatabaseUnavailableError extends Error {
+export class DatabaseUnavailableError extends CausedError {
   readonly outage: Outage;
 
   constructor({ database, outage }: DatabaseQueries, cause: unknown) {
@@ -17,7 +17,7 @@ export class DatabaseUnavailableError extends Error {
 /** Logs an error: if a database is unavailable, once for each outage, else as the given event. */
 export function logFailure({ event, error, ...details }: LogEvent): void {
   if (error instanceof DatabaseUnavailableError) {
-    error.outage.failed({ ...details, error: error.cause });
+    error.outage.failed({ ...details, error });
   } else logEvent({ event, ...details, error });
 }
 

@@ -1,5 +1,5 @@
 import type { Config } from "../../rules/config.ts";
-import { type DatabaseQueries, DatabaseUnavailableError } from "../db/availability.ts";
+import type { DatabaseQueries } from "../db/availability.ts";
 import { BatchedCalls } from "../batched-calls.ts";
 import { ApiError } from "../errors.ts";
 import { allowsMatch, knownTags, type Preconditions } from "../preconditions.ts";
@@ -169,10 +169,7 @@ export class OrderLists {
     const leases = setInterval(() => request.waitUntil(renew()), sizes.leaseMs);
     return list.start((error) => {
       clearInterval(leases);
-      if (error === undefined) return;
-      // The cause contains the reason that the operator needs.
-      const reason = error instanceof DatabaseUnavailableError ? error.cause : error;
-      request.log(eventOf(error), reason);
+      if (error !== undefined) request.log(eventOf(error), error);
     });
   }
 }

@@ -76,9 +76,7 @@ async function stateOf(
     await call();
     return "ok";
   } catch (error) {
-    // Log the cause of a database error, because it contains the reason that the operator needs.
-    const { cause = error } = Object(error) as { cause?: unknown };
-    logEvent({ event: "health_probe_failed", requestId: c.get("requestId"), part, error: cause });
+    logEvent({ event: "health_probe_failed", requestId: c.get("requestId"), part, error });
     return "unavailable";
   }
 }
