@@ -22,6 +22,7 @@ import {
 import { startProgress } from "./progress.ts";
 import type { SortedOrders } from "./sorted-orders.ts";
 import { BadOrdersError, ElementError, Faults } from "./source.ts";
+
 /** How an import divides its orders. Tests set smaller sizes. */
 export const IMPORT_SIZES = {
   /** The size limit of a part in ASCII characters. A part is one row; D1 limits a row to 2 MB. */
@@ -78,9 +79,7 @@ export async function importOrders(
       requireParts(importId, count),
       ...((comparison.cancelled ?? 0) > 0 ? placingCancelled(cancelled) : []),
       ...statements,
-      ...all
-        .slice(cancelledFrom)
-        .map((part) => sql`DELETE FROM order_import_parts AS parts WHERE ${part}`),
+      ...all.slice(cancelledFrom).map(deletionOf),
     ];
     const failure = await database.transaction(transaction, options).then(
       () => undefined,
@@ -206,7 +205,7 @@ async function compare(
 async function placingParts(orm: Orm, imported: number, parts: readonly SQL[]): Promise<SQL[]> {
   const placed = parts.flatMap((part) => [
     ...placing(stagedOrders(sourceOf(part))),
-    sql`DELETE FROM order_import_parts AS parts WHERE ${part}`,
+    deletionOf(part),
   ]);
   const most = Math.floor(imported / BULK_SHARE);
   // Reads no more orders than this decision needs.
@@ -221,6 +220,8 @@ async function placingParts(orm: Orm, imported: number, parts: readonly SQL[]): 
 /** Returns the source of the orders of a part, which a condition selects. */
 const sourceOf = (part: SQL) =>
   sql`order_import_parts AS parts, json_each(parts.lines) AS entry WHERE ${part}`;
+
+const deletionOf = (part: SQL) => sql`DELETE FROM order_import_parts AS parts WHERE ${part}`;
 
 /** A statement that fails if a part is missing: housekeeping or the same import may delete it. */
 function requireParts(importId: string, parts: number): SQL {
