@@ -22,10 +22,9 @@ export async function requireConfirmation(
 ): Promise<void> {
   if (env === undefined || yes) return;
   // Imported on demand, because help does not need them.
-  const { CloudflareApi } = await import("./cloudflare-api.ts");
+  const { logIn } = await import("./cloudflare-api.ts");
   const { readSettings } = await import("./settings.ts");
-  const api = await CloudflareApi.open(await readSettings(env));
-  const account = await api.describeAccount();
+  const account = await (await logIn(await readSettings(env))).describeAccount();
   const { stdin: input, stderr: output } = process;
   output.write(`${consequence}\nThe account is ${account}.\n`);
   if (!input.isTTY) {

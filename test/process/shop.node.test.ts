@@ -4,7 +4,7 @@ import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
-import { wranglerCommand } from "../../src/operator/wrangler.ts";
+import { WRANGLER_BIN } from "../../src/operator/wrangler.ts";
 import { StoreFolder } from "../operator/store-folder.ts";
 import { PATIENCE } from "../support/patience.ts";
 import { freePort, registryOf, Service } from "./service.ts";
@@ -31,14 +31,14 @@ async function startShop() {
   const port = await freePort();
   const options = ["--port", String(port), "--inspector-port", "0"];
   const persistence = ["--persist-to", shopFolder.path];
-  const { command, args } = wranglerCommand(["dev", ...options, ...persistence]);
+  const args = [WRANGLER_BIN, "dev", ...options, ...persistence];
   const env = {
     ...process.env,
     WRANGLER_REGISTRY_PATH: registryOf(store.path),
     WRANGLER_SEND_METRICS: "false",
     CLOUDFLARE_CF_FETCH_ENABLED: "false",
   };
-  const child = spawn(command, args, { cwd: SHOP, env, detached: true });
+  const child = spawn(process.execPath, args, { cwd: SHOP, env, detached: true });
   let output = "";
   for (const stream of [child.stdout, child.stderr]) stream.on("data", (text) => (output += text));
   const url = `http://127.0.0.1:${port}`;

@@ -2,7 +2,7 @@ import { execFile } from "node:child_process";
 import { globSync, readFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { promisify } from "node:util";
-import { QUIET_WRANGLER, wranglerCommand } from "../../src/operator/wrangler.ts";
+import { QUIET_WRANGLER, WRANGLER_BIN } from "../../src/operator/wrangler.ts";
 
 export interface Bundle {
   readonly script: string;
@@ -12,8 +12,8 @@ export interface Bundle {
 
 /** Bundles a Worker exactly as a deployment does. */
 export async function bundleWorker(root: string, entry: string, outdir: string): Promise<Bundle> {
-  const { command, args } = wranglerCommand(["deploy", entry, "--dry-run", "--env="]);
-  await run(command, [...args, "--outdir", outdir], root);
+  const args = [WRANGLER_BIN, "deploy", entry, "--dry-run", "--env=", "--outdir", outdir];
+  await run(process.execPath, args, root);
   return bundleIn(outdir, entry, root);
 }
 

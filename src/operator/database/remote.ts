@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { z } from "zod";
 import type { RemoteEnvironment } from "../arguments.ts";
-import { CloudflareApi, CloudflareError, HUNG } from "../cloudflare-api.ts";
+import { type CloudflareApi, HUNG, logIn } from "../cloudflare-api.ts";
 import { retry } from "../retry.ts";
 import { BINDINGS, type DatabaseName } from "../../schema/databases.ts";
 import { readSettings } from "../settings.ts";
@@ -13,7 +13,7 @@ import { runWrangler } from "../wrangler.ts";
 import { MIGRATIONS_TABLE, readMigrations } from "./migrations.ts";
 
 type RemoteTarget = Readonly<{ env: RemoteEnvironment; name: DatabaseName }>;
-/** `path`: that of the database in Cloudflare's API. */
+/** `path`: that of the database in the account. */
 type Connection = Readonly<{ target: RemoteTarget; api: CloudflareApi; path: string }>;
 
 /** Whether a call may happen twice: a read, or an idempotent write, but no other write. */
@@ -41,7 +41,7 @@ const resultsSchema = z.array(z.object({ results: rowsSchema }));
 
 /** Finds a database of the account by its name; `undefined` if no database has this name. */
 export async function findDatabase(api: CloudflareApi, name: string) {
-  const path = `${api.account}/d1/database?name=${encodeURIComponent(name)}&page=1&per_page=100`;
+  const path = `/d1/database?name=${encodeURIComponent(name)}&page=1&per_page=100`;
   return (await api.call(path, databasesSchema)).find((database) => database.name === name);
 }
 
@@ -51,7 +51,7 @@ const deployFirst = ({ env }: RemoteTarget) => `run \`npm run deploy -- --env ${
 function connect(target: RemoteTarget): Promise<Connection> {
   return retrying(target, "repeatable", async () => {
     const settings = await readSettings(target.env);
-    const api = await CloudflareApi.open(settings);
+    const api = await logIn(settings);
     const found = await findDatabase(api, settings.databases[target.name]);
     if (found === undefined) {
       const account = await api.describeAccount();
@@ -60,7 +60,7 @@ function connect(target: RemoteTarget): Promise<Connection> {
           `wrangler.toml, CLOUDFLARE_ACCOUNT_ID), or ${deployFirst(target)}`,
       );
     }
-    return { target, api, path: `${api.account}/d1/database/${found.uuid}` };
+    return { target, api, path: `/d1/database/${found.uuid}` };
   });
 }
 
@@ -71,7 +71,7 @@ function sendQuery(
   body: { readonly sql: string } | { readonly batch: readonly Statement[] },
 ): Promise<unknown[][][]> {
   return retrying(target, effect, async () => {
-    const results = await api.call(`${path}/raw`, resultsSchema, { method: "POST", body });
+    const results = await api.call(`${path}/raw`, resultsSchema, body);
     return results.map((each) => each.results.rows);
   });
 }
@@ -87,7 +87,7 @@ async function retrying<T>(target: RemoteTarget, effect: Effect, work: () => Pro
   try {
     return await retry(work, { ...PATIENCE, shouldRetry });
   } catch (cause) {
-    const reason = cause instanceof CloudflareError ? cause.reason : (cause as Error).message;
+    const reason = (cause as Error).message.replace(/^Cloudflare, .*?: /, "");
     const isLost = LOST.test(reason) || reason === HUNG;
     const isUnknown = effect === "once" && isLost && !NOT_BEGUN.test(reason);
     const said = /no such (?:table|column)/.test(reason)
@@ -139,8 +139,8 @@ async function importFile(
   const all = [`SELECT '${randomUUID()}'`, ...statements.map(({ sql }) => sql)];
   await writeFile(file, all.map((sql) => sql + END).join(""));
   const database = [BINDINGS[target.name], "--remote", "--env", target.env];
-  const args = ["d1", "execute", ...database, "--json", "--yes", `--file=${file}`];
-  await retrying(target, "once", () => runWrangler(args, api.wranglerAccount));
+  const args = ["d1", "execute", ...database, "--yes", `--file=${file}`];
+  await retrying(target, "once", () => runWrangler(args, { CLOUDFLARE_ACCOUNT_ID: api.accountId }));
 }
 
 /**

@@ -8,10 +8,10 @@ import { findLiveVersion } from "./account.ts";
  * Returns the hash of the commit that is checked out, with `-dirty` at its end if files differ from
  * it; without git, `undefined`.
  */
-export function readCommit(folder: string): Promise<string | undefined> {
-  const describe = ["describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"];
-  return git(folder, ...describe).catch(() => undefined);
-}
+export const readCommit = (folder: string): Promise<string | undefined> =>
+  git(folder, "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*").catch(
+    () => undefined,
+  );
 
 /**
  * @throws an Error unless everything is committed, and staging serves this commit after a successful

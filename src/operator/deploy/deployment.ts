@@ -1,22 +1,20 @@
 import { retry } from "../retry.ts";
 import type { RemoteEnvironment } from "../arguments.ts";
-import { CloudflareApi } from "../cloudflare-api.ts";
+import { type CloudflareApi, logIn } from "../cloudflare-api.ts";
 import { requireConfirmation } from "../confirmation.ts";
 import { applyMigrations } from "../database/remote.ts";
 import { readSettings } from "../settings.ts";
 import { checkVars } from "../vars.ts";
 import { runWrangler } from "../wrangler.ts";
-import { lookAtAccount, PASSED_TRIAL } from "./account.ts";
+import { findAddress, lookAtAccount, PASSED_TRIAL } from "./account.ts";
 import { checkCommit, readCommit } from "./checks.ts";
 import { tryVersion } from "./trial.ts";
 import { DATABASE_NAMES } from "../../schema/databases.ts";
 
-/** The options of `npm run deploy`, which its `--help` describes. */
+/** The options of `npm run deploy`. `folder`: of `wrangler.toml`, in the git repository. */
 export type DeployOptions = Readonly<{ env: RemoteEnvironment; location?: string }> &
-  Readonly<Record<"dryRun" | "skipChecks" | "yes", boolean>>;
-
-/** `folder`: of `wrangler.toml`, in the git repository. `patienceMs`: see `TrialOptions`. */
-export type Surroundings = Readonly<{ folder: string; patienceMs: number }>;
+  Readonly<Record<"dryRun" | "skipChecks" | "yes", boolean>> &
+  Readonly<{ folder: string; patienceMs: number }>;
 
 /**
  * Deploys the service: runs all checks, which change nothing, asks before it creates something, and
@@ -25,40 +23,30 @@ export type Surroundings = Readonly<{ folder: string; patienceMs: number }>;
  *
  * @throws an Error that names the failed step and says what stands.
  */
-export async function deploy(
-  { env, location, dryRun, skipChecks, yes }: DeployOptions,
-  signal: AbortSignal,
-  { folder, patienceMs }: Surroundings,
-): Promise<void> {
+export async function deploy(options: DeployOptions, signal: AbortSignal): Promise<void> {
+  const { env, location, dryRun, skipChecks, yes, folder, patienceMs } = options;
   const failed: string[] = [];
   /** Says what stands after a failure. May go back first. */
   let whatStands = async () => "Nothing was changed.";
-  const run = async <T>(title: string, work: () => Promise<T>): Promise<T> => {
+  const check = async <T>(title: string, work: () => Promise<T>): Promise<T | undefined> => {
     print(`${title} ...`);
     try {
       signal.throwIfAborted();
       return await work();
     } catch (cause) {
       const { message } = cause as Error;
-      if (dryRun && !signal.aborted) throw cause;
-      const next = "Remove the cause, and run the same command again.";
-      throw new Error(`"${title}" failed: ${message}\n${await whatStands()}\n${next}`, { cause });
-    }
-  };
-  const check = async <T>(title: string, work: () => Promise<T>): Promise<T | undefined> => {
-    try {
-      return await run(title, work);
-    } catch (error) {
-      if (!dryRun || signal.aborted) throw error;
-      print(`Failed: ${(error as Error).message}`);
+      if (!dryRun || signal.aborted) {
+        const next = "Remove the cause, and run the same command again.";
+        const said = `"${title}" failed: ${message}\n${await whatStands()}\n${next}`;
+        throw new Error(said, { cause });
+      }
       failed.push(title);
+      print(`Failed: ${message}`);
       return undefined;
     }
   };
-  const step = async (title: string, work: () => Promise<unknown>): Promise<void> => {
-    if (dryRun) print(`Would: ${title}`);
-    else await run(title, work);
-  };
+  const step = async (title: string, work: () => Promise<unknown>) =>
+    dryRun ? print(`Would: ${title}`) : check(title, work);
 
   const settings = await readSettings(env, folder);
   const { databases } = settings;
@@ -66,16 +54,13 @@ export async function deploy(
     checkVars(settings.vars, `[env.${env}.vars] in wrangler.toml`),
   );
   await check("Check the build", () => runWrangler(["deploy", "--env", env, "--dry-run"]));
-  const api = await check("Log in to Cloudflare", async (): Promise<CloudflareApi | void> => {
-    try {
-      const login = await CloudflareApi.open(settings);
-      print(`  Account: ${await login.describeAccount()}`);
-      return login;
-    } catch (error) {
+  const api = await check("Log in to Cloudflare", () =>
+    logIn(settings).catch((error: Error) => {
       if (!dryRun) throw error;
-      return print(`No login: ${(error as Error).message}`);
-    }
-  });
+      print(`No login: ${error.message}`);
+    }),
+  );
+  if (api) print(`  Account: ${await api.describeAccount()}`);
   const checkAccount = async <T>(title: string, work: (login: CloudflareApi) => Promise<T>) =>
     api ? check(title, () => work(api)) : print(`Not checked without a login: ${title}`);
   const commit = await readCommit(folder);
@@ -97,12 +82,12 @@ export async function deploy(
   const previous = live?.id ?? "";
   const rollback = `npx wrangler rollback ${previous} --env ${env}`;
   // The build of the reference page reads LIST_READS, to say whether lists can be stale.
-  const variables = { ...api?.wranglerAccount, LIST_READS: config?.listReads };
-  const wrangler = (...args: string[]) => runWrangler(args, variables);
+  const variables = { CLOUDFLARE_ACCOUNT_ID: api?.accountId, LIST_READS: config?.listReads };
+  const wrangler = (...args: string[]) => runWrangler([...args, "--env", env], variables);
   let version = "";
   const upload = async (...command: string[]) => {
     const tag = commit === undefined ? [] : [`--tag=${commit}`];
-    const { stdout } = await wrangler(...command, "--env", env, ...tag);
+    const stdout = await wrangler(...command, ...tag);
     const [, id] = /^(?:Current|Worker) Version ID: (\S+)$/m.exec(stdout) ?? [];
     if (id === undefined) throw new Error("wrangler did not say which version it uploaded");
     version = id;
@@ -111,12 +96,12 @@ export async function deploy(
   const divide = (shares: Readonly<Record<string, number>>, ending = "") => {
     const versions = Object.entries(shares).map(([id, share]) => `${id}@${share}%`);
     const message = `--message=${commit ?? env}${ending}`;
-    const args = ["versions", "deploy", ...versions, "--env", env, message, "--yes"];
-    return retry(() => wrangler(...args), { retries: 2, minTimeout: 500 });
+    const deploying = () => wrangler("versions", "deploy", ...versions, message, "--yes");
+    return retry(deploying, { retries: 2, minTimeout: 500 });
   };
   const trial = { ...settings, patienceMs, triedCredentials: new Set<string>(), signal };
   const tryNow = async (hasTraffic: boolean) => {
-    const address = (await account?.findAddress()) ?? "";
+    const address = api ? await findAddress(api, settings) : "";
     print(`  ${await tryVersion(trial, address, version, hasTraffic)}`);
   };
 
@@ -159,7 +144,7 @@ export async function deploy(
 
   whatStands = async () => "The new version serves.";
   await step("Apply workers.dev, routes and cron triggers", async () => {
-    print((await wrangler("triggers", "deploy", "--env", env)).stdout.trim());
+    print((await wrangler("triggers", "deploy")).trim());
   });
   if (!dryRun) {
     print(`Deployed ${env}.`);

@@ -4,11 +4,9 @@ import { createProgram } from "../command-line.ts";
 import { yesOption } from "../confirmation.ts";
 import { withInterruption } from "../interruption.ts";
 import { PROJECT_ROOT } from "../wrangler.ts";
-import type { DeployOptions, Surroundings } from "./deployment.ts";
+import type { DeployOptions } from "./deployment.ts";
 
 const LOCATIONS = ["weur", "eeur", "apac", "oc", "wnam", "enam"];
-
-const SURROUNDINGS: Surroundings = { folder: PROJECT_ROOT, patienceMs: 60_000 };
 
 const EXAMPLES = `
 Examples:
@@ -19,7 +17,9 @@ Examples:
 The command checks everything first, and asks before it creates something. If a trial fails, all traffic
 goes back to the version before. Production takes only the commit that staging serves. Log in with \`npx wrangler login\`, or set CLOUDFLARE_API_TOKEN and CLOUDFLARE_ACCOUNT_ID.`;
 
-export function deployProgram(surroundings = SURROUNDINGS): Command {
+export function deployProgram(
+  surroundings = { folder: PROJECT_ROOT, patienceMs: 60_000 },
+): Command {
   return createProgram("npm run deploy --", "Deploy the service to an environment, in steps.")
     .addOption(envOption("where to deploy to").makeOptionMandatory())
     .addOption(new Option("--location <region>", "where to create databases").choices(LOCATIONS))
@@ -32,7 +32,7 @@ export function deployProgram(surroundings = SURROUNDINGS): Command {
       // Imported on demand, because these modules are slow to load.
       const { deploy } = await import("./deployment.ts");
       await withInterruption("the deployment was complete", (signal) =>
-        deploy(options, signal, surroundings),
+        deploy({ ...options, ...surroundings }, signal),
       );
     });
 }

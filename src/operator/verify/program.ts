@@ -85,11 +85,11 @@ async function addressOf({ env, persistTo = DEFAULT_STORE }: Options): Promise<s
     const { readHolder } = await import("../start/store-lock.ts");
     return `http://127.0.0.1:${readHolder(resolve(persistTo))?.port ?? DEFAULT_PORT}`;
   }
-  const { CloudflareApi } = await import("../cloudflare-api.ts");
+  const { logIn } = await import("../cloudflare-api.ts");
   const { findAddress } = await import("../deploy/account.ts");
   const { readSettings } = await import("../settings.ts");
   const settings = await readSettings(env);
-  return findAddress(await CloudflareApi.open(settings), settings);
+  return findAddress(await logIn(settings), settings);
 }
 
 function lineOf({ promise, result, reason }: PromiseResult): string {

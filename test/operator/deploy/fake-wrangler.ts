@@ -1,13 +1,12 @@
 import { readFileSync } from "node:fs";
 import { parseArgs } from "node:util";
-import type { WranglerOutput } from "../../../src/operator/wrangler.ts";
 import { FakeCloudflare } from "./fake-cloudflare.ts";
 import { ApiError } from "./route.ts";
 
 const TEXT = { type: "string" } as const;
 
 /** Makes the API call that matters of a command of wrangler, which takes two seconds to start. */
-export async function runFakeWrangler(args: readonly string[]): Promise<WranglerOutput> {
+export async function runFakeWrangler(args: readonly string[]): Promise<string> {
   const cloudflare = FakeCloudflare.current;
   const options = { env: TEXT, tag: TEXT, message: TEXT, file: TEXT };
   const parsed = parseArgs({ args: [...args], options, strict: false, allowPositionals: true });
@@ -15,9 +14,9 @@ export async function runFakeWrangler(args: readonly string[]): Promise<Wrangler
   const { env = "", tag, message, file = "", location, jurisdiction } = values;
   const [command, action = "", name = "", ...rest] = parsed.positionals;
   const token = process.env["CLOUDFLARE_API_TOKEN"];
-  if (values["dry-run"]) return { stdout: "", stderr: "" };
+  if (values["dry-run"]) return "";
   if (!token) throw new Error("Not logged in. Please run `wrangler login` to authenticate.");
-  if (command === "auth") return { stdout: JSON.stringify({ token }), stderr: "" };
+  if (command === "auth") return token;
 
   const script = `/workers/scripts/store-orders-${env}`;
   const annotations = { "workers/tag": tag, "workers/message": message };
@@ -38,5 +37,5 @@ export async function runFakeWrangler(args: readonly string[]): Promise<Wrangler
     if (!(cause instanceof ApiError)) throw cause;
     throw new Error(`${cause.message} [code: ${cause.code}]`, { cause });
   })) as { id?: string } | undefined;
-  return { stdout: `Worker Version ID: ${result?.id}\n`, stderr: "" };
+  return `Worker Version ID: ${result?.id}\n`;
 }

@@ -25,7 +25,7 @@ async function runJson(...args: readonly string[]): Promise<{ id: string; key: s
 const create = () => runJson("create", "--plan", "pro", "--name", "Pet shop");
 
 it("the real wrangler prints the token with which commands log in, and does not receive the terminal's Ctrl+C", async () => {
-  const printing = runRealWrangler(["auth", "token", "--json"]);
+  const printing = runRealWrangler(["auth", "token"]);
   const columns = ["-A", "-ww", "-o", "pid=,ppid=,pgid=,args="];
   const { stdout } = await promisify(execFile)("ps", columns);
   const child = new RegExp(`^ *(\\d+) +${process.pid} +(\\d+) .*wrangler\\.js`, "m").exec(stdout);
