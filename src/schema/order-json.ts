@@ -14,20 +14,17 @@ import { ORDER_FIELD_NAMES, orders } from "./orders.ts";
 type OrderField = keyof typeof orders.$inferSelect;
 
 /** The fields that the API shows, in its sequence. */
-export const LISTED_FIELDS: readonly OrderField[] = ["id", ...ORDER_FIELD_NAMES];
+const FIELDS: readonly OrderField[] = ["id", ...ORDER_FIELD_NAMES];
 
 /** Texts in which a CHECK allows no character that JSON escapes. They get their quotes at the end. */
-const PLAIN_TEXTS: ReadonlySet<OrderField> = new Set(["shipDate", "status"]);
+const PLAIN_TEXTS: ReadonlySet<OrderField> = new Set(["shipDate"]);
 
 const SEPARATOR = "|";
 const separator = sql.raw(`'${SEPARATOR}'`);
 
 /** Returns a SQL expression for the values of an order. `concat` treats `NULL` as empty text. */
-export function valuesOf(
-  columns: Readonly<Partial<Record<OrderField, SQLWrapper>>>,
-  fields: readonly OrderField[] = LISTED_FIELDS,
-): SQL {
-  const values = fields.map((field) => {
+export function valuesOf(columns: Readonly<Partial<Record<OrderField, SQLWrapper>>>): SQL {
+  const values = FIELDS.map((field) => {
     const column = sql`${columns[field]}`;
     const { dataType } = orders[field];
     if (dataType === "boolean")
@@ -46,27 +43,20 @@ export function joined(select: SQL): SQL {
 const encoder = new TextEncoder();
 const SEPARATOR_BYTE = SEPARATOR.charCodeAt(0);
 
+const quoteOf = (field: OrderField) => (PLAIN_TEXTS.has(field) ? '"' : "");
+/** What is written before and after each value, and after each order. */
+const BEFORE = FIELDS.map((field, index) =>
+  encoder.encode(`${index === 0 ? ",{" : ","}"${field}":${quoteOf(field)}`),
+);
+const AFTER = FIELDS.map((field) => encoder.encode(quoteOf(field)));
+const END = encoder.encode("}");
+/** The most bytes of JSON that an order has besides its values. */
+const FRAME_BYTES = [...BEFORE, ...AFTER, END].reduce((sum, { length }) => sum + length, 0);
+
 /** Converts values to JSON. Reuses its memory, because allocating takes longer than filling it. */
 export class OrderWriter {
-  readonly #before: readonly Uint8Array[];
-  readonly #after: readonly Uint8Array[];
-  readonly #end: Uint8Array;
-  /** The most bytes of JSON that an order has besides its values. */
-  readonly #frameBytes: number;
   #values = new Uint8Array();
   #json = new Uint8Array();
-
-  /** @param opening what is written before each order; `closing` after it. */
-  constructor(fields = LISTED_FIELDS, { opening = ",{", closing = "}" } = {}) {
-    const quoteOf = (field: OrderField) => (PLAIN_TEXTS.has(field) ? '"' : "");
-    const before = (field: OrderField, index: number) =>
-      `${index === 0 ? opening : ","}"${field}":${quoteOf(field)}`;
-    this.#before = fields.map((field, index) => encoder.encode(before(field, index)));
-    this.#after = fields.map((field) => encoder.encode(quoteOf(field)));
-    this.#end = encoder.encode(closing);
-    const frame = [...this.#before, ...this.#after, this.#end];
-    this.#frameBytes = frame.reduce((sum, { length }) => sum + length, 0);
-  }
 
   /** Returns the JSON of the orders of a text. Each order must have its first field. */
   json(text: string): Uint8Array<ArrayBuffer> {
@@ -74,21 +64,20 @@ export class OrderWriter {
     const values = (this.#values = atLeast(3 * text.length + 1, this.#values));
     const end = encoder.encodeInto(text, values).written;
     values[end] = SEPARATOR_BYTE;
-    const fields = this.#before.length;
     // The shortest order has one digit, and a separator after each field.
-    const mostOrders = Math.ceil((end + 1) / (fields + 1));
-    const json = (this.#json = atLeast(end + mostOrders * this.#frameBytes, this.#json));
+    const mostOrders = Math.ceil((end + 1) / (FIELDS.length + 1));
+    const json = (this.#json = atLeast(end + mostOrders * FRAME_BYTES, this.#json));
     let at = 0;
     let field = 0;
     for (let read = 0; read <= end; read += 1) {
       if (values[read] !== SEPARATOR_BYTE) {
-        at = write(this.#before[field], json, at);
+        at = write(BEFORE[field], json, at);
         for (; values[read] !== SEPARATOR_BYTE; read += 1) json[at++] = values[read] as number;
-        at = write(this.#after[field], json, at);
+        at = write(AFTER[field], json, at);
       }
       field += 1;
-      if (field === fields) {
-        at = write(this.#end, json, at);
+      if (field === FIELDS.length) {
+        at = write(END, json, at);
         field = 0;
       }
     }
