@@ -1,6 +1,6 @@
 import { openLocalStore } from "../../src/operator/database/local.ts";
 import { createApiKey } from "../../src/store/keys/key-settings.ts";
-import { addKeys } from "../../src/operator/keys/actor.ts";
+import { addKeys } from "../../src/store/keys/change-key.ts";
 import type { Limits, Plan } from "../../src/rules/limits/plans.ts";
 
 /** Rate limits that no test reaches. */
@@ -17,7 +17,7 @@ export async function createKeys<Name extends string>(
   });
   await using store = await openLocalStore(folder);
   const records = created.map(({ record }) => record);
-  await addKeys(store.keys, records);
+  await addKeys(store.keys, records, "test");
   const secrets = created.map(({ key, record }) => [record.name, key] as const);
   return Object.fromEntries(secrets) as Record<Name, string>;
 }

@@ -1,7 +1,7 @@
 import { sql } from "drizzle-orm";
 import { type CreatedKey, createApiKey } from "../../src/store/keys/key-settings.ts";
 import { openLocalStore } from "../../src/operator/database/local.ts";
-import { addKeys } from "../../src/operator/keys/actor.ts";
+import { addKeys } from "../../src/store/keys/change-key.ts";
 import type { Limits, Plan } from "../../src/rules/limits/plans.ts";
 import type { Answer, Subject } from "./referee.ts";
 import type { Ask, World } from "./world.ts";
@@ -123,7 +123,7 @@ export async function prepareStore(folder: string): Promise<Cast> {
   );
   await using store = await openLocalStore(folder);
   const records = cast.map(({ created }) => created.record);
-  await addKeys(store.keys, records);
+  await addKeys(store.keys, records, "test");
   await store.orders.transaction([
     sql`WITH RECURSIVE n (id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM n WHERE id < ${ORDERS})
       INSERT INTO orders (id, pet_id, quantity, ship_date, status)

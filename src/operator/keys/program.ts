@@ -83,9 +83,12 @@ export function keysProgram(): Command {
     .addOption(perDay)
     .action(lazy(changing, "update"));
 
-  const grace = "how long former keys stay valid: 0, 90m, 24h, 7d ... (default: 24h)";
+  const grace = new Option(
+    "--grace <time>",
+    "how long former keys stay valid: 0, 90m, 24h, 7d ...",
+  );
   command("rotate <id>", "replace a key's secret by a new one")
-    .option("--grace <time>", grace, args.durationParser(90))
+    .addOption(grace.argParser(args.durationParser(90)).default(24 * 3_600_000, "24h"))
     .addOption(yesOption())
     .action(lazy(changing, "rotate"));
 

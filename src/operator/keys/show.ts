@@ -19,7 +19,6 @@ import {
   formatTable,
   formatTableOfTexts,
 } from "../terminal-text.ts";
-import { unknownKey } from "./actor.ts";
 
 /** Prints the keys that match a filter, without their secrets. */
 export async function list(options: StoreCommandOptions & KeyFilter): Promise<void> {
@@ -64,10 +63,11 @@ export async function show(id: string, options: StoreCommandOptions): Promise<vo
 }
 
 /** Finds a key by its id. Throws an Error for the operator if no key has this id. */
-export async function requireApiKey(database: Orm, id: string): Promise<KeyDetails> {
-  const key = await findApiKey(database, id);
-  if (key === undefined) throw unknownKey(id);
-  return key;
+export async function requireApiKey(orm: Orm, id: string): Promise<KeyDetails> {
+  const key = await findApiKey(orm, id);
+  if (key !== undefined) return key;
+  const all = onSameStore("npm run keys -- list");
+  throw new Error(`no key has the id ${JSON.stringify(id)}; \`${all}\` shows the ids`);
 }
 
 /** Prints the audit trail of all keys, or of one, the newest change first. */

@@ -6,7 +6,8 @@ import { apiKeys } from "../../schema/keys.ts";
 import { orders as orderTable } from "../../schema/orders.ts";
 import { type LocalStore, openLocalStore } from "../database/local.ts";
 import { isStore, makeOwnFolder } from "../database/local-store.ts";
-import { addKeys } from "../keys/actor.ts";
+import { addKeys } from "../../store/keys/change-key.ts";
+import { currentActor } from "../keys/actor.ts";
 import { createApiKey } from "../../store/keys/key-settings.ts";
 import { INT64_MAX, INT64_MIN } from "../../rules/int64.ts";
 import { type Plan, PLANS } from "../../rules/limits/plans.ts";
@@ -62,7 +63,7 @@ async function fill({ orders, keys }: LocalStore, unfinished: string): Promise<D
   });
   const records = created.map(({ record }) => record);
   await writeFile(unfinished, records.map(({ id }) => id).join("\n"));
-  await addKeys(keys, records);
+  await addKeys(keys, records, currentActor());
   return created.map(({ key, record }) => ({ plan: record.plan, secret: key }));
 }
 

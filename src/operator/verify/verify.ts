@@ -7,7 +7,8 @@ import { withoutSecrets } from "../command-line.ts";
 import { formatTime } from "../terminal-text.ts";
 import { databaseTime, type StoreDatabase } from "../../store/database.ts";
 import { useDatabase } from "../database/open.ts";
-import { addKeys, changeKey } from "../keys/actor.ts";
+import { currentActor } from "../keys/actor.ts";
+import { addKeys, changeKey } from "../../store/keys/change-key.ts";
 import {
   createVerificationKey,
   deleteVerificationKeys,
@@ -117,13 +118,13 @@ export async function verifyStore(options: StoreVerifyOptions): Promise<PromiseR
   const now = await useDatabase(store, "keys", ({ orm }) => databaseTime(orm));
   const { key, record } = createVerificationKey(now);
   const verifyWithKey = async () => {
-    await useDatabase(store, "keys", (keys) => addKeys(keys, [record]));
+    await useDatabase(store, "keys", (keys) => addKeys(keys, [record], currentActor()));
     const own = isWriting
       ? await useDatabase(store, "orders", (database) => placeOwnOrder(database, orderId, now))
       : undefined;
     const revoke = async () => {
       await useDatabase(store, "keys", (keys) =>
-        changeKey(keys, record.id, "revoke", revokeApiKey),
+        changeKey(keys, record.id, { action: "revoke", actor: currentActor() }, revokeApiKey),
       );
     };
     return verify({ ...options, key, revoke, orders: own });

@@ -25,15 +25,9 @@ export type Operation = Readonly<Pick<typeof keyChanges.$inferSelect, "action" |
 /** Returns the changed key. `now` is the database's time. */
 export type Decide = (current: KeyDetails, now: Date) => KeyDetails;
 
-/** Thrown if a change of these keys was perhaps stored, and perhaps not. */
+/** Thrown if a change was perhaps stored, and perhaps not. */
 export class UnknownOutcomeError extends Error {
   override readonly name = "UnknownOutcomeError";
-  readonly keyIds: readonly string[];
-
-  constructor(keyIds: readonly string[], cause: Error) {
-    super(cause.message, { cause });
-    this.keyIds = keyIds;
-  }
 }
 
 /**
@@ -114,10 +108,7 @@ async function store(
     if (OVERTAKEN.test((error as Error).message)) throw error;
     const looking = keys.map((key) => findApiKey(database.orm, key.id));
     const stored = await Promise.all(looking).catch(() => null);
-    if (stored === null) {
-      const ids = keys.map(({ id }) => id);
-      throw new UnknownOutcomeError(ids, error as Error);
-    }
+    if (stored === null) throw new UnknownOutcomeError((error as Error).message, { cause: error });
     if (!keys.every((key, index) => isSame(key, stored[index]))) throw error;
   }
 }

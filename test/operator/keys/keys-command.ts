@@ -3,7 +3,7 @@ import { afterAll, beforeAll, vi } from "vitest";
 import * as databases from "../../../src/store/database.ts";
 import { openLocalDatabase } from "../../../src/operator/database/local.ts";
 import { databaseFile } from "../../../src/operator/database/local-store.ts";
-import { addKeys } from "../../../src/operator/keys/actor.ts";
+import { addKeys } from "../../../src/store/keys/change-key.ts";
 import {
   createApiKey,
   type CreatedKey,
@@ -48,7 +48,7 @@ export class KeysCommand {
   async add(fields: Partial<KeyDetails> = {}): Promise<CreatedKey> {
     const { key, record } = createApiKey({ name: "Zoo", plan: "free" }, new Date());
     const stored = { ...record, ...fields };
-    await addKeys(await this.database(), [stored]);
+    await addKeys(await this.database(), [stored], "test");
     return { key, record: stored };
   }
 }

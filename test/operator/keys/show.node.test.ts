@@ -3,7 +3,7 @@ import { Readable } from "node:stream";
 import { sql } from "drizzle-orm";
 import stringWidth from "string-width";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { addKeys, changeKey } from "../../../src/operator/keys/actor.ts";
+import { addKeys, changeKey } from "../../../src/store/keys/change-key.ts";
 import {
   createVerificationKey,
   deleteVerificationKeys,
@@ -58,7 +58,7 @@ it("npm run verify deletes no key but its own and those that it left behind", as
   // A customer's key with the same name, but with another lifetime.
   const customer = (await listed.add({ name: "Verification", expiresAt: inDays(-1) })).record;
   const [own, running, left] = [2, 3, -1].map((days) => createVerificationKey(inDays(days)).record);
-  await addKeys(database, [own!, running!, left!]);
+  await addKeys(database, [own!, running!, left!], "test");
   expect(JSON.stringify(await listed.json("list"))).not.toContain(running!.id);
   await deleteVerificationKeys(database, own!.id);
   const found = await listed.json("list", "--name", "verification");
@@ -183,9 +183,10 @@ describe("keys audit", () => {
   it("has no entry for a change that failed, and no entry changes or disappears", async () => {
     vi.stubEnv("STORE_ORDERS_ACTOR", "");
     vi.stubEnv("USER", "ada");
-    const { id } = (await keys.add()).record;
+    const { id } = await keys.json("create", "--plan", "free", "--name", "Zoo");
     const database = await keys.database();
-    const failing = changeKey(database, id, "update", (key) => ({ ...key, perDay: 5 }));
+    const operation = { action: "update", actor: "ada" } as const;
+    const failing = changeKey(database, id, operation, (key) => ({ ...key, perDay: 5 }));
     await expect(failing).rejects.toThrow("enterprise_has_its_own_limits");
     expect(await keys.json("audit", id)).toMatchObject([{ actor: `ada@${hostname()}` }]);
     for (const statement of ["DELETE FROM", "INSERT OR REPLACE INTO key_changes SELECT * FROM"]) {

@@ -6,7 +6,7 @@ import { openApiDocument } from "../../../src/openapi/document.ts";
 import * as databases from "../../../src/store/database.ts";
 import { databaseFile, ownFolder } from "../../../src/operator/database/local-store.ts";
 import { useDatabase } from "../../../src/operator/database/open.ts";
-import { addKeys } from "../../../src/operator/keys/actor.ts";
+import { addKeys } from "../../../src/store/keys/change-key.ts";
 import { createVerificationKey } from "../../../src/store/keys/verification-key.ts";
 import { verifyProgram } from "../../../src/operator/verify/program.ts";
 import { PROMISES } from "../../../src/operator/verify/promises.ts";
@@ -343,7 +343,9 @@ it("removes what killed verifications left an hour ago, and nothing else", async
     key(HOUR_MS, { expiresAt: null, revokedAt: expired }),
   ];
   const all = [key(HOUR_MS), ...others];
-  await useDatabase({ persistTo: folder.path }, "keys", (database) => addKeys(database, all));
+  await useDatabase({ persistTo: folder.path }, "keys", (database) =>
+    addKeys(database, all, "test"),
+  );
   for (const [id, ageMs] of [[5n, HOUR_MS - 60_000] as const, [6n, HOUR_MS + 60_000] as const]) {
     const shipDate = new Date(Date.now() - ageMs).toISOString();
     const values = `${INT64_MIN + id}, ${INT64_MAX}, ${INT64_MIN}, '${shipDate}', 0, 'pending'`;
