@@ -36,13 +36,13 @@ try {
   writeFileSync(join(folder, "package.json"), '{"private":true}');
   run("npm", ["install", "--no-audit", "--no-fund", "--loglevel=error", ...TOOLS]);
   const store = join(folder, "store");
-  const [key] = await prepareStore(store, false);
+  const [created] = await prepareStore(store, false);
   await buildAll();
   const bundle = await bundleWorker(PROJECT_ROOT, "src/worker/index.ts", join(folder, "bundle"));
   await using server = await Server.start(bundle, { store });
   const document = openApiDocument(server.url);
   writeFileSync(join(folder, "openapi.json"), document);
-  const secret = key?.secret ?? "";
+  const secret = created?.key ?? "";
   await send("Postman", await importIntoPostman(document), "1001", server.url, secret);
   await send("Bruno", importIntoBruno(document), "1002", server.url, secret);
   await trySwaggerUi(server.url, secret);

@@ -1,12 +1,11 @@
 import type { ChildProcess } from "node:child_process";
 import { subscribe } from "node:diagnostics_channel";
 import { createRequire } from "node:module";
-import { existsSync } from "node:fs";
-import { mkdir } from "node:fs/promises";
+import { existsSync, mkdirSync } from "node:fs";
 import { homedir } from "node:os";
 import { join } from "node:path";
 import { ownFolder } from "../database/local-store.ts";
-import { PROJECT_ROOT, SITE_FOLDER } from "../wrangler.ts";
+import { PROJECT_ROOT, SITE_FOLDER, WRANGLER_BIN } from "../wrangler.ts";
 
 /** Becomes workerd. Kills workerd when this process ends, even if it is killed. */
 const WORKERD = join(import.meta.dirname, "workerd.sh");
@@ -16,17 +15,11 @@ const CRON_TIMEOUT_MS = 600_000;
 
 type LogLine = Readonly<Record<"level" | "message", string>>;
 
-export interface DevServerOptions {
-  readonly port: number;
-  /** The absolute path of the store's folder. */
-  readonly store: string;
-  /** True prints a line for each request. */
-  readonly log: boolean;
-}
+/** `store`: the absolute path of its folder. `log`: true prints a line for each request. */
+export type DevServerOptions = Readonly<{ port: number; store: string; log: boolean }>;
 
 /** Must run first, because wrangler and Miniflare read these variables while they are imported. */
 export function configureWrangler(): void {
-  const require = createRequire(createRequire(import.meta.url).resolve("wrangler/package.json"));
   Object.assign(process.env, {
     WRANGLER_LOG: "warn",
     WRANGLER_SEND_METRICS: "false",
@@ -37,7 +30,7 @@ export function configureWrangler(): void {
     // Nothing checks the vars of `.env`.
     CLOUDFLARE_LOAD_DEV_VARS_FROM_DOT_ENV: "false",
     MINIFLARE_WORKERD_PATH: WORKERD,
-    STORE_ORDERS_WORKERD: (require("workerd") as { default: string }).default,
+    STORE_ORDERS_WORKERD: createRequire(WRANGLER_BIN)("workerd").default,
   });
 }
 
@@ -46,16 +39,11 @@ export function configureWrangler(): void {
  * the service's entrypoints. Wrangler does not export its own function for `wrangler dev`.
  */
 function registryFolder(): string {
-  const named = process.env["WRANGLER_REGISTRY_PATH"];
-  if (named !== undefined) return named;
-  const home = homedir();
-  const config =
-    process.platform === "darwin" ? join(home, "Library", "Preferences") : join(home, ".config");
-  const folders = [
-    join(home, ".wrangler"),
-    join(process.env["XDG_CONFIG_HOME"] ?? config, ".wrangler"),
-  ];
-  return join(folders.find((folder) => existsSync(folder)) ?? folders[1] ?? home, "registry");
+  const config = process.platform === "darwin" ? "Library/Preferences" : ".config";
+  const { WRANGLER_REGISTRY_PATH, XDG_CONFIG_HOME = join(homedir(), config) } = process.env;
+  const former = join(homedir(), ".wrangler");
+  const folder = existsSync(former) ? former : join(XDG_CONFIG_HOME, ".wrangler");
+  return WRANGLER_REGISTRY_PATH ?? join(folder, "registry");
 }
 
 /**
@@ -77,15 +65,11 @@ export function exitWithWorkerd(isServing: () => boolean): void {
   });
 }
 
-/**
- * Starts the service, which runs until this process exits, after `configureWrangler`.
- *
- * @throws an Error if the start fails.
- */
+/** Starts the service, which runs until this process exits. @throws an Error if the start fails. */
 export async function startDevServer({ port, store, log }: DevServerOptions): Promise<void> {
   // The store has a site of its own, because the site names the address that it is served from.
   const site = join(ownFolder(store), "site");
-  await mkdir(site, { recursive: true });
+  mkdirSync(site, { recursive: true });
   Object.assign(process.env, { PUBLIC_URL: `http://localhost:${port}`, [SITE_FOLDER]: site });
   const { unstable_DevEnv: DevEnv } = await import("wrangler");
   const server = new DevEnv();
@@ -93,12 +77,13 @@ export async function startDevServer({ port, store, log }: DevServerOptions): Pr
   server.once("reloadComplete", resolve).once("error", reject).once("buildFailed", reject);
   // No time limit, because a busy machine may take minutes. If workerd ends, the start fails.
   const beganMs = Date.now();
-  const notice = setInterval(() => {
+  using _notice = setInterval(() => {
     const seconds = Math.round((Date.now() - beganMs) / 1_000);
     process.stderr.write(`Still starting: workerd is not ready after ${seconds} s ...\n`);
   }, START_PATIENCE.noticeMs);
-  // The log lines before the service is ready. They can say why the service does not start.
-  let startLines: LogLine[] | null = [];
+  // The log lines before the service is ready can say why it does not start.
+  const startLines: LogLine[] = [];
+  let receive = (line: LogLine): unknown => startLines.push(line);
   const startWorker = async (): Promise<void> => {
     const worker = await server.startWorker({
       config: join(PROJECT_ROOT, "wrangler.toml"),
@@ -110,33 +95,28 @@ export async function startDevServer({ port, store, log }: DevServerOptions): Pr
         persist: store,
         registry: registryFolder(),
         watch: true,
-        structuredLogsHandler: (line: LogLine) => {
-          if (startLines === null) printLine(line, log);
-          else startLines.push(line);
-        },
+        structuredLogsHandler: (line: LogLine) => receive(line),
       },
     });
     await worker.ready;
   };
   try {
     await Promise.all([isServing, startWorker()]);
-    for (const line of startLines) printLine(line, log);
-    startLines = null;
   } catch (error) {
     // The teardown throws the same error again.
     await server.teardown().catch(() => {});
-    const reason = describeFailure(error, startLines ?? []);
+    const reason = describeFailure(error, startLines);
     throw new Error(`the service did not start: ${reason}`, { cause: error });
-  } finally {
-    clearInterval(notice);
   }
+  receive = (line) => printLine(line, log);
+  startLines.forEach(receive);
 }
 
 /** Runs the Worker's cron trigger. @throws if the trigger fails; the Worker logs the cause. */
 export async function runCron(port: number): Promise<void> {
-  const { ok, status } = await fetch(`http://127.0.0.1:${port}/cdn-cgi/local/scheduled`, {
-    signal: AbortSignal.timeout(CRON_TIMEOUT_MS),
-  });
+  const signal = AbortSignal.timeout(CRON_TIMEOUT_MS);
+  const url = `http://127.0.0.1:${port}/cdn-cgi/local/scheduled`;
+  const { ok, status } = await fetch(url, { signal });
   if (!ok) throw new Error(`answered ${status}`);
 }
 

@@ -4,6 +4,7 @@ import { createServer } from "node:net";
 import { resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Command } from "commander";
+import type { CreatedKey } from "../../store/keys/key-settings.ts";
 import { retry } from "../retry.ts";
 import { persistToOption, wholeNumberParser } from "../arguments.ts";
 import { createProgram, quote } from "../command-line.ts";
@@ -16,7 +17,6 @@ import {
   runCron,
   startDevServer,
 } from "./dev-server.ts";
-import type { DemoKey } from "./sample-store.ts";
 import { lockStore } from "./store-lock.ts";
 
 const DEFAULT_PORT = 8787;
@@ -63,7 +63,7 @@ async function start({ persistTo, ...options }: StartOptions): Promise<void> {
   }
 }
 
-async function prepare(store: string, empty: boolean): Promise<readonly DemoKey[]> {
+async function prepare(store: string, empty: boolean): Promise<CreatedKey[]> {
   const content = empty ? "" : ", sample orders and demo keys";
   const doing = isStore(store)
     ? "Starting the service, which"
@@ -73,7 +73,7 @@ async function prepare(store: string, empty: boolean): Promise<readonly DemoKey[
   const { prepareStore } = await import("./sample-store.ts");
   // Prints the secrets before the service starts, because after a failed start they would be lost.
   return prepareStore(store, empty, (created) => {
-    const lines = created.map(({ plan, secret }) => `  ${plan.padEnd(12)}${secret}`);
+    const lines = created.map(({ key, record }) => `  ${record.plan.padEnd(12)}${key}`);
     process.stdout.write(`Demo keys, shown this once:\n${lines.join("\n")}\n\n`);
   });
 }
@@ -81,9 +81,8 @@ async function prepare(store: string, empty: boolean): Promise<readonly DemoKey[
 /** Waits up to a second, as an earlier service may be ending. @throws an Error if a port is in use. */
 export async function requireFreePort(port: number): Promise<void> {
   const listen = async (): Promise<void> => {
-    const server = createServer().listen(port, "127.0.0.1");
+    await using server = createServer().listen(port, "127.0.0.1");
     await once(server, "listening");
-    await once(server.close(), "close");
   };
   await retry(listen, { retries: 10, minTimeout: 100, factor: 1 }).catch((cause: Error) => {
     const advice = "end the program that uses it, or serve on another port (--port N)";
@@ -91,7 +90,7 @@ export async function requireFreePort(port: number): Promise<void> {
   });
 }
 
-async function serve(options: DevServerOptions, demoKeys: readonly DemoKey[]): Promise<never> {
+async function serve(options: DevServerOptions, [demoKey]: CreatedKey[]): Promise<never> {
   let isServing = false;
   // Miniflare kills workerd when this process exits. A service that never began has not succeeded.
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) {
@@ -101,7 +100,7 @@ async function serve(options: DevServerOptions, demoKeys: readonly DemoKey[]): P
   // Retries, because workerd cannot start while another command is opening the store.
   await retryWhileBusy(() => startDevServer(options));
   isServing = true;
-  process.stdout.write(formatFirstSteps(options, demoKeys));
+  process.stdout.write(formatFirstSteps(options, demoKey?.key));
   for (;;) {
     await runCron(options.port).catch(({ message }: Error) =>
       process.stderr.write(`Housekeeping failed and is tried again in an hour: ${message}.\n`),
@@ -110,16 +109,15 @@ async function serve(options: DevServerOptions, demoKeys: readonly DemoKey[]): P
   }
 }
 
-function formatFirstSteps({ port, store }: DevServerOptions, [demoKey]: readonly DemoKey[]) {
+function formatFirstSteps({ port, store }: DevServerOptions, key?: string): string {
   // Not localhost, which can be another address than the only one that the service listens on.
   const url = `http://127.0.0.1:${port}/v1/store/orders`;
-  const curl = `  curl -i -H "Authorization: Bearer ${demoKey?.secret ?? "<API_KEY>"}" ${url}`;
+  const curl = `  curl -i -H "Authorization: Bearer ${key ?? "<API_KEY>"}" ${url}`;
   const option = store === resolve(DEFAULT_STORE) ? "" : ` --persist-to ${quote(store)}`;
-  const create = `Make a key, then use it:
-  npm run keys -- create --plan free --name "My client"${option}`;
-  return `Serving on http://localhost:${port} (only on 127.0.0.1), until Ctrl+C.
-
-${demoKey === undefined ? create : "Try it:"}\n${curl}\n\n`;
+  const create = `npm run keys -- create --plan free --name "My client"${option}`;
+  const first = key === undefined ? `Make a key, then use it:\n  ${create}` : "Try it:";
+  const served = `Serving on http://localhost:${port} (only on 127.0.0.1), until Ctrl+C.`;
+  return `${served}\n\n${first}\n${curl}\n\n`;
 }
 
 // npm sends signals only to the shell in which it runs this process. Some shells then end and leave

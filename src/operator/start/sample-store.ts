@@ -8,9 +8,9 @@ import { type LocalStore, openLocalStore } from "../database/local.ts";
 import { isStore, makeOwnFolder } from "../database/local-store.ts";
 import { addKeys } from "../../store/keys/change-key.ts";
 import { currentActor } from "../keys/actor.ts";
-import { createApiKey } from "../../store/keys/key-settings.ts";
+import { createApiKey, type CreatedKey } from "../../store/keys/key-settings.ts";
 import { INT64_MAX, INT64_MIN } from "../../rules/int64.ts";
-import { type Plan, PLANS } from "../../rules/limits/plans.ts";
+import { PLANS } from "../../rules/limits/plans.ts";
 
 const ENTERPRISE_LIMITS = { perMinute: 5_000, perDay: 500_000 };
 
@@ -27,8 +27,6 @@ const SAMPLE_ORDERS: (typeof orderTable.$inferInsert)[] = [
   order(INT64_MAX, INT64_MAX, INT64_MAX, "2027-01-01T00:00:00.000Z"),
 ];
 
-export type DemoKey = Readonly<{ plan: Plan; secret: string }>;
-
 /**
  * Migrates the store. Unless `empty`, adds sample orders and demo keys to a new store. If the start
  * is interrupted, the next start does it again: it keeps the orders and replaces the demo keys.
@@ -38,8 +36,8 @@ export type DemoKey = Readonly<{ plan: Plan; secret: string }>;
 export async function prepareStore(
   store: string,
   empty: boolean,
-  show: (keys: readonly DemoKey[]) => void = () => {},
-): Promise<DemoKey[]> {
+  show: (keys: readonly CreatedKey[]) => void = () => {},
+): Promise<CreatedKey[]> {
   const unfinished = join(makeOwnFolder(store), "unfinished");
   if (!isStore(store)) await writeFile(unfinished, "");
   await using databases = await openLocalStore(store);
@@ -50,7 +48,7 @@ export async function prepareStore(
 }
 
 /** @param unfinished the file that keeps the ids of the demo keys until they are shown. */
-async function fill({ orders, keys }: LocalStore, unfinished: string): Promise<DemoKey[]> {
+async function fill({ orders, keys }: LocalStore, unfinished: string): Promise<CreatedKey[]> {
   if ((await orders.orm.$count(orderTable)) === 0) {
     await orders.orm.insert(orderTable).values(SAMPLE_ORDERS);
   }
@@ -64,7 +62,7 @@ async function fill({ orders, keys }: LocalStore, unfinished: string): Promise<D
   const records = created.map(({ record }) => record);
   await writeFile(unfinished, records.map(({ id }) => id).join("\n"));
   await addKeys(keys, records, currentActor());
-  return created.map(({ key, record }) => ({ plan: record.plan, secret: key }));
+  return created;
 }
 
 function order(id: bigint, petId: bigint, quantity: bigint, shipDate: string) {

@@ -1,8 +1,9 @@
 import { DatabaseSync, StatementSync } from "node:sqlite";
 import { afterEach, expect, it, vi } from "vitest";
 import { databaseFile } from "../../../src/operator/database/local-store.ts";
-import { type DemoKey, prepareStore } from "../../../src/operator/start/sample-store.ts";
+import { prepareStore } from "../../../src/operator/start/sample-store.ts";
 import { hashSecret } from "../../../src/rules/keys/secret.ts";
+import type { CreatedKey } from "../../../src/store/keys/key-settings.ts";
 import { StoreFolder } from "../store-folder.ts";
 import type { DatabaseName } from "../../../src/schema/databases.ts";
 
@@ -32,7 +33,7 @@ function interruptAt(position: number) {
 
 function expectSampleStore(
   folder: string,
-  shown: readonly DemoKey[],
+  shown: readonly CreatedKey[],
   others: readonly string[] = [],
 ): void {
   const read = (name: DatabaseName, query: string) => {
@@ -41,9 +42,9 @@ function expectSampleStore(
   };
   expect(read("orders", "SELECT count(*) FROM orders")).toEqual([10]);
   expect(read("keys", "SELECT hash FROM api_keys ORDER BY hash")).toEqual(
-    [...shown.map(({ secret }) => secret), ...others].map(hashSecret).toSorted(),
+    [...shown.map(({ key }) => key), ...others].map(hashSecret).toSorted(),
   );
-  expect(shown.map(({ plan }) => plan)).toEqual(["free", "pro", "business", "enterprise"]);
+  expect(shown.map(({ record }) => record.plan)).toEqual(["free", "pro", "business", "enterprise"]);
 }
 
 it("a first start that is interrupted at any statement is repeated, and shows keys that work", async () => {
@@ -52,8 +53,8 @@ it("a first start that is interrupted at any statement is repeated, and shows ke
   for (; isInterrupted; starts += 1) {
     const store = new StoreFolder();
     const interruption = interruptAt(starts);
-    let shown: readonly DemoKey[] = [];
-    const show = (keys: readonly DemoKey[]) => void (shown = keys);
+    let shown: readonly CreatedKey[] = [];
+    const show = (keys: readonly CreatedKey[]) => void (shown = keys);
     const first = await prepareStore(store.path, false, show).catch(
       (error: Error) => error.message,
     );
