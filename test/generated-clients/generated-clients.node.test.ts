@@ -53,7 +53,7 @@ beforeAll(async () => {
 async function generate(): Promise<void> {
   await rm(FOLDER, { recursive: true, force: true });
   await mkdir(FOLDER, { recursive: true });
-  const [shell, ...files] = await documentedClient();
+  const [shell, ...files] = documentedClient();
   for (const { code } of files) {
     const [, file = "", content = ""] = /^\/\/ (\S+)\n([^]*)$/.exec(code) ?? [];
     await writeFile(join(FOLDER, file), content);

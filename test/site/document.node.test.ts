@@ -41,7 +41,7 @@ test("the page shows everything in a changed document", async () => {
     .replaceAll('"304": {', '"205": {')
     .replaceAll('"If-None-Match"', '"If-Match"')
     .replaceAll("order_not_found", "order_unknown");
-  const html = await buildPage(source, DEPLOYED);
+  const html = await buildPage({ ...DEPLOYED, document: source });
   const anchors = [
     "listOrders-200.animalId",
     "header.Sundown",
@@ -79,7 +79,7 @@ test("llms.txt has the meaning of each operation, parameter, answer, header and 
 });
 
 test("the page has the command and the file of the generated client in docs/api.md", async () => {
-  const blocks = await documentedClient();
+  const blocks = documentedClient();
   expect(blocks).toHaveLength(2);
   const [clients = ""] = /<section id="clients".*?<\/section>/s.exec(page) ?? [];
   for (const { code } of blocks) expect(textOf(clients)).toContain(code);
@@ -87,7 +87,7 @@ test("the page has the command and the file of the generated client in docs/api.
 
 test("the page says that lists can be out of date only with near reads", async () => {
   expect(page).not.toContain("a second or two old");
-  const near = await buildPage(text, { ...DEPLOYED, hasNearReads: true });
+  const near = await buildPage({ ...DEPLOYED, document: text, hasNearReads: true });
   expect(near).toContain("A list may be a second or two old");
 });
 

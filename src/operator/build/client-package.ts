@@ -1,9 +1,9 @@
 import { execFile } from "node:child_process";
 import { createHash } from "node:crypto";
-import { copyFile, mkdtemp, readdir, readFile, rm } from "node:fs/promises";
+import { copyFile, mkdtempDisposable, readdir, readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import { promisify } from "node:util";
 import manifest from "../../client/package.json" with { type: "json" };
 import { writeFolder } from "../replace-file.ts";
@@ -28,26 +28,20 @@ export async function packClient(cache: string): Promise<Uint8Array> {
   if (kept !== null) return kept;
 
   // Not in the client's own folder, because several builds may run at the same time.
-  const folder = await mkdtemp(join(tmpdir(), "store-orders-client-"));
-  try {
-    const tsc = join(dirname(TYPESCRIPT), "bin", "tsc");
-    await run(process.execPath, [tsc, "-p", CLIENT, "--outDir", join(folder, "dist")]);
-    for (const name of names.filter((one) => !/^tsconfig|\.ts$/.test(one))) {
-      await copyFile(join(CLIENT, name), join(folder, name));
-    }
-    await run("npm", ["pack", folder, "--pack-destination", folder, "--ignore-scripts"], {
-      // Without the settings of an npm that runs this build, such as its folder.
-      env: { ...withoutNpm(process.env), npm_config_update_notifier: "false" },
-      shell: process.platform === "win32",
-    });
-    const packed = await readFile(join(folder, CLIENT_PACKAGE));
-    await writeFolder(cache, new Map([[`${digest}.tgz`, packed]]));
-    return packed;
-  } finally {
-    await rm(folder, { recursive: true });
+  await using folder = await mkdtempDisposable(join(tmpdir(), "store-orders-client-"));
+  const { path } = folder;
+  const tsc = join(TYPESCRIPT, "../bin/tsc");
+  await run(process.execPath, [tsc, "-p", CLIENT, "--outDir", join(path, "dist")]);
+  for (const name of names.filter((one) => !/^tsconfig|\.ts$/.test(one))) {
+    await copyFile(join(CLIENT, name), join(path, name));
   }
-}
-
-function withoutNpm(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
-  return Object.fromEntries(Object.entries(env).filter(([name]) => !/^npm_/i.test(name)));
+  // Without the settings of an npm that runs this build, such as its folder.
+  const own = Object.entries(process.env).filter(([name]) => !/^npm_/i.test(name));
+  await run("npm", ["pack", path, "--pack-destination", path, "--ignore-scripts"], {
+    env: { ...Object.fromEntries(own), npm_config_update_notifier: "false" },
+    shell: process.platform === "win32",
+  });
+  const packed = await readFile(join(path, CLIENT_PACKAGE));
+  await writeFolder(cache, new Map([[`${digest}.tgz`, packed]]));
+  return packed;
 }

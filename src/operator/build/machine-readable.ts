@@ -11,25 +11,21 @@ const SECURITY_TEXT_DAYS = 364;
  * Returns the OpenAPI document, the API catalog (RFC 9727), the text for language models and, if
  * there is a contact, security.txt (RFC 9116).
  */
-export function machineReadableFiles(
-  origin: string,
-  contact?: Contact,
-): [path: string, content: string][] {
+export function machineReadableFiles(origin: string, contact?: Contact) {
   const document = openApiDocument(origin, contact);
-  return [
-    ["openapi.json", document],
-    [".well-known/api-catalog", apiCatalog(origin)],
-    ["llms.txt", llmsText(document, origin, contact)],
-    ...(contact === undefined ? [] : [securityText(origin, contact)]),
-  ];
+  return {
+    "openapi.json": document,
+    ".well-known/api-catalog": apiCatalog(origin),
+    "llms.txt": llmsText(document, origin, contact),
+    ...(contact && { ".well-known/security.txt": securityText(origin, contact) }),
+  };
 }
 
-function securityText(origin: string, contact: Contact): [path: string, content: string] {
-  const path = ".well-known/security.txt";
+function securityText(origin: string, contact: Contact): string {
   const address = "email" in contact ? `mailto:${contact.email}` : contact.url;
   const expires = new Date(Date.now() + SECURITY_TEXT_DAYS * DAY_SECONDS * 1_000);
-  const own = origin === "" ? "" : `Canonical: ${origin}/${path}\n`;
-  return [path, `Contact: ${address}\nExpires: ${expires.toISOString()}\n${own}`];
+  const own = origin === "" ? "" : `Canonical: ${origin}/.well-known/security.txt\n`;
+  return `Contact: ${address}\nExpires: ${expires.toISOString()}\n${own}`;
 }
 
 function apiCatalog(origin: string): string {
@@ -45,23 +41,19 @@ function apiCatalog(origin: string): string {
 function llmsText(document: string, origin: string, contact?: Contact): string {
   const { operations, components } = readDocument(JSON.parse(document));
   const { headers, schemas } = components;
-  const meanings = (parts: object) =>
-    Object.entries(parts).map(([name, part]) => `- \`${name}\`: ${part.description}`);
+  const list = (title: string, parts: object = {}) =>
+    [
+      `${title}\n`,
+      ...Object.entries(parts).map(([name, part]) => `- \`${name}\`: ${part.description}`),
+    ].join("\n");
   const operationText = (operation: (typeof operations)[0]) =>
     [
       `## ${operation.method} ${origin}/v1${operation.path}\n\n${operation.description}\n`,
       ...operation.parameters.map(({ name, in: place, description: meaning }) => {
         return `- \`${name}\` (${place}): ${meaning}`;
       }),
-      "\nAnswers:\n",
-      ...meanings(operation.responses),
+      list("\nAnswers:", operation.responses),
     ].join("\n");
-  const sections = {
-    "Fields of an order": meanings(schemas.Order["properties"] ?? {}),
-    "Fields of a quota": meanings(schemas.Quota["properties"] ?? {}),
-    "Fields of an error": meanings(schemas.Error["properties"] ?? {}),
-    "Headers of answers": meanings(headers),
-  };
   return `# ${info.title}
 
 > ${info.summary}
@@ -70,9 +62,13 @@ Send \`Authorization: Bearer <API_KEY>\` with every request. Each error has a JS
 
 ${operations.map(operationText).join("\n\n")}
 
-${Object.entries(sections)
-  .map(([title, lines]) => `## ${title}\n\n${lines.join("\n")}`)
-  .join("\n\n")}
+${list("## Fields of an order", schemas.Order["properties"])}
+
+${list("## Fields of a quota", schemas.Quota["properties"])}
+
+${list("## Fields of an error", schemas.Error["properties"])}
+
+${list("## Headers of answers", headers)}
 
 ${description.slice(description.indexOf("## "))}
 

@@ -1,8 +1,8 @@
-import { readFile } from "node:fs/promises";
+import { readFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { build } from "esbuild";
 import type { PageFacts } from "../../site/page/reference.ts";
-import { type Contact, openApiDocument } from "../../openapi/document.ts";
+import type { Contact } from "../../openapi/document.ts";
 import { CLIENT_PACKAGE } from "./client-package.ts";
 import { machineReadableFiles } from "./machine-readable.ts";
 
@@ -15,12 +15,11 @@ export async function siteFiles(contact?: Contact): Promise<Map<string, string |
   const origin = publicOrigin();
   // `npm start` names its own address. A deployed page provokes no refusals.
   const isLocal = /^http:\/\/localhost(?::|$)/.test(origin);
+  const files = machineReadableFiles(origin, contact);
+  // `npm run deploy` passes the var `LIST_READS` as an environment variable.
+  const hasNearReads = process.env["LIST_READS"] === "nearest";
   const [page, { outputFiles }] = await Promise.all([
-    buildPage(openApiDocument(origin, contact), {
-      // `npm run deploy` passes the var `LIST_READS` as an environment variable.
-      hasNearReads: process.env["LIST_READS"] === "nearest",
-      isLocal,
-    }),
+    buildPage({ document: files["openapi.json"], hasNearReads, isLocal }),
     build({
       ...BUNDLE,
       entryPoints: ["script/main.ts", "style.css"].map((name) => join(PAGE, name)),
@@ -32,21 +31,16 @@ export async function siteFiles(contact?: Contact): Promise<Map<string, string |
       define: { IS_LOCAL: String(isLocal) },
     }),
   ]);
-  const files = new Map<string, string | Uint8Array>([
-    ...machineReadableFiles(origin, contact),
+  const kept = ["favicon.svg", "_headers", "_redirects"];
+  return new Map<string, string | Uint8Array>([
+    ...Object.entries(files),
     ["index.html", page],
+    ...outputFiles.map(({ path, contents }) => [basename(path), contents] as const),
+    ...kept.map((name) => [name, readFileSync(join(PAGE, name))] as const),
   ]);
-  for (const { path, contents } of outputFiles) files.set(basename(path), contents);
-  for (const name of ["favicon.svg", "_headers", "_redirects"]) {
-    files.set(name, await readFile(join(PAGE, name)));
-  }
-  return files;
 }
 
-export async function buildPage(
-  document: string,
-  choices: Pick<PageFacts, "hasNearReads" | "isLocal">,
-): Promise<string> {
+export async function buildPage(own: Pick<PageFacts, "document" | "hasNearReads" | "isLocal">) {
   // Node cannot run JSX. So esbuild bundles the page's source, and Node imports it as a data URL.
   const { outputFiles } = await build({
     ...BUNDLE,
@@ -55,18 +49,15 @@ export async function buildPage(
     jsx: "automatic",
     jsxImportSource: "hono/jsx",
   });
-  const program = Buffer.concat(outputFiles.map(({ contents }) => contents));
-  const url = `data:text/javascript;base64,${program.toString("base64")}`;
-  const { renderPage } = (await import(/* @vite-ignore */ url)) as {
-    renderPage: (facts: PageFacts) => Promise<string>;
-  };
-  return renderPage({
-    document,
-    ...choices,
-    limitsPicture: await readFile(join(PAGE, "page", "limits.svg"), "utf8"),
-    generatedClient: await documentedClient(),
+  const program = Buffer.concat(outputFiles.map(({ contents }) => contents)).toString("base64");
+  const { renderPage } = await import(/* @vite-ignore */ `data:text/javascript;base64,${program}`);
+  const facts: PageFacts = {
+    ...own,
+    limitsPicture: readFileSync(join(PAGE, "page", "limits.svg"), "utf8"),
+    generatedClient: documentedClient(),
     clientPackage: CLIENT_PACKAGE,
-  });
+  };
+  return (renderPage as (facts: PageFacts) => Promise<string>)(facts);
 }
 
 /**
@@ -83,8 +74,8 @@ export function publicOrigin(url = process.env["PUBLIC_URL"] ?? ""): string {
 }
 
 /** Reads the code blocks of the section on generated clients in docs/api.md. */
-export async function documentedClient(): Promise<PageFacts["generatedClient"]> {
-  const [, section] = /^## Generated clients\n([^]*?)^## /m.exec(await readFile(API, "utf8")) ?? [];
+export function documentedClient(): PageFacts["generatedClient"] {
+  const [, section] = /^## Generated clients\n([^]*?)^## /m.exec(readFileSync(API, "utf8")) ?? [];
   if (section === undefined) throw new Error(`${API} has no section "Generated clients".`);
   return [...section.matchAll(/^```(\w+)\n([^]*?)\n```$/gm)].map(([, fence = "", code = ""]) => ({
     fence,

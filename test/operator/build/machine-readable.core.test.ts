@@ -7,7 +7,7 @@ import { DAY_MS } from "../../support/clock.ts";
 const ORIGIN = "https://orders.example";
 
 test.each(["", ORIGIN])("the files for programs at %j lead to the whole reference", (origin) => {
-  const files = Object.fromEntries(machineReadableFiles(origin));
+  const files = machineReadableFiles(origin);
   expect(files["openapi.json"]).toBe(openApiDocument(origin));
   const { servers, paths, info } = JSON.parse(files["openapi.json"] ?? "");
   const [{ url }] = servers;
@@ -32,7 +32,7 @@ test.each(["", ORIGIN])("the files for programs at %j lead to the whole referenc
 
 test("the operator's address is in the files for programs", () => {
   const url = "https://shop.example/help";
-  const files = Object.fromEntries(machineReadableFiles("", { url }));
+  const files = machineReadableFiles("", { url });
   expect(JSON.parse(files["openapi.json"] ?? "").info.contact).toStrictEqual({ url });
   expect(files["llms.txt"]).toContain(`\n- Questions to the operator: ${url}\n`);
   const path = ".well-known/security.txt";
@@ -41,15 +41,15 @@ test("the operator's address is in the files for programs", () => {
   const days = (new Date(expires).getTime() - Date.now()) / DAY_MS;
   expect(days).toBeGreaterThan(363);
   expect(days).toBeLessThan(365);
-  const byMail = Object.fromEntries(machineReadableFiles(ORIGIN, { email: "o@shop.example" }));
+  const byMail = machineReadableFiles(ORIGIN, { email: "o@shop.example" });
   expect(byMail[path]).toMatch(/^Contact: mailto:o@shop\.example\n/);
   expect(byMail[path]).toContain(`\nCanonical: ${ORIGIN}/${path}\n`);
-  expect(Object.fromEntries(machineReadableFiles(ORIGIN))).not.toHaveProperty([path]);
+  expect(machineReadableFiles(ORIGIN)).not.toHaveProperty([path]);
 });
 
 test("the site has the page with its styles and script, and the files for programs", async () => {
   const names = "index.html main.js style.css favicon.svg _headers _redirects";
-  const programs = machineReadableFiles("").map(([path]) => path);
+  const programs = Object.keys(machineReadableFiles(""));
   const files = await siteFiles();
   expect([...files.keys()].toSorted()).toEqual([...names.split(" "), ...programs].toSorted());
   for (const content of files.values()) expect(content.length).toBeGreaterThan(0);
