@@ -1,8 +1,8 @@
 import { AbortError } from "p-retry";
 import { retry } from "../retry.ts";
 import type { Settings } from "../settings.ts";
-import { countResults, OtherVersionError } from "../verify/service-promise.ts";
-import { requireHealth, verifyStore } from "../verify/verify.ts";
+import { OtherVersionError } from "../verify/answer.ts";
+import { countResults, requireHealth, verifyStore } from "../verify/verify.ts";
 
 const PAUSE_MS = 2_000;
 /** The number of requests that must reach a version: Cloudflare's servers adopt it one by one. */

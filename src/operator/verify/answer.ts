@@ -1,13 +1,7 @@
+import { setTimeout as pause } from "node:timers/promises";
 import { readWindows } from "../../client/rate-limit-headers.ts";
 import { differencesFromDocument, INTERNALS } from "../../openapi/documented-answer.ts";
 import type { ErrorCode } from "../../rules/error-codes.ts";
-import {
-  type Answer,
-  BrokenPromise,
-  OtherVersionError,
-  type Trial,
-  Untried,
-} from "./service-promise.ts";
 
 export const LIST = "/v1/store/orders";
 /** For what hangs: a slow machine breaks no promise. */
@@ -16,6 +10,63 @@ const TIMEOUT_MS = 60_000;
 const LIST_LENGTH = 200_000;
 /** The largest allowed difference between the clocks of this machine and the service. */
 const CLOCK_TOLERANCE_SECONDS = 60;
+
+/** Thrown if the service does not do what its documents promise. */
+export class BrokenPromise extends Error {}
+
+/** Thrown if a response may come from another version than the verified one. */
+export class OtherVersionError extends Error {}
+
+/** Thrown if a promise cannot be tried. The message is the reason. */
+export class Untried extends Error {}
+
+/** What a verification uses beside the service. Tests replace it. Times are in milliseconds. */
+const SURROUNDINGS = {
+  now: () => Date.now(),
+  /** Throws as soon as `signal` is aborted. */
+  wait: (ms: number, signal: AbortSignal): Promise<void> => pause(ms, undefined, { signal }),
+  send: (url: string, init: RequestInit): Promise<Response> => fetch(url, init),
+};
+export type Surroundings = Readonly<typeof SURROUNDINGS>;
+
+/** A service, and how to verify it. */
+export interface Service extends Partial<Surroundings> {
+  /** The address without `/v1`. */
+  readonly url: string;
+  readonly signal: AbortSignal;
+  /** Headers of every request. */
+  readonly headers?: Readonly<Record<string, string>>;
+  /** The id of the version that every response must name, except those of static files. */
+  readonly version?: string;
+  /** True skips the promises that use up the key's limit per minute. */
+  readonly isReadOnly?: boolean;
+  /** The promises about bad credentials that were kept before. An address may send only few. */
+  readonly triedCredentials?: Set<string>;
+  /** The id of the order that the verification places. Default: a random one. */
+  readonly orderId?: bigint;
+}
+
+/** What a verification may use up: a key and orders. */
+export interface Own {
+  /** The secret of a key. */
+  readonly key: string;
+  /** Revokes the key. Set only for a new key on the Free plan that nothing else uses. */
+  readonly revoke?: () => Promise<unknown>;
+  /** The order to cancel, with its JSON in the list, and a shipped order, if there is one. */
+  readonly orders?:
+    | Readonly<{ id: bigint; json: string; shippedId: bigint | undefined }>
+    | undefined;
+}
+
+/** The verification of one promise. */
+export type Trial = Service &
+  Surroundings &
+  Own &
+  Readonly<{
+    promise: string;
+    /** Responses that later tests reuse. `crowd`: the responses to many simultaneous requests. */
+    seen: { list?: Answer; crowd: readonly Answer[] };
+  }>;
 
 /** A request, and what its response must be. */
 export interface Call {
@@ -49,7 +100,7 @@ export function expectAnswer(answer: Answer, { is, has = {}, includes = "" }: Ca
   if (is === "unauthorized" && status === 429) {
     throw new Untried("this address has sent too many bad credentials");
   }
-  const found = code ?? (status < 400 ? status : received({ status, body }));
+  const found = code ?? (status < 400 ? status : received(answer));
   expectThat(answer, is === undefined || is === found, `the answer is ${found}, not ${is}`);
   for (const [name, value] of Object.entries(has)) {
     const header = answer.headers.get(name);
@@ -64,6 +115,14 @@ function received({ status, body }: Pick<Answer, "status" | "body">): string {
   return `${status} ${body.slice(0, 200).replaceAll(/\s+/g, " ")}`.trim();
 }
 
+/** Returns how to verify a promise of a service. */
+export function trialOf(service: Service, own: Own = { key: "" }, promise = ""): Trial {
+  return { ...SURROUNDINGS, seen: { crowd: [] }, ...service, ...own, promise };
+}
+
+/** A response that agrees with the OpenAPI document. */
+export type Answer = Awaited<ReturnType<typeof call>>;
+
 /**
  * Sends a request. The response must be as expected, match the OpenAPI document, return the sent
  * `X-Request-Id`, and have rate-limit headers that do not contradict each other.
@@ -71,13 +130,13 @@ function received({ status, body }: Pick<Answer, "status" | "body">): string {
  * @throws {BrokenPromise} for any other response, and an Error without a complete response.
  * @throws {OtherVersionError} if the response does not name the version `trial.version`.
  */
-export async function call(trial: Trial, request: Call): Promise<Answer> {
-  const { url, key, version, signal, clock, promise, triedCredentials } = trial;
+export async function call(trial: Trial, request: Call) {
+  const { url, key, version, signal, now, promise, triedCredentials } = trial;
   const { path = LIST, method = "GET", isTraced = true, authorization = `Bearer ${key}` } = request;
   const isRefused = request.is === "unauthorized";
   if (isRefused && triedCredentials?.has(promise)) throw new Untried("was tried before");
   const sentId = `verify-${crypto.randomUUID()}`;
-  const headers = new Headers({
+  const sent = new Headers({
     "Accept-Encoding": "identity",
     ...trial.headers,
     ...request.headers,
@@ -85,38 +144,40 @@ export async function call(trial: Trial, request: Call): Promise<Answer> {
     ...(version !== undefined && { "X-Version": version }),
     ...(authorization !== null && { Authorization: authorization }),
   });
-  const sentMs = clock.now();
+  const sentMs = now();
   const limited = AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)]);
-  const receive = async () => {
-    const init = { method, headers, redirect: "manual", signal: limited } as const;
-    const response = await trial.send(url + path, init);
-    return [response, await readBeginning(response)] as const;
-  };
-  const [response, body] = await receive().catch(({ message, cause }: Error) => {
-    signal.throwIfAborted();
-    const reason = `${cause instanceof Error ? cause.message : message} (request ${sentId})`;
-    throw new Error(`${method} ${url}${path} has no complete answer: ${reason}`);
-  });
-  const { status } = response;
-  if (version !== undefined && isTraced && response.headers.get("X-Version") !== version) {
-    throw new OtherVersionError(
-      `${method} ${path} is not answered by the version ${version}: ${received({ status, body })}`,
-    );
-  }
+  const [{ status, headers }, body] = await trial
+    .send(url + path, { method, headers: sent, redirect: "manual", signal: limited })
+    .then(async (response) => [response, await readBeginning(response)] as const)
+    .catch(({ message, cause }: Error) => {
+      signal.throwIfAborted();
+      const reason = `${cause instanceof Error ? cause.message : message} (request ${sentId})`;
+      throw new Error(`${method} ${url}${path} has no complete answer: ${reason}`);
+    });
   const [, code, message = ""] =
     (status >= 400 && /"code":"(.*?)","message":"(.*?)"[,}]/.exec(body)) || [];
+  const windows = readWindows(headers);
   const answer = {
     method,
     path,
     status,
-    headers: response.headers,
+    headers,
+    /** If it is a long list, a JSON array of the first orders. */
     body,
+    /** The `code` of an error response. */
     code,
-    requestId: response.headers.get("X-Request-Id") ?? sentId,
-    windows: readWindows(response.headers),
+    requestId: headers.get("X-Request-Id") ?? sentId,
+    /** The quotas of the minute and day windows; empty if the response has no `RateLimit` header. */
+    windows,
+    /** The requests left in the day window; NaN if unknown. */
+    dayLeft: windows[1]?.remaining ?? NaN,
     sentMs,
-    receivedMs: clock.now(),
+    receivedMs: now(),
   };
+  if (version !== undefined && isTraced && headers.get("X-Version") !== version) {
+    const fault = `is not answered by the version ${version}: ${received(answer)}`;
+    throw new OtherVersionError(`${method} ${path} ${fault}`);
+  }
   const fault = [
     isTraced && answer.requestId !== sentId && "X-Request-Id does not repeat the caller's",
     ...differencesFromDocument(answer, { isBehindEdge: true }),

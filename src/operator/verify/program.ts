@@ -7,7 +7,8 @@ import { DEFAULT_STORE } from "../database/local-store.ts";
 import { requireStore, type StoreCommandOptions } from "../database/open.ts";
 import { withInterruption } from "../interruption.ts";
 import { readSecret } from "../read-secret.ts";
-import { countResults, type PromiseResult, SURROUNDINGS } from "./service-promise.ts";
+import type { Service } from "./answer.ts";
+import type { PromiseResult } from "./verify.ts";
 
 const DEFAULT_PORT = 8787;
 const MARKS = { kept: "✔", broken: "✘", untried: "–" };
@@ -28,7 +29,8 @@ shipped orders, which the service and its database must refuse. In production it
 type Options = StoreCommandOptions &
   Readonly<{ url?: string } & Record<"write" | "yes" | "readOnly", boolean>>;
 
-export function verifyProgram(surroundings = SURROUNDINGS): Command {
+/** @param replaced what tests replace of the verified service. */
+export function verifyProgram(replaced: Partial<Service> = {}): Command {
   return createProgram("npm run verify --", "Check that a running service keeps its promises.")
     .addOption(envOption("verify this environment, with a new key").conflicts("persistTo"))
     .addOption(persistToOption("create the key in this local store"))
@@ -40,10 +42,10 @@ export function verifyProgram(surroundings = SURROUNDINGS): Command {
     .option("--read-only", "use up no limit, and place no order", false)
     .addOption(jsonOption())
     .addHelpText("after", HELP)
-    .action((options: Options) => run(options, surroundings));
+    .action((options: Options) => run(options, replaced));
 }
 
-async function run(options: Options, surroundings: typeof SURROUNDINGS): Promise<void> {
+async function run(options: Options, replaced: Partial<Service>): Promise<void> {
   const { env, persistTo, write: isWriting, json, readOnly: isReadOnly } = options;
   const ownsKey = env !== undefined || persistTo !== undefined || options.url === undefined;
   if (isWriting && !ownsKey) {
@@ -56,24 +58,25 @@ async function run(options: Options, surroundings: typeof SURROUNDINGS): Promise
   const isAllKept = await withInterruption("everything was verified", async (signal) => {
     if (ownsKey) requireStore(options);
     const url = options.url ?? (await addressOf(options));
-    const { requireBudget, requireHealth, verify, verifyStore } = await import("./verify.ts");
-    const service = { url, isReadOnly, signal, ...surroundings };
+    const verification = await import("./verify.ts");
+    const print = (line: string) => json || process.stdout.write(`${line}\n`);
+    const report = ({ promise, result, reason }: PromiseResult) =>
+      print(`${MARKS[result]} ${promise}${reason === undefined ? "" : `: ${reason}`}`);
+    const service = { url, isReadOnly, signal, ...replaced, report };
     // Before a key is made or sent.
-    await requireHealth(service).catch((cause: Error) => {
+    await verification.requireHealth(service).catch((cause: Error) => {
       signal.throwIfAborted();
       const advice = "Start the service, or name its address with --url";
       throw new Error(`no healthy service at ${url}: ${cause.message}. ${advice}`, { cause });
     });
-    await requireBudget(service);
-    const report = json ? () => {} : print;
-    report(`Verifying ${url}, for up to two minutes ...`);
-    const all = { ...service, report: (result: PromiseResult) => report(lineOf(result)) };
+    await verification.requireBudget(service);
+    print(`Verifying ${url}, for up to two minutes ...`);
     const found = ownsKey
-      ? await verifyStore({ ...all, store: options, isWriting })
-      : await verify({ ...all, key: await readSecret(process.stdin) });
+      ? await verification.verifyStore({ ...service, store: options, isWriting })
+      : await verification.verify(service, { key: await readSecret(process.stdin) });
     const isKept = !found.some(({ result }) => result === "broken");
     if (json) printJson({ url, isKept, promises: found });
-    report(`${countResults(found)}.`);
+    print(`${verification.countResults(found)}.`);
     return isKept;
   });
   if (!isAllKept) throw new EndWithStatus(1);
@@ -91,9 +94,3 @@ async function addressOf({ env, persistTo = DEFAULT_STORE }: Options): Promise<s
   const settings = await readSettings(env);
   return findAddress(await logIn(settings), settings);
 }
-
-function lineOf({ promise, result, reason }: PromiseResult): string {
-  return `${MARKS[result]} ${promise}${reason === undefined ? "" : `: ${reason}`}`;
-}
-
-const print = (line: string) => void process.stdout.write(`${line}\n`);

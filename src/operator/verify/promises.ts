@@ -2,25 +2,14 @@ import { z } from "zod";
 import { INT64_MIN, parseInt64 } from "../../rules/int64.ts";
 import { PLAN_LIMITS } from "../../rules/limits/plans.ts";
 import { generateSecret } from "../../store/keys/new-secret.ts";
-import { type Call, call, expectAnswer, expectThat, LIST } from "./answer.ts";
-import { type Answer, type OwnOrders, type Trial, Untried } from "./service-promise.ts";
+import { type Call, call, expectAnswer, expectThat, LIST, type Trial, Untried } from "./answer.ts";
 
 /** The number of simultaneous requests that use up a key's limit per minute. */
 const CROWD = 200;
-/** The number of simultaneous requests that cancel one order. */
-const CANCELLERS = 10;
 /** The number of looks at the quota, one after another. */
 const LOOKS = 3;
-/** How old a quota may be, because those who look share it. */
-const SHARED_MS = 1_000;
-/** Within what time a revocation takes effect. */
-const EFFECTIVE_MS = 30_000;
-const PAUSE_MS = 2_000;
-const MINUTE_MS = 60_000;
 /** Less than any int64. */
 const NO_INT64 = INT64_MIN - 1n;
-/** Values of `orderId` that are no plain decimal int64. */
-const NO_ORDER_IDS = ["abc", "1.5", "007", "+5", "-0", "9223372036854775808"];
 /** An origin that is in no service's `CORS_ORIGINS`, because RFC 2606 reserves `invalid`. */
 const Origin = "https://verify.invalid";
 
@@ -42,7 +31,6 @@ const OTHER_TAG = { method: "HEAD", headers: { "If-None-Match": '"other"' }, is:
 const SHIPPED = { is: "order_already_shipped" } as const;
 const NO_ORDER = { is: "order_not_found" } as const;
 const QUOTA = { path: "/v1/quota", is: 200, has: { "Cache-Control": "no-store" } } as const;
-const POST_TO_ORDER = { ...POST, path: `${LIST}/1`, has: { Allow: "DELETE" } } as const;
 const FALSE_MATCH = { headers: { "If-Match": '"other"' }, is: "precondition_failed" } as const;
 /** The request by which a healthy service is known. */
 export const HEALTH = {
@@ -82,7 +70,7 @@ export const PROMISES: Readonly<Record<string, Call | ((trial: Trial) => Promise
       const requests = Array.from({ length: CROWD }, () => call(trial, ANY_TAG));
       seen.crowd = [...seen.crowd, ...(await Promise.all(requests))];
       const times = seen.crowd.map(({ receivedMs }) => receivedMs);
-      if (Math.max(...times) - Math.min(...times) >= MINUTE_MS) {
+      if (Math.max(...times) - Math.min(...times) >= 60_000) {
         seen.crowd = [];
         throw new Untried("the responses took longer than a minute");
       }
@@ -104,11 +92,11 @@ export const PROMISES: Readonly<Record<string, Call | ((trial: Trial) => Promise
         const has = { "X-RateLimit-Remaining": "0", "Retry-After": `${seconds}` };
         expectAnswer(answer, { is: "rate_limit_exceeded", has });
         // The key is new, so its day window has counted only the requests admitted in this minute.
-        const counted = perDay - (answer.windows[1]?.remaining ?? NaN);
+        const counted = perDay - answer.dayLeft;
         expectThat(answer, counted === perMinute, `the day has counted ${counted}`);
         endMs = Math.max(endMs, answer.receivedMs + seconds * 1_000);
       }
-      await trial.clock.wait(endMs - trial.clock.now(), trial.signal);
+      await trial.wait(endMs - trial.now(), trial.signal);
       await call(trial, UNCHANGED);
     },
   "The reference page needs no key": { ...FILE, path: "/", includes: "<!doctype html>" },
@@ -165,15 +153,21 @@ export const PROMISES: Readonly<Record<string, Call | ((trial: Trial) => Promise
   "An unknown path returns 404": UNKNOWN_PATH,
   "A path with a trailing slash returns 404": { path: `${LIST}/`, is: "not_found" },
   "An orderId that is no int64 returns 404": async (trial) => {
-    for (const id of NO_ORDER_IDS) await cancel(trial, id, { ...NO_ORDER, includes: "int64" });
+    for (const id of ["abc", "1.5", "007", "+5", "-0", "9223372036854775808"]) {
+      await cancel(trial, id, { ...NO_ORDER, includes: "int64" });
+    }
   },
   "Any other method returns 405 with Allow": POST,
-  "Any other method of an order returns 405 with Allow": POST_TO_ORDER,
+  "Any other method of an order returns 405 with Allow": {
+    ...POST,
+    path: `${LIST}/1`,
+    has: { Allow: "DELETE" },
+  },
   "Each request counts once, also a 304, 404, 405 or 412": async (trial) => {
     let before = Infinity;
     for (const each of [UNCHANGED, UNKNOWN_PATH, POST, FALSE_MATCH, UNKNOWN_PATH]) {
       const answer = await call(trial, { ...each, is: undefined, has: {} });
-      const left = answer.windows[1]?.remaining ?? NaN;
+      const left = answer.dayLeft;
       // Without `revoke`, the operator passed in the key, so another client may use it meanwhile.
       const isAsExpected = trial.revoke ? [Infinity, left + 1].includes(before) : left < before;
       expectThat(answer, isAsExpected, `${left} requests are left in the day after ${before}`);
@@ -181,21 +175,21 @@ export const PROMISES: Readonly<Record<string, Call | ((trial: Trial) => Promise
     }
   },
   "Looking at the quota costs nothing, and says the same as the headers": async (trial) => {
-    const { clock, signal, revoke } = trial;
-    const dayLeft = ({ windows }: Answer) => windows[1]?.remaining ?? NaN;
+    const { wait, signal, revoke } = trial;
     const before = await call(trial, UNCHANGED);
-    await clock.wait(SHARED_MS, signal);
+    // Those who look share a quota for a second.
+    await wait(1_000, signal);
     for (let times = 0; times < LOOKS; times += 1) {
       const look = await call(trial, QUOTA);
       for (const { name, limit, remaining } of look.windows) {
         const stated = `{"name":"${name}","limit":${limit},"remaining":${remaining},`;
         expectThat(look, look.body.includes(stated), `the body does not include ${stated}`);
       }
-      const used = dayLeft(before) - dayLeft(look);
+      const used = before.dayLeft - look.dayLeft;
       expectThat(look, !revoke || used === 0, `${used} requests were counted before a look`);
     }
     const after = await call(trial, UNCHANGED);
-    const used = dayLeft(before) - dayLeft(after);
+    const used = before.dayLeft - after.dayLeft;
     expectThat(after, !revoke || used === 1, `${used} requests were counted with ${LOOKS} looks`);
   },
   "A cancellation whose precondition is false returns 412": async (trial) => {
@@ -210,7 +204,7 @@ export const PROMISES: Readonly<Record<string, Call | ((trial: Trial) => Promise
   },
   "Of simultaneous requests that cancel one order, one returns 204": async (trial) => {
     const { id } = ordersOf(trial);
-    const requests = Array.from({ length: CANCELLERS }, () => cancel(trial, id));
+    const requests = Array.from({ length: 10 }, () => cancel(trial, id));
     const answers = await Promise.all(requests);
     const cancelled = answers.filter(({ status }) => status === 204).length;
     for (const answer of answers) {
@@ -232,17 +226,17 @@ export const PROMISES: Readonly<Record<string, Call | ((trial: Trial) => Promise
     await cancel(trial, id, SHIPPED);
   },
   "A revoked key stops working within 30 seconds, also while it is used": async (trial) => {
-    const { clock, signal, revoke } = trial;
+    const { now, wait, signal, revoke } = trial;
     if (!revoke) throw new Untried("cannot revoke the key: name its store with --env");
     await revoke();
-    const endMs = clock.now() + EFFECTIVE_MS;
+    const endMs = now() + 30_000;
     for (;;) {
-      const isLate = clock.now() >= endMs;
+      const isLate = now() >= endMs;
       const answer = await call(trial, ANY_TAG);
       // The key's own minute has room for all of these requests: a 429 is the address's.
       if (/401|429/.test(`${answer.status}`)) return expectAnswer(answer, { is: "unauthorized" });
       expectThat(answer, !isLate, `the answer is ${answer.status} after 30 seconds`);
-      await clock.wait(Math.max(0, Math.min(PAUSE_MS, endMs - clock.now())), signal);
+      await wait(Math.max(0, Math.min(2_000, endMs - now())), signal);
     }
   },
 };
@@ -255,11 +249,11 @@ function refused(request: Call, error = ""): Call {
 }
 
 /** @throws {Untried} if the verification has placed no order. */
-function ordersOf({ orders }: Trial): OwnOrders {
+function ordersOf({ orders }: Trial) {
   if (orders === undefined) throw new Untried("places an order: add --write");
   return orders;
 }
 
-function cancel(trial: Trial, id: bigint | string, expected: Call = {}): Promise<Answer> {
+function cancel(trial: Trial, id: bigint | string, expected: Call = {}) {
   return call(trial, { ...expected, path: `${LIST}/${id}`, method: "DELETE" });
 }

@@ -6,7 +6,7 @@ import { cancelledOrders, orders } from "../../schema/orders.ts";
 import { withoutSecrets } from "../command-line.ts";
 import { formatTime } from "../terminal-text.ts";
 import { databaseTime, type StoreDatabase } from "../../store/database.ts";
-import { useDatabase } from "../database/open.ts";
+import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
 import { currentActor } from "../keys/actor.ts";
 import { addKeys, changeKey } from "../../store/keys/change-key.ts";
 import {
@@ -14,17 +14,16 @@ import {
   deleteVerificationKeys,
 } from "../../store/keys/verification-key.ts";
 import { revokeApiKey } from "../../store/keys/key-settings.ts";
-import { call } from "./answer.ts";
-import { HEALTH, PROMISES } from "./promises.ts";
 import {
   BrokenPromise,
-  type OwnOrders,
-  type PromiseResult,
-  SURROUNDINGS,
+  call,
+  type Own,
+  type Service,
   type Trial,
+  trialOf,
   Untried,
-  type VerifyOptions,
-} from "./service-promise.ts";
+} from "./answer.ts";
+import { HEALTH, PROMISES } from "./promises.ts";
 
 /** The fields that tell orders of verifications from others. Doubles would change both integers. */
 const FIELDS = { petId: INT64_MAX, quantity: INT64_MIN, complete: false };
@@ -38,74 +37,81 @@ const LARGEST_ID = INT64_MIN + 2n ** 32n;
 /** By the database's clock, when another verification may remove the order of one that was killed. */
 const AN_HOUR_AGO = sql`strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '-1 hour')`;
 
-const trialOf = (options: VerifyOptions): Trial => ({
-  ...SURROUNDINGS,
-  signal: new AbortController().signal,
-  promise: "",
-  seen: { crowd: [] },
-  ...options,
-});
+export interface PromiseResult {
+  readonly promise: string;
+  readonly result: "kept" | "broken" | "untried";
+  /** Why the promise is untried, or how the response to which request breaks it. */
+  readonly reason?: string;
+}
+
+/** Returns a text such as `37 promises kept, 0 broken, 1 not tried`. */
+export function countResults(promises: readonly PromiseResult[]): string {
+  const count = (wanted: string) => promises.filter(({ result }) => result === wanted).length;
+  return `${count("kept")} promises kept, ${count("broken")} broken, ${count("untried")} not tried`;
+}
 
 /** @throws an Error if the service, or a part of it, does not respond, or another version does. */
-export async function requireHealth(options: Omit<VerifyOptions, "key">): Promise<void> {
-  await call(trialOf({ key: "", ...options }), HEALTH);
+export async function requireHealth(service: Service): Promise<void> {
+  await call(trialOf(service), HEALTH);
 }
 
 /**
  * @throws an Error if this address has sent so many bad credentials that the service refuses those of a
  *   verification until its day window ends. A minute window ends while a verification waits.
  */
-export async function requireBudget(options: Omit<VerifyOptions, "key">): Promise<void> {
-  const answer = await call(trialOf({ key: "", ...options }), { authorization: null });
-  const day = answer.windows.find(({ name }) => name === "day");
+export async function requireBudget(service: Service): Promise<void> {
+  const { windows, receivedMs } = await call(trialOf(service), { authorization: null });
+  const day = windows.find(({ name }) => name === "day");
   if (day === undefined || day.remaining >= BAD_CREDENTIALS) return;
-  const end = formatTime(new Date(answer.receivedMs + day.resetSeconds * 1_000));
+  const end = formatTime(new Date(receivedMs + day.resetSeconds * 1_000));
   throw new Error(
     `this machine's address has sent too many bad credentials today, so nothing was tried: run the same command after ${end}, or from another address`,
   );
 }
 
+/** A service, and a function that is called with the result of each promise as soon as it is tried. */
+type ReportedService = Service & { readonly report?: (result: PromiseResult) => void };
+
 /**
  * Tries the promises of docs/api.md and docs/limits.md on a running service.
  *
- * @throws {OtherVersionError} if a response does not name the version `options.version`.
+ * @throws {OtherVersionError} if a response does not name the version `service.version`.
  * @throws if the service does not respond or does not know the key, if `signal` is aborted or
  *   `revoke` fails.
  */
-export async function verify(options: VerifyOptions): Promise<PromiseResult[]> {
-  const trial = trialOf(options);
+export async function verify(service: ReportedService, own: Own): Promise<PromiseResult[]> {
+  const trial = trialOf(service, own);
   const results: PromiseResult[] = [];
   for (const [promise, test] of Object.entries(PROMISES)) {
     trial.signal.throwIfAborted();
-    const result = await tryPromise({ ...trial, promise }, test);
+    const result = { promise, ...(await tryPromise({ ...trial, promise }, test)) };
     results.push(result);
-    options.report?.(result);
+    service.report?.(result);
   }
   return results;
 }
 
-async function tryPromise(trial: Trial, test: (typeof PROMISES)[string]): Promise<PromiseResult> {
-  const { promise } = trial;
+async function tryPromise(
+  trial: Trial,
+  test: (typeof PROMISES)[string],
+): Promise<Omit<PromiseResult, "promise">> {
   try {
     await (typeof test === "function" ? test(trial) : call(trial, test));
-    return { promise, result: "kept" };
+    return { result: "kept" };
   } catch (error) {
     const isBroken = error instanceof BrokenPromise;
     if (!isBroken && !(error instanceof Untried)) throw error;
-    return {
-      promise,
-      result: isBroken ? "broken" : "untried",
-      reason: withoutSecrets(error.message),
-    };
+    return { result: isBroken ? "broken" : "untried", reason: withoutSecrets(error.message) };
   }
 }
 
-export interface StoreVerifyOptions extends Omit<VerifyOptions, "key" | "revoke" | "orders"> {
-  /** The store of the service. */
-  readonly store: Parameters<typeof useDatabase>[0];
-  /** True places a pending order, and removes it at the end. */
-  readonly isWriting?: boolean;
-}
+export type StoreVerifyOptions = ReportedService &
+  Readonly<{
+    /** The store of the service. */
+    store: Pick<StoreCommandOptions, "env" | "persistTo">;
+    /** True places a pending order, and removes it at the end. */
+    isWriting?: boolean;
+  }>;
 
 /**
  * Verifies a service with a new key on the Free plan. At the end, even after an error, removes the
@@ -115,37 +121,33 @@ export interface StoreVerifyOptions extends Omit<VerifyOptions, "key" | "revoke"
  */
 export async function verifyStore(options: StoreVerifyOptions): Promise<PromiseResult[]> {
   const { store, isWriting = false, orderId = randomOrderId() } = options;
-  const now = await useDatabase(store, "keys", ({ orm }) => databaseTime(orm));
-  const { key, record } = createVerificationKey(now);
-  const verifyWithKey = async () => {
-    await useDatabase(store, "keys", (keys) => addKeys(keys, [record], currentActor()));
-    const own = isWriting
-      ? await useDatabase(store, "orders", (database) => placeOwnOrder(database, orderId, now))
-      : undefined;
-    const revoke = async () => {
-      await useDatabase(store, "keys", (keys) =>
-        changeKey(keys, record.id, { action: "revoke", actor: currentActor() }, revokeApiKey),
-      );
+  return useDatabase(store, "keys", async (keys) => {
+    const now = await databaseTime(keys.orm);
+    const { key, record } = createVerificationKey(now);
+    const actor = currentActor();
+    const inOrders = <T>(work: (database: StoreDatabase) => Promise<T>) =>
+      isWriting ? useDatabase(store, "orders", work) : undefined;
+    const verifyOwn = async () => {
+      await addKeys(keys, [record], actor);
+      const placed = await inOrders((database) => placeOwnOrder(database, orderId, now));
+      const revoke = () => changeKey(keys, record.id, { action: "revoke", actor }, revokeApiKey);
+      return verify(options, { key, revoke, orders: placed });
     };
-    return verify({ ...options, key, revoke, orders: own });
-  };
-  const failures: Error[] = [];
-  const keep = (failure: Error) => void failures.push(failure);
-  // Removing twice does no harm, and the connection may have been lost.
-  const remove = (what: string, work: () => Promise<void>) =>
-    retry(work, { retries: 2, minTimeout: 100 }).catch(({ message }: Error) => {
-      const later = "is not removed; another one removes it an hour later";
-      keep(new Error(`the ${what} of this verification ${later}: ${message}`));
-    });
-  const verified = await verifyWithKey().catch(keep);
-  // Cleans up even after an error: the database may have stored the key or the order nevertheless.
-  await remove(`key ${record.id}`, () =>
-    useDatabase(store, "keys", (keys) => deleteVerificationKeys(keys, record.id)),
-  );
-  const removeOrder = () => useDatabase(store, "orders", (own) => removeOwnOrders(own, orderId));
-  if (isWriting) await remove(`order ${orderId}`, removeOrder);
-  if (verified && failures.length === 0) return verified;
-  throw new Error(failures.map(({ message }) => message).join("\n"), { cause: failures[0] });
+    const failures: Error[] = [];
+    const keep = (failure: Error) => void failures.push(failure);
+    // Removing twice does no harm, and the connection may have been lost.
+    const remove = (what: string, work: () => Promise<void> | undefined) =>
+      retry(async () => work(), { retries: 2, minTimeout: 100 }).catch(({ message }: Error) => {
+        const later = "is not removed; another one removes it an hour later";
+        keep(new Error(`the ${what} of this verification ${later}: ${message}`));
+      });
+    const verified = await verifyOwn().catch(keep);
+    // Cleans up even after an error: the database may have stored the key or the order nevertheless.
+    await remove(`key ${record.id}`, () => deleteVerificationKeys(keys, record.id));
+    await remove(`order ${orderId}`, () => inOrders((own) => removeOwnOrders(own, orderId)));
+    if (verified && failures.length === 0) return verified;
+    throw new Error(failures.map(({ message }) => message).join("\n"), { cause: failures[0] });
+  });
 }
 
 function randomOrderId(): bigint {
@@ -153,7 +155,11 @@ function randomOrderId(): bigint {
   return INT64_MIN + BigInt(random);
 }
 
-async function placeOwnOrder({ orm }: StoreDatabase, id: bigint, now: Date): Promise<OwnOrders> {
+async function placeOwnOrder(
+  { orm }: StoreDatabase,
+  id: bigint,
+  now: Date,
+): Promise<Own["orders"]> {
   const shipDate = now.toISOString();
   await orm.insert(orders).values({ ...FIELDS, id, shipDate });
   const isShipped = eq(orders.status, "shipped");

@@ -7,7 +7,7 @@ import { unstable_readConfig as readConfig } from "wrangler";
 import { readMigrations } from "../../../src/operator/database/migrations.ts";
 import * as checks from "../../../src/operator/deploy/checks.ts";
 import { deployProgram } from "../../../src/operator/deploy/program.ts";
-import { OtherVersionError } from "../../../src/operator/verify/service-promise.ts";
+import { OtherVersionError } from "../../../src/operator/verify/answer.ts";
 import * as verification from "../../../src/operator/verify/verify.ts";
 import * as wrangler from "../../../src/operator/wrangler.ts";
 import { parseConfig } from "../../../src/rules/config.ts";

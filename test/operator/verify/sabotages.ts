@@ -1,6 +1,7 @@
-import type { Send } from "../../../src/operator/verify/service-promise.ts";
+import type { Service } from "../../../src/operator/verify/answer.ts";
 
 type Change = readonly [part: RegExp, by: string] | ((text: string, before: string[]) => string);
+export type Send = NonNullable<Service["send"]>;
 export type Sabotage = (send: Send) => Send;
 
 const edit = (text: string, change: Change, before: string[] = []) =>

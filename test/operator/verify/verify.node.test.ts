@@ -10,14 +10,12 @@ import { addKeys } from "../../../src/store/keys/change-key.ts";
 import { createVerificationKey } from "../../../src/store/keys/verification-key.ts";
 import { verifyProgram } from "../../../src/operator/verify/program.ts";
 import { PROMISES } from "../../../src/operator/verify/promises.ts";
+import { OtherVersionError, type Service } from "../../../src/operator/verify/answer.ts";
 import {
-  type Clock,
-  OtherVersionError,
   type PromiseResult,
-  type Send,
-  type Surroundings,
-} from "../../../src/operator/verify/service-promise.ts";
-import { type StoreVerifyOptions, verifyStore } from "../../../src/operator/verify/verify.ts";
+  type StoreVerifyOptions,
+  verifyStore,
+} from "../../../src/operator/verify/verify.ts";
 import * as wrangler from "../../../src/operator/wrangler.ts";
 import { INT64_MAX, INT64_MIN } from "../../../src/rules/int64.ts";
 import type { Server } from "../../support/server.ts";
@@ -27,7 +25,7 @@ import { runFakeWrangler } from "../deploy/fake-wrangler.ts";
 import { FAULTS, atEveryCall, shortenPauses } from "../deploy/faults.ts";
 import type { Outcome } from "../deploy/run-command.ts";
 import { failure, runInProcess } from "../in-process.ts";
-import { answer, become, INVALID, type Sabotage, SABOTAGES } from "./sabotages.ts";
+import { answer, become, INVALID, type Sabotage, SABOTAGES, type Send } from "./sabotages.ts";
 import { DATABASE_NAMES, type DatabaseName } from "../../../src/schema/databases.ts";
 
 const ORDERS = `{"id":1,"petId":2,"quantity":3,"shipDate":"2026-11-20T08:30:00.000Z","complete":true}
@@ -56,7 +54,7 @@ const recorded: Recorded[][] = [];
 let keyless: Recorded;
 
 /** Moves the service's clock forward instead of waiting. */
-const clock: Clock = {
+const clock: Required<Pick<Service, "now" | "wait">> = {
   now: () => Date.now() + aheadMs,
   wait: async (milliseconds) => {
     aheadMs += milliseconds;
@@ -77,6 +75,7 @@ const send: Send = async (address, init) => {
 const verifyAll = (options: Partial<StoreVerifyOptions>) =>
   verifyStore({
     url: service.url,
+    signal: new AbortController().signal,
     store: { persistTo: folder.path },
     isWriting: true,
     orderId,
@@ -111,7 +110,7 @@ beforeAll(async () => {
     return response.clone();
   };
   const report = () => void (promise += 1);
-  expect(brokenIn(await verifyAll({ clock, send: recording, report }))).toEqual([]);
+  expect(brokenIn(await verifyAll({ ...clock, send: recording, report }))).toEqual([]);
   expect(takeLeftovers()).toEqual([]);
   expect(rows("orders", "SELECT count(*) FROM orders")).toEqual([3]);
 });
@@ -119,7 +118,7 @@ beforeAll(async () => {
 /** Repeats the recorded responses to the requests for each promise, at the recorded times. */
 function replay(sabotage: Sabotage = (own) => own, responses = recorded) {
   let [promise, index, nowMs] = [0, 0, startMs];
-  const wait: Clock["wait"] = async (milliseconds, signal) => {
+  const wait: (typeof clock)["wait"] = async (milliseconds, signal) => {
     signal.throwIfAborted();
     nowMs += milliseconds;
   };
@@ -132,11 +131,11 @@ function replay(sabotage: Sabotage = (own) => own, responses = recorded) {
     return repeated;
   };
   const report = () => void ([promise, index] = [promise + 1, 0]);
-  return { clock: { now: () => nowMs, wait }, send: sabotage(repeat), report };
+  return { now: () => nowMs, wait, send: sabotage(repeat), report };
 }
 
-const run = (args: readonly string[], surroundings: Partial<Surroundings> = {}, input = "") =>
-  runInProcess(verifyProgram({ clock, send, orderId, ...surroundings }), args, input);
+const run = (args: readonly string[], replaced: Partial<Service> = {}, input = "") =>
+  runInProcess(verifyProgram({ ...clock, send, orderId, ...replaced }), args, input);
 
 /** Runs the command for staging. It first asks whether the service is healthy, and sends no key. */
 function runForStaging(sabotage?: Sabotage): Promise<Outcome> {
@@ -210,16 +209,16 @@ it.for(SABOTAGES)(
 
 it("requests that take longer than a minute break no promise, because a new one begins meanwhile", async () => {
   const [[, target, change] = []] = SABOTAGES.filter(([title]) => title === "Of 200");
-  const { clock: replayed, send: answered, report } = replay(answer(target!, change!));
+  const replayed = replay(answer(target!, change!));
   let [sent, lateMs] = [0, 0];
   const late: Send = async (address, init) => {
-    const response = await answered(address, init);
+    const response = await replayed.send(address, init);
     if (++sent === 150) lateMs = 61_000;
     return response;
   };
-  const slow: Clock = { ...replayed, now: () => replayed.now() + lateMs };
-  const next = () => (report(), (lateMs = 0));
-  const promises = await verifyAll({ clock: slow, send: late, report: next });
+  const now = () => replayed.now() + lateMs;
+  const report = () => (replayed.report(), (lateMs = 0));
+  const promises = await verifyAll({ ...replayed, now, send: late, report });
   expect(brokenIn(promises)).toEqual([]);
   const untried = promises.filter(({ result }) => result === "untried");
   expect(untried.map(({ reason }) => reason)).toEqual([
