@@ -20,9 +20,8 @@ const expected = (what: string) => new InvalidArgumentError(`Expected ${what}.`)
 export const envOption = (description: string) =>
   new Option("--env <environment>", description).choices(REMOTE_ENVIRONMENTS);
 
-export function persistToOption(description: string): Option {
-  return new Option("--persist-to <dir>", description).argParser(parsePath);
-}
+export const persistToOption = (description: string) =>
+  new Option("--persist-to <dir>", description).argParser(parsePath);
 
 /**
  * Returns the absolute path of a typed path, from where the operator stands: npm runs scripts in the
@@ -64,27 +63,23 @@ export function parseName(text: string): string {
 /** Parses a time in ISO 8601, to milliseconds. A date alone means 00:00 UTC. */
 export function parseTime(text: string): Date {
   const { day } = TIME.exec(text)?.groups ?? {};
-  const [midnight, time] = [new Date(`${day}T00:00Z`), new Date(text)];
-  // `Date` takes February 30 for March 2.
-  const isDay = !Number.isNaN(midnight.getTime()) && midnight.toISOString().startsWith(`${day}T`);
+  const time = new Date(text);
+  // `Date` takes February 30 for March 2, and writes null for a time that does not exist.
+  const isDay = new Date(`${day}T00:00Z`).toJSON()?.startsWith(`${day}T`);
   // With an offset, a time can be of a year that RFC 3339 cannot write.
-  if (isDay && !Number.isNaN(time.getTime()) && /^\d{4}-/.test(time.toISOString())) return time;
+  if (isDay && /^\d{4}-/.test(time.toJSON())) return time;
   const times = "2027-01-31T12:00:00Z or 2027-01-31T12:00:00.000+02:00";
   throw expected(`a date such as 2027-01-31 or a time such as ${times}`);
 }
 
-export function parseTimeOrNever(text: string): Date | "never" {
-  return text === "never" ? text : parseTime(text);
-}
+export const parseTimeOrNever = (text: string) => (text === "never" ? text : parseTime(text));
 
-/** Returns a parser that converts durations of up to `maxDays`, such as `90m`, to milliseconds. */
-export function durationParser(maxDays: number): (text: string) => number {
-  return (text) => {
-    const { count, unit } = /^(?<count>\d{1,9})(?<unit>[smhd])$/.exec(text)?.groups ?? {};
-    const ms = text === "0" ? 0 : Number(count) * UNIT_MS[unit as keyof typeof UNIT_MS];
-    if (ms <= maxDays * UNIT_MS.d) return ms;
-    throw expected(`a duration such as 90m, 24h or 7d, of ${maxDays} days at most, or 0`);
-  };
+/** Parses a duration of up to 90 days, such as `90m`, to milliseconds. */
+export function parseDuration(text: string): number {
+  const [, count, unit] = /^(\d{1,9})([smhd])$/.exec(text) ?? [];
+  const ms = text === "0" ? 0 : Number(count) * UNIT_MS[unit as keyof typeof UNIT_MS];
+  if (ms <= 90 * UNIT_MS.d) return ms;
+  throw expected("a duration such as 90m, 24h or 7d, of 90 days at most, or 0");
 }
 
 /** Parses the address of a service: an HTTP URL without a path. */

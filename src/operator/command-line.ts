@@ -5,8 +5,6 @@ import packageJson from "../../package.json" with { type: "json" };
 import { SECRET_PREFIX } from "../rules/keys/secret.ts";
 import { receivedSignal } from "./interruption.ts";
 
-const FAILURE_STATUS = 1;
-const WRONG_USAGE_STATUS = 2;
 /** The exit status if the reader of the output closed the pipe, as shells report SIGPIPE. */
 const CLOSED_PIPE_STATUS = 141;
 
@@ -23,18 +21,13 @@ const NPM_LETTERS: Readonly<Record<string, readonly string[]>> = {
   "--days": ["all", "yes"],
 };
 
-/** The command that runs and its arguments, for messages that repeat them. */
-const typed = new AsyncLocalStorage<readonly [command: string, words: readonly string[]]>();
+const typed = new AsyncLocalStorage<readonly string[]>();
 
 /** Wrong usage that commander cannot detect, such as contradictory options. */
 export class UsageError extends Error {}
 
-/** Ends the command with an exit status and without a message. */
-export class EndWithStatus extends CommanderError {
-  constructor(status: number) {
-    super(status, "ended", "");
-  }
-}
+/** A failure that the command itself has reported. */
+export class ReportedFailure extends Error {}
 
 /** A command that names an unknown option before a missing one, which may be the same, mistyped. */
 class StrictCommand extends Command {
@@ -93,8 +86,7 @@ export async function runProgram(program: Command, args: readonly string[]): Pro
  * Runs a command. Prints the message of an error on stderr.
  *
  * @param env the environment variables, in which npm hands over its settings.
- * @returns 0 for success, 1 for failure, 2 for wrong usage, 141 if nobody reads the output,
- *   or the status of an `EndWithStatus`.
+ * @returns 0 for success, 1 for failure, 2 for wrong usage, 141 if nobody reads the output.
  */
 export async function exitStatus(
   program: Command,
@@ -106,14 +98,13 @@ export async function exitStatus(
   try {
     refuseSecrets(args);
     refuseKeptByNpm(program, args, env);
-    await typed.run([program.name(), args], () => program.parseAsync(args, { from: "user" }));
+    await typed.run([program.name(), ...args], () => program.parseAsync(args, { from: "user" }));
     return 0;
   } catch (error) {
-    if (error instanceof EndWithStatus) return error.exitCode;
-    if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : WRONG_USAGE_STATUS;
+    if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
     if ((error as NodeJS.ErrnoException).code === "EPIPE") return CLOSED_PIPE_STATUS;
-    printError(error);
-    return error instanceof UsageError ? WRONG_USAGE_STATUS : FAILURE_STATUS;
+    if (!(error instanceof ReportedFailure)) printError(error);
+    return error instanceof UsageError ? 2 : 1;
   }
 }
 
@@ -134,15 +125,14 @@ function refuseSecrets(args: readonly string[]): void {
 function refuseKeptByNpm(program: Command, args: readonly string[], env: NodeJS.ProcessEnv): void {
   if (args.includes("-h") || args.includes("--help")) return;
   const command = program.commands.find((each) => args.includes(each.name())) ?? program;
-  const setting = (name: string) => env[`npm_config_${name}`];
   const line = [...args];
-  const kept = command.options.flatMap((option) => {
-    const { long, flags, argChoices, required } = option;
-    if (!long || HARMLESS.includes(long)) return [];
-    if (args.some((word) => word.split("=")[0] === long)) return [];
-    const areLettersSet = NPM_LETTERS[long]?.every((name) => setting(name) === "true");
-    const value = setting(long.slice(2).replaceAll("-", "_"));
-    if (!areLettersSet && !value) return [];
+  const kept: string[] = [];
+  for (const { long, flags, argChoices, required } of command.options) {
+    const isTyped = args.some((word) => word.split("=")[0] === long);
+    if (!long || HARMLESS.includes(long) || isTyped) continue;
+    const areLettersSet = NPM_LETTERS[long]?.every((name) => env[`npm_config_${name}`] === "true");
+    const value = env[`npm_config_${long.slice(2).replaceAll("-", "_")}`];
+    if (!areLettersSet && !value) continue;
     // npm passes the value of such letters, and a number, on as an argument.
     const isValue = (word: string) => argChoices?.includes(word) ?? /^\d+$/.test(word);
     const lacksValue = areLettersSet || (required && value === "true");
@@ -150,8 +140,8 @@ function refuseKeptByNpm(program: Command, args: readonly string[], env: NodeJS.
     if (passedOn !== undefined) line.splice(line.indexOf(passedOn), 1);
     const known = passedOn ?? (value === "true" ? undefined : value);
     line.push(...(known === undefined ? [required ? flags : long] : [long, quote(known)]));
-    return [long];
-  });
+    kept.push(long);
+  }
   if (kept.length === 0) return;
   throw new UsageError(
     `npm kept ${kept.join(" and ")} for itself, so nothing was done. ` +
@@ -159,23 +149,14 @@ function refuseKeptByNpm(program: Command, args: readonly string[], env: NodeJS.
   );
 }
 
-/** Returns the first typed argument that matches; an empty text if none does. */
-export function typedWord(isWanted: (word: string) => boolean): string {
-  return typed.getStore()?.[1].find(isWanted) ?? "";
-}
-
-/** Returns the line that was typed, with another word in the place of `word`. */
-export function typedLine(word: string, other: string): string {
-  const [command, words] = typed.getStore() ?? ["", []];
-  return [command, ...words.map((each) => quote(each === word ? other : each))].join(" ");
-}
+/** Returns the command that runs, such as `npm run keys --`, and its arguments, for messages. */
+export const typedLine = (): readonly string[] => typed.getStore() ?? [];
 
 /** Adds the typed `--env` or `--persist-to` to another command that a message recommends. */
 export function onSameStore(command: string): string {
-  const [, words] = typed.getStore() ?? ["", []];
-  const isOption = (word = "") => /^--(?:env|persist-to)(?:=|$)/.test(word);
-  const kept = words.filter((word, index) => {
-    return isOption(word) || /^--(?:env|persist-to)$/.test(words[index - 1] ?? "");
+  const isOption = (word = "") => /^--(?:env|persist-to)$/.test(word);
+  const kept = typedLine().filter((word, index, words) => {
+    return isOption(word.split("=")[0]) || isOption(words[index - 1]);
   });
   return [command, ...kept.map(quote)].join(" ");
 }
@@ -196,20 +177,11 @@ export function printData(text: string): void {
 }
 
 /** Prints a value as one line of JSON, for the option `--json`. */
-export function printJson(value: unknown): void {
-  printData(`${JSON.stringify(value)}\n`);
-}
+export const printJson = (value: unknown): void => printData(`${JSON.stringify(value)}\n`);
 
 /** Cuts secrets out of a message: people paste them in the wrong place, and messages are logged. */
 export function withoutSecrets(message: string): string {
   return message.replaceAll(SECRETS, `${SECRET_PREFIX}…`);
-}
-
-/** Escapes characters that a terminal obeys: a message can quote a file of somebody else. */
-function visible(message: string): string {
-  return message.replaceAll(/[^\P{Cc}\n\t]|\p{Bidi_Control}/gu, (character) => {
-    return `\\u{${character.codePointAt(0)?.toString(16)}}`;
-  });
 }
 
 /** Describes an error. One of the operating system is shown with its file, but without its code. */
@@ -229,7 +201,7 @@ function watchOutput(): void {
       // The command goes on if nobody reads its output, as in `npm run deploy | head -1`. `pipeline`
       // also passes read errors of its source to stdout, but the command already reports them.
       if (error.code === "EPIPE" || error.syscall !== "write") return;
-      process.once("exit", () => (process.exitCode = FAILURE_STATUS));
+      process.once("exit", () => (process.exitCode = 1));
       // After the loss of a terminal (EIO), nothing can be said.
       if (stream === process.stdout && error.code !== "EIO") printError(error);
     });
@@ -243,5 +215,10 @@ function printError(error: unknown): void {
   // A full disk fails several writes of the output, and is said once.
   if (message === outputError) return;
   if (message.startsWith("the output: ")) outputError = message;
-  process.stderr.write(`error: ${visible(withoutSecrets(message))}\n`);
+  // Escapes what a terminal obeys: a message can quote a file of somebody else.
+  const shown = withoutSecrets(message).replaceAll(
+    /[^\P{Cc}\n\t]|\p{Bidi_Control}/gu,
+    (character) => `\\u{${character.codePointAt(0)?.toString(16)}}`,
+  );
+  process.stderr.write(`error: ${shown}\n`);
 }

@@ -14,9 +14,7 @@ const direct = [listed, "localhost", "127.0.0.1", "[::1]"].filter(Boolean).join(
 http.setGlobalProxyFromEnv({ ...process.env, no_proxy: direct, NO_PROXY: direct });
 
 const { runProgram } = await import("./command-line.ts");
-const { PROGRAMS } = await import("./programs.ts");
-
-const [name = "", ...args] = process.argv.slice(2);
-const load = PROGRAMS[name];
-if (load === undefined) throw new Error(`no such command: ${name}`);
-await runProgram(await load(), args);
+const [name, ...args] = process.argv.slice(2);
+// Loads only the program of this npm script, because loading all takes a second.
+const { [`${name}Program`]: createProgram } = await import(`./${name}/program.ts`);
+await runProgram(createProgram(), args);

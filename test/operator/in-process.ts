@@ -28,6 +28,11 @@ for (const name of ["stdin", "stdout", "stderr"] as const) {
   Object.defineProperty(process, name, { configurable: true, get });
 }
 
+/** Returns the program of an npm script, as `main.js` finds it. */
+export async function programOf(script: string): Promise<Command> {
+  return (await import(`../../src/operator/${script}/program.ts`))[`${script}Program`]();
+}
+
 /** Runs a command in this process, because starting Node takes a second of processor time. */
 export async function runInProcess(
   program: Command,

@@ -88,7 +88,7 @@ export function keysProgram(): Command {
     "how long former keys stay valid: 0, 90m, 24h, 7d ...",
   );
   command("rotate <id>", "replace a key's secret by a new one")
-    .addOption(grace.argParser(args.durationParser(90)).default(24 * 3_600_000, "24h"))
+    .addOption(grace.argParser(args.parseDuration).default(24 * 3_600_000, "24h"))
     .addOption(yesOption())
     .action(lazy(changing, "rotate"));
 

@@ -10,7 +10,7 @@ import {
   orderRecordSchema,
 } from "../../rules/order.ts";
 import { parseFile } from "../arguments.ts";
-import { quote, typedLine, typedWord } from "../command-line.ts";
+import { quote, typedLine } from "../command-line.ts";
 import { recognizeOther, RECOGNIZED_BYTES } from "./file-format.ts";
 
 /** One order in the file of an import, not yet parsed. */
@@ -129,12 +129,14 @@ async function peek(bytes: AsyncIterable<Uint8Array>) {
 
 /** @throws an Error that names the format of a file that is not JSON, and the line that converts it. */
 function refuseOthers(beginning: Uint8Array, file: string): void {
-  const typed = file === "-" ? "" : typedWord((word) => parseFile(word) === file);
+  const [script, ...words] = typedLine();
+  const typed = file === "-" ? "" : (words.find((word) => parseFile(word) === file) ?? "");
   const other = recognizeOther(beginning, typed);
   if (other === undefined) return;
   const { name, command = "" } = other;
   const converted = `${typed}.ndjson`;
-  const again = `${command} > ${quote(converted)} &&\n  ${typedLine(typed, converted)}`;
+  const line = [script, ...words.map((word) => quote(word === typed ? converted : word))];
+  const again = `${command} > ${quote(converted)} &&\n  ${line.join(" ")}`;
   const advice = command && `. Convert it:\n  ${typed === "" ? command : again}`;
   const what = file === "-" ? "standard input" : file;
   throw new Error(`${what} is ${name}, but an import reads orders in JSON${advice}`);

@@ -1,7 +1,7 @@
 import { resolve } from "node:path";
 import { type Command, Option } from "commander";
 import { envOption, jsonOption, parseUrl, persistToOption } from "../arguments.ts";
-import { createProgram, EndWithStatus, printJson, UsageError } from "../command-line.ts";
+import { createProgram, ReportedFailure, printJson, UsageError } from "../command-line.ts";
 import { requireConfirmation, yesOption } from "../confirmation.ts";
 import { DEFAULT_STORE } from "../database/local-store.ts";
 import { requireStore, type StoreCommandOptions } from "../database/open.ts";
@@ -79,7 +79,7 @@ async function run(options: Options, replaced: Partial<Service>): Promise<void> 
     print(`${verification.countResults(found)}.`);
     return isKept;
   });
-  if (!isAllKept) throw new EndWithStatus(1);
+  if (!isAllKept) throw new ReportedFailure();
 }
 
 /** Returns the address of the service in `env`, or of the local service with this store. */

@@ -19,11 +19,10 @@ import {
   makeOwnFolder,
   ownFolder,
 } from "../../../src/operator/database/local-store.ts";
-import { PROGRAMS } from "../../../src/operator/programs.ts";
 import { PROJECT_ROOT } from "../../../src/operator/wrangler.ts";
 import { needs } from "../../support/needs.ts";
 import { runCommand } from "../deploy/run-command.ts";
-import { failure, runInProcess } from "../in-process.ts";
+import { failure, programOf, runInProcess } from "../in-process.ts";
 import { StoreFolder } from "../store-folder.ts";
 
 let store = new StoreFolder();
@@ -151,8 +150,7 @@ test(
 const missing = () => join(store.path, "strore");
 async function run(line: string) {
   const [name = "", ...args] = line.split(" ");
-  const program = await PROGRAMS[name]!();
-  return runInProcess(program, [...args, "--persist-to", missing()], '{"id":1}');
+  return runInProcess(await programOf(name), [...args, "--persist-to", missing()], '{"id":1}');
 }
 
 test("without a store, commands but import and create are refused and make nothing", async () => {
