@@ -2,7 +2,7 @@ import { open } from "node:fs/promises";
 import type { Writable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { createGzip } from "node:zlib";
-import { gt, type SQL, sql } from "drizzle-orm";
+import { eq, gt, type SQL, sql } from "drizzle-orm";
 import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
 import { retry } from "../retry.ts";
 import { cancelledOrders, orderList, orders } from "../../schema/orders.ts";
@@ -34,7 +34,7 @@ export async function exportOrders(
   signal: AbortSignal,
 ) {
   const write = async (...streams: Writable[]) => {
-    const versions = new Set<string>();
+    const versions = new Set<unknown>();
     let count = 0;
     using progress = startProgress("Exporting");
     async function* pages(): AsyncGenerator<string> {
@@ -47,7 +47,7 @@ export async function exportOrders(
       }
     }
     await pipeline([pages, ...streams] as never, { signal });
-    return { count, isOneMoment: versions.size <= 1 };
+    return { count, isOneMoment: versions.size === 1 };
   };
   if (file === undefined) return unlessAborted(signal, () => write(process.stdout));
   return replaceFile(file, (target) => {
@@ -83,21 +83,19 @@ async function* pagesOf(
   key: SQLiteColumn,
   columns: Readonly<Record<string, SQLiteColumn | SQL>>,
 ) {
-  const version = sql<string>`(SELECT ${orderList.version} FROM ${orderList})`;
-  for (let last: unknown; ;) {
-    const after = last === undefined ? undefined : gt(key, last);
-    const order = { ...exactColumns(table), ...columns };
-    const page = orm.select({ order, version }).from(table).where(after).orderBy(key);
-    const rows = await page.limit(PAGE_ORDERS);
-    const end = rows.at(-1);
-    if (end === undefined) return;
-    const lines = rows.map((row) => lineOf(row.order)).join("");
-    yield { lines, count: rows.length, version: end.version };
-    last = (end.order as Record<string, unknown>)[key.name];
+  const selected = { ...exactColumns(table), ...columns, version: orderList.version };
+  for (let last: unknown; last !== null;) {
+    const after = last === undefined ? sql`TRUE` : gt(key, last);
+    // A page without orders has the version too.
+    const page = orm.select(selected).from(orderList).leftJoin(table, after);
+    const rows = await page.where(eq(orderList.id, 1)).orderBy(key).limit(PAGE_ORDERS);
+    const lines = rows.filter(({ id }) => id !== null).map(lineOf);
+    yield { lines: lines.join(""), count: lines.length, version: rows[0]?.version };
+    last = (rows.at(-1) as Record<string, unknown> | undefined)?.[key.name] ?? null;
   }
 }
 
-function lineOf(order: Readonly<Record<string, unknown>>): string {
+function lineOf({ version: _version, ...order }: Readonly<Record<string, unknown>>): string {
   const fields = Object.entries(order).flatMap(([name, value]) => {
     if (value === null) return [];
     return [`"${name}":${typeof value === "bigint" ? value : JSON.stringify(value)}`];

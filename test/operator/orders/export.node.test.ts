@@ -46,7 +46,7 @@ function changeBefore(isDue: (page: number) => boolean): void {
   const prepare = Reflect.get(prototype, "prepare");
   let page = 0;
   vi.spyOn(prototype, "prepare").mockImplementation(function (this: DatabaseSync, query) {
-    if (query.includes('FROM "order_list"') && isDue(++page)) {
+    if (query.includes('from "order_list"') && isDue(++page)) {
       sqlite.exec(`UPDATE orders SET quantity = ${page} WHERE id IN (0, ${STORED - 1})`);
     }
     return Reflect.apply(prepare, this, [query]);
