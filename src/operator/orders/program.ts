@@ -90,14 +90,14 @@ async function importAndPrint(file: string, options: OrderOptions): Promise<void
     await unlessAborted(signal, async () => orders.read(readSource(file)));
     signal.throwIfAborted();
   });
-  const cancelled = orders.cancelledCount();
-  const count = orders.count() + cancelled;
+  const { listed, cancelled } = orders.counts();
+  const count = listed + cancelled;
   if (count === 0) throw new Error("the file has no orders: nothing was imported");
   // A new store has the clock of this machine. A bad file makes none.
-  if (!hasStore(options)) orders.requirePast(new Date());
+  if (!hasStore(options)) orders.requireCancellable(new Date());
   if (options.dryRun) {
     if (!hasStore(options)) process.stderr.write("There is no store yet: this import makes one.\n");
-    const allNew = { new: orders.count(), replaced: 0, shipped: 0, unchanged: 0 };
+    const allNew = { new: listed, replaced: 0, shipped: 0, unchanged: 0 };
     const counts = hasStore(options)
       ? await useDatabase(options, "orders", (database) => compareFile(database, orders))
       : { ...allNew, ...(cancelled > 0 && { cancelled }) };

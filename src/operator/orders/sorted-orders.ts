@@ -1,18 +1,9 @@
 import { DatabaseSync } from "node:sqlite";
 import type { CancelledRecord, OrderRecord } from "../../rules/order.ts";
+import { ORDER_FIELD_NAMES } from "../../schema/orders.ts";
 import { stagedText, valuesOf } from "../../store/orders/placement.ts";
 import { startProgress } from "./progress.ts";
-import { ElementError, Faults, parseOrder, readElements, type SourceElement } from "./source.ts";
-
-/** The fields of a cancelled order after its position and time, as an import stages them. */
-const CANCELLED_FIELDS = [
-  "cancelledBy",
-  "id",
-  "petId",
-  "quantity",
-  "shipDate",
-  "complete",
-] as const satisfies readonly (keyof CancelledRecord)[];
+import { Faults, parseOrder, readElements, type SourceElement } from "./source.ts";
 
 /**
  * The orders of an import in a temporary file: sorted by id, the last of each id, and the cancelled
@@ -24,55 +15,43 @@ export class SortedOrders {
   // SQLite deletes a database without a name when it is closed. Up to 32 MB stay in memory.
   readonly #sqlite = new DatabaseSync("");
   readonly #put;
-  readonly #putCancelled;
 
   constructor() {
+    // `at`: when the order was cancelled; -1 if it is not.
     this.#sqlite.exec(
       `PRAGMA journal_mode = OFF; PRAGMA cache_size = -32000; BEGIN;
-       CREATE TABLE orders (id INTEGER PRIMARY KEY, text TEXT NOT NULL);
-       CREATE TABLE cancelled (
+       CREATE TABLE orders (
          id INTEGER, at INTEGER, position INTEGER, number INTEGER, text TEXT NOT NULL,
-         PRIMARY KEY (id, at, position))`,
+         PRIMARY KEY (id, at, position)) WITHOUT ROWID`,
     );
-    this.#put = this.#sqlite.prepare("INSERT OR REPLACE INTO orders (id, text) VALUES (?, ?)");
-    this.#putCancelled = this.#sqlite.prepare(
-      "INSERT OR REPLACE INTO cancelled VALUES (?, ?, ?, ?, ?)",
-    );
-    // Otherwise `run` throws after it has inserted an id above 2^53.
-    for (const put of [this.#put, this.#putCancelled]) put.setReadBigInts(true);
+    this.#put = this.#sqlite.prepare("INSERT OR REPLACE INTO orders VALUES (?, ?, ?, ?, ?)");
   }
 
   /**
    * Adds the orders of a file.
    *
-   * @throws an Error that lists the first lines or array elements that are not valid orders.
+   * @throws {BadOrdersError} that lists the first lines or array elements that are not valid orders.
    */
   async read(bytes: AsyncIterable<Uint8Array>): Promise<void> {
     using progress = startProgress("Reading");
     const faults = new Faults();
-    try {
-      for await (const element of readElements(bytes)) {
-        this.kind = element.kind;
-        this.#add(element, faults);
-        progress.advance(1);
-      }
-      this.#requirePositions();
-    } catch (error) {
-      faults.add(error);
+    for await (const element of readElements(bytes)) {
+      this.kind = element.kind;
+      const order = parseOrder(element);
+      if (typeof order === "string") faults.add(element, order);
+      else this.#add(element.number, order);
+      progress.advance(1);
     }
     faults.throwIfAny();
   }
 
-  #add(element: SourceElement, faults: Faults): void {
-    let order: OrderRecord | CancelledRecord;
+  #add(number: number, order: OrderRecord | CancelledRecord): void {
     try {
-      order = parseOrder(element);
-    } catch (error) {
-      return faults.add(error);
-    }
-    try {
-      if (order.status === "cancelled") this.#addCancelled(element.number, order);
-      else this.#put.run(order.id, stagedText(element.number, order));
+      if (order.status === "cancelled") {
+        const { id, cancelledAt, position = 0n } = order;
+        const text = valuesOf(order, ["cancelledBy", "id", ...ORDER_FIELD_NAMES]);
+        this.#put.run(id, Date.parse(cancelledAt), position, number, text);
+      } else this.#put.run(order.id, -1, 0, number, stagedText(number, order));
     } catch (cause) {
       const fault = `the orders could not be sorted in a temporary file (${(cause as Error).message})`;
       const advice = "make room, or set SQLITE_TMPDIR, and run the same command again";
@@ -80,77 +59,55 @@ export class SortedOrders {
     }
   }
 
-  #addCancelled(number: number, order: CancelledRecord): void {
-    const { id, cancelledAt, position = 0n } = order;
-    const text = valuesOf(order, CANCELLED_FIELDS);
-    this.#putCancelled.run(id, Date.parse(cancelledAt), position, number, text);
-  }
-
-  /** @throws {ElementError} if cancelled orders share a position, or only some have one. */
-  #requirePositions(): void {
-    const [first] = this.#sqlite
-      .prepare(
-        `SELECT max(number) AS number, position FROM cancelled
-         GROUP BY position HAVING iif(position = 0,
-           EXISTS (SELECT 1 FROM cancelled WHERE position > 0), count(*) > 1)`,
-      )
-      .all();
-    if (first === undefined) return;
-    const fault =
-      first["position"] === 0
-        ? "missing, but other cancelled orders of the file have one"
-        : `${String(first["position"])} occurs twice`;
-    throw new ElementError(
-      { kind: this.kind, number: Number(first["number"]) },
-      `position: ${fault}`,
-    );
-  }
-
   /**
    * Positions after the present time would be exceeded by those of all later cancellations.
    *
-   * @throws {BadOrdersError} if orders were cancelled after `now`, the database's time.
+   * @param now the database's time.
+   * @throws {BadOrdersError} if orders were cancelled after `now`, or do not all have a position of
+   *   their own, or none.
    */
-  requirePast(now: Date): void {
-    const faults = new Faults();
-    const later = this.#sqlite.prepare(
-      `SELECT number, iif(at > :now, 'cancelledAt', 'position') AS field FROM cancelled
-       WHERE max(at, position / 1000) > :now ORDER BY number`,
+  requireCancellable(now: Date): void {
+    const bad = this.#sqlite.prepare(
+      `SELECT number, fault FROM (
+         SELECT number, CASE
+           WHEN at > :now THEN 'cancelledAt: ' || :later
+           WHEN position / 1000 > :now THEN 'position: ' || :later
+           WHEN position = 0 AND max(position) OVER () > 0
+             THEN 'position: missing, but other cancelled orders of the file have one'
+           WHEN position > 0 AND position = lag(position) OVER (ORDER BY position, number)
+             THEN 'position: ' || position || ' occurs twice'
+         END AS fault FROM orders WHERE at >= 0
+       ) WHERE fault IS NOT NULL ORDER BY number`,
     );
-    for (const { number, field } of later.iterate({ now: now.getTime() })) {
-      const fault = `${String(field)}: later than the database's present time, ${now.toISOString()}`;
-      faults.add(new ElementError({ kind: this.kind, number: Number(number) }, fault));
+    const later = `later than the database's present time, ${now.toISOString()}`;
+    const faults = new Faults();
+    for (const { number, fault } of bad.iterate({ now: now.getTime(), later })) {
+      faults.add({ kind: this.kind, number: Number(number) }, String(fault));
     }
     faults.throwIfAny();
   }
 
-  cancelledCount(): number {
-    return Number(this.#sqlite.prepare("SELECT count(*) AS count FROM cancelled").get()?.["count"]);
+  /** Returns the number of the orders to be listed, and of the cancelled ones. */
+  counts(): { readonly listed: number; readonly cancelled: number } {
+    const count = "SELECT count(*) FILTER (WHERE at < 0) AS listed, count(*) AS found FROM orders";
+    const { listed, found } = this.#sqlite.prepare(count).get() ?? {};
+    return { listed: Number(listed), cancelled: Number(found) - Number(listed) };
   }
 
   /**
-   * Yields each cancelled order as `[number, position, time, …]` in JSON. Without positions in the
-   * file, the times of the cancellations give them.
+   * Yields the `stagedText` of each order, or each cancelled order as `[number, position, time, …]` in
+   * JSON. Without positions in the file, the times of the cancellations give them.
    */
-  *cancelledTexts(): Generator<string> {
+  *texts(areCancelled: boolean): Generator<string> {
     const rows = this.#sqlite.prepare(
-      "SELECT at, position, number, text FROM cancelled ORDER BY position, at, id",
+      areCancelled
+        ? "SELECT at, position, number, text FROM orders WHERE at >= 0 ORDER BY position, at, id"
+        : "SELECT text FROM orders WHERE at < 0 ORDER BY id",
     );
     let last = 0;
     for (const { at, position, number, text } of rows.iterate()) {
       last = Number(position) || Math.max(last + 1, Number(at) * 1_000);
-      yield `[${String(number)},${last},${String(at)},${String(text)}]`;
-    }
-  }
-
-  count(): number {
-    return Number(this.#sqlite.prepare("SELECT count(*) AS count FROM orders").get()?.["count"]);
-  }
-
-  /** Yields the `stagedText` of each order. */
-  *texts(): Generator<string> {
-    for (const { text } of this.#sqlite.prepare("SELECT text FROM orders ORDER BY id").iterate()) {
-      yield String(text);
+      yield areCancelled ? `[${[number, last, at, text].join()}]` : String(text);
     }
   }
 

@@ -23,43 +23,25 @@ export interface SourceElement {
   readonly fault?: string | undefined;
 }
 
-/** Thrown if lines or array elements of an import are wrong. The message names their numbers. */
+/** Thrown if orders of an import are wrong. The message names their lines or array elements. */
 export class BadOrdersError extends Error {}
 
-/** Thrown if one is wrong. */
-export class ElementError extends BadOrdersError {
-  override readonly name = "ElementError";
-
-  constructor({ kind, number }: Omit<SourceElement, "text">, fault: string, cause?: unknown) {
-    super(`${kind} ${number}: ${fault}`, { cause });
-  }
-}
-
-/** Collects what is wrong with a file, so that one run shows more than the first fault. */
+/** Collects what is wrong with orders, so that one run shows more than the first fault. */
 export class Faults {
-  readonly #listed: ElementError[];
-  #count: number;
+  readonly #listed: string[] = [];
+  #count = 0;
 
-  constructor(listed: ElementError[] = [], count = 0) {
-    this.#listed = listed;
-    this.#count = count;
+  add({ kind, number }: Omit<SourceElement, "text">, fault: string): void {
+    if (this.#count++ < LISTED) this.#listed.push(`${kind} ${number}: ${fault}`);
   }
 
-  /** @throws every other error. */
-  add(error: unknown): void {
-    if (!(error instanceof ElementError)) throw error;
-    if (this.#count++ < LISTED) this.#listed.push(error);
-  }
-
-  /** @throws {BadOrdersError} that lists the first ones, and counts all. */
-  throwIfAny(): void {
-    const [first] = this.#listed;
-    if (first === undefined) return;
-    if (this.#count === 1) throw first;
-    const which = this.#count > LISTED ? `. The first ${LISTED}` : "";
-    const lines = this.#listed.map(({ message }) => `\n  ${message}`).join("");
-    const bad = `${this.#count} orders are bad: nothing was imported${which}:${lines}`;
-    throw new BadOrdersError(bad);
+  /** @throws {BadOrdersError} that lists the first faults, and counts all. */
+  throwIfAny(count = this.#count): void {
+    if (count === 0) return;
+    if (count === 1) throw new BadOrdersError(this.#listed[0]);
+    const which = count > LISTED ? `. The first ${LISTED}` : "";
+    const title = `${count} orders are bad: nothing was imported${which}:`;
+    throw new BadOrdersError([title, ...this.#listed].join("\n  "));
   }
 }
 
@@ -82,7 +64,7 @@ const PUNCTUATION = /"(?:[^"\\\n]+|\\.)*(?:"|\\?$)?|[[\]{},]|\n(?=\{)/g;
  *   reads /dev/null.
  */
 export async function* readSource(file: string): AsyncGenerator<Uint8Array> {
-  const source = file === "-" ? openInput() : openFile(file);
+  const source = openSource(file);
   try {
     let [beginning, bytes] = await peek(source);
     if (beginning[0] === 0x1f) {
@@ -99,12 +81,11 @@ export async function* readSource(file: string): AsyncGenerator<Uint8Array> {
   }
 }
 
-function openFile(file: string): Readable {
-  if (statSync(file).isDirectory()) throw new Error(`${file} is a folder: name a file`);
-  return createReadStream(file);
-}
-
-function openInput(): Readable {
+function openSource(file: string): Readable {
+  if (file !== "-") {
+    if (statSync(file).isDirectory()) throw new Error(`${file} is a folder: name a file`);
+    return createReadStream(file);
+  }
   const input: NodeJS.ReadStream & { readonly fd?: number } = process.stdin;
   const found = input.fd === undefined || input.isTTY ? undefined : fstatSync(input.fd);
   if (!found?.isDirectory() && !found?.isCharacterDevice()) return input;
@@ -145,12 +126,12 @@ function refuseOthers(beginning: Uint8Array, file: string): void {
 /**
  * Divides a file into orders, which may be invalid JSON. A file is a JSON array if its first character
  * other than white space is `[`. Otherwise one object follows another, with or without line ends in and
- * between them, and anything else up to the end of its line. Skips a byte order mark.
- *
- * @throws {ElementError} where the rest of the file cannot be divided: an element without an end, an
- *   array that does not end or is not all.
+ * between them, and anything else up to the end of its line. Skips a byte order mark. Ends with a fault
+ * where the rest cannot be divided: an element without an end, an array that does not end or is not all.
  */
-export async function* readElements(bytes: AsyncIterable<Uint8Array>) {
+export async function* readElements(
+  bytes: AsyncIterable<Uint8Array>,
+): AsyncGenerator<SourceElement> {
   const decoder = new TextDecoder();
   let kind: SourceElement["kind"] | undefined;
   /** The number of the element, or of the line at the start of `rest`. */
@@ -158,133 +139,119 @@ export async function* readElements(bytes: AsyncIterable<Uint8Array>) {
   /** The text after the last complete element. */
   let rest = "";
   let isClosed = false;
-  const bad = (fault: string) => new ElementError({ kind: kind ?? "line", number }, fault);
-  const element = (text: string): SourceElement => {
+  const element = (text: string, fault?: string): SourceElement => {
     const isLong = text.length > MAX_CHARACTERS && TOO_LONG;
     // The decoder writes U+FFFD for bytes that are not UTF-8. No order contains this character.
     const isBroken = text.includes("\ufffd") && "not valid UTF-8, or contains U+FFFD";
-    return { kind: kind ?? "line", number, text, fault: isLong || isBroken || undefined };
+    return {
+      kind: kind ?? "line",
+      number,
+      text,
+      fault: fault ?? (isLong || isBroken || undefined),
+    };
   };
 
-  function* objects(isEnd: boolean): Generator<SourceElement> {
+  /** Yields the elements that end in `rest`. Returns why the rest cannot be divided. */
+  function* divide(isEnd: boolean): Generator<SourceElement, string | undefined> {
     for (let start = 0; ;) {
       VISIBLE.lastIndex = start;
-      const next = VISIBLE.exec(rest)?.index ?? rest.length;
-      number += countLines(rest, start, next);
-      start = next;
-      const end = start === rest.length ? -1 : endOfObject(rest, start);
-      if (end === -1 && (!isEnd || start === rest.length)) {
-        rest = rest.slice(start);
-        return;
+      const first = VISIBLE.exec(rest)?.index ?? rest.length;
+      if (kind === undefined && rest[first] === "[") {
+        [kind, number, start] = ["element", 1, first + 1];
+        continue;
       }
-      const text = rest.slice(start, end === -1 ? rest.length : end);
-      yield element(text);
-      number += countLines(text, 0, text.length);
-      start += text.length;
+      const isBlank = first === rest.length;
+      if (isClosed && !isBlank) return "text after the end of the array";
+      if (kind !== "element") number += countLines(rest.slice(start, first));
+      if (!isBlank) kind ??= "line";
+      const end = endOf(kind ?? "line", rest, first);
+      if (end === -1 && (isBlank || !isEnd || kind === "element")) {
+        rest = rest.slice(first);
+        const isCut = isEnd && kind === "element" && !isClosed;
+        return isCut ? "the file ends before the array does" : undefined;
+      }
+      const text = rest.slice(first, end === -1 ? rest.length : end);
+      start = first + text.length;
+      if (kind === "line") {
+        yield element(text);
+        number += countLines(text);
+        continue;
+      }
+      isClosed = rest[start++] === "]";
+      if (isClosed && number === 1 && text === "") continue;
+      yield element(text, text === "" ? "expected an order" : undefined);
+      number += 1;
     }
   }
 
-  function* elements(isEnd: boolean): Generator<SourceElement> {
-    let start = 0;
-    let depth = 0;
-    PUNCTUATION.lastIndex = 0;
-    for (const { 0: token, index } of isClosed ? [] : rest.matchAll(PUNCTUATION)) {
-      if (token === "[" || token === "{") depth += 1;
-      else if (depth > 0) depth -= token === "]" || token === "}" ? 1 : 0;
-      else if (token === "," || token === "]") {
-        isClosed = token === "]";
-        const text = rest.slice(start, index);
-        const isBlank = text.search(VISIBLE) === -1;
-        if (!isBlank) yield element(text);
-        else if (!isClosed || number > 1) yield { ...element(text), fault: "expected an order" };
-        if (!isBlank || !isClosed) number += 1;
-        start = index + 1;
-        if (isClosed) break;
-      }
-    }
-    rest = rest.slice(start);
-    if (isClosed && rest.search(VISIBLE) !== -1) throw bad("text after the end of the array");
-    if (isClosed) rest = "";
-    else if (isEnd) throw bad("the file ends before the array does");
-  }
-
-  const divide = (isEnd: boolean) => (kind === "element" ? elements(isEnd) : objects(isEnd));
   for await (const part of bytes) {
     rest += decoder.decode(part, { stream: true });
-    if (kind === undefined) {
-      const first = rest.search(VISIBLE);
-      if (first !== -1) kind = rest[first] === "[" ? "element" : "line";
-      if (kind === "element") rest = rest.slice(first + 1);
-    }
-    if (kind !== undefined) yield* divide(false);
-    if (rest.length > MAX_CHARACTERS) throw bad(TOO_LONG);
+    const fault = (yield* divide(false)) ?? (rest.length > MAX_CHARACTERS ? TOO_LONG : undefined);
+    if (fault === undefined) continue;
+    yield element("", fault);
+    return;
   }
   rest += decoder.decode();
-  yield* divide(true);
+  const fault = yield* divide(true);
+  if (fault !== undefined) yield element("", fault);
 }
 
-/** Returns the index after the object, or after the line of anything else; -1 if `text` lacks it. */
-function endOfObject(text: string, start: number): number {
-  if (text[start] !== "{") return text.indexOf("\n", start);
+const countLines = (text: string) => text.split("\n").length - 1;
+
+/** Returns where an array's element, an object, or the line of anything else ends; -1 if not here. */
+function endOf(kind: SourceElement["kind"], text: string, start: number): number {
+  const isLine = kind === "line";
+  if (isLine && text[start] !== "{") return text.indexOf("\n", start);
   PLAIN_LINE.lastIndex = start;
-  if (PLAIN_LINE.test(text)) return PLAIN_LINE.lastIndex;
+  if (isLine && PLAIN_LINE.test(text)) return PLAIN_LINE.lastIndex;
   let depth = 0;
   PUNCTUATION.lastIndex = start;
   for (const { 0: token, index } of text.matchAll(PUNCTUATION)) {
+    if (!isLine && depth === 0 && (token === "," || token === "]")) return index;
     // An object that begins a line is another one: of this one, the end is missing.
-    if (token === "\n") return index;
+    if (isLine && token === "\n") return index;
     if (token === "[" || token === "{") depth += 1;
-    else if (token === "]" || token === "}") depth -= 1;
-    if (depth === 0) return index + token.length;
+    else if (depth > 0 && (token === "]" || token === "}")) depth -= 1;
+    if (isLine && depth === 0) return index + 1;
   }
   return -1;
-}
-
-function countLines(text: string, start: number, end: number): number {
-  let count = 0;
-  for (let at = text.indexOf("\n", start); at !== -1 && at < end; at = text.indexOf("\n", at + 1)) {
-    count += 1;
-  }
-  return count;
 }
 
 /**
  * Parses an order from JSON with exact integers (docs/api.md, section Orders). Refuses the integers
  * `1.0`, `1e3` and `-0`, and a field that occurs twice with different values.
  *
- * @throws {ElementError} if the order is not valid. The message names the field.
+ * @returns what is wrong with an order that is not valid, with the name of the field.
  */
-export function parseOrder(element: SourceElement): OrderRecord | CancelledRecord {
-  const bad = (fault: string) => new ElementError(element, fault);
-  const shorten = (text: string) => (text.length <= 60 ? text : `${text.slice(0, 57)}...`);
-  if (element.fault !== undefined) throw bad(element.fault);
-  if (!/^\s*\{/.test(element.text)) {
-    throw bad(`expected an order, which is a JSON object, got ${shorten(element.text.trim())}`);
+export function parseOrder({
+  text,
+  fault,
+}: Pick<SourceElement, "text" | "fault">): OrderRecord | CancelledRecord | string {
+  if (fault !== undefined) return fault;
+  const shorten = (long: string) => (long.length <= 60 ? long : `${long.slice(0, 57)}...`);
+  if (!/^\s*\{/.test(text)) {
+    return `expected an order, which is a JSON object, got ${shorten(text.trim())}`;
   }
-  const value = parseJson(element);
-  const isCancelled = Object(value)["status"] === "cancelled";
-  const schema = isCancelled ? cancelledRecordSchema : orderRecordSchema;
+  let value: Record<string, unknown>;
+  try {
+    value = parse(text, null, (digits) =>
+      CANONICAL_DECIMAL.test(digits) ? BigInt(digits) : new LosslessNumber(digits),
+    ) as typeof value;
+  } catch (cause) {
+    // A RangeError, if the recursive parser has overflowed the stack.
+    return `not valid JSON: ${(cause as Error).message}`;
+  }
+  const schema = value["status"] === "cancelled" ? cancelledRecordSchema : orderRecordSchema;
   const { data, error } = schema.safeParse(value);
   if (data !== undefined) return data;
   const [issue] = error.issues;
   const field = String(issue?.path[0]);
   if (issue?.code === "unrecognized_keys") {
     const known = Object.keys(schema.shape).join(", ");
-    throw bad(`unknown field ${JSON.stringify(issue.keys[0])}, an order has ${known}`);
+    return `unknown field ${JSON.stringify(issue.keys[0])}, an order has ${known}`;
   }
-  const found = stringify((value as Record<string, unknown>)[field]);
-  if (found === undefined) throw bad(`${field}: missing, ${issue?.message}`);
-  if (found === "null") throw bad(`${field}: null is no value, leave the field out`);
-  throw bad(`${field}: ${issue?.message}, got ${shorten(found)}`);
-}
-
-function parseJson(element: SourceElement): unknown {
-  try {
-    return parse(element.text, null, (digits) =>
-      CANONICAL_DECIMAL.test(digits) ? BigInt(digits) : new LosslessNumber(digits),
-    );
-  } catch (cause) {
-    // A RangeError, if the recursive parser has overflowed the stack.
-    throw new ElementError(element, `not valid JSON: ${(cause as Error).message}`, cause);
-  }
+  const found = stringify(value[field]);
+  if (found === undefined) return `${field}: missing, ${issue?.message}`;
+  if (found === "null") return `${field}: null is no value, leave the field out`;
+  return `${field}: ${issue?.message}, got ${shorten(found)}`;
 }

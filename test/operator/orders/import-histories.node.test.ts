@@ -185,7 +185,7 @@ function expectedImport(model: ReadonlyMap<number, Line>, lines: readonly Line[]
   const listed = refused.map((fault) => `\n  ${fault}`).slice(0, 10);
   const first = refused.length > listed.length ? ". The first 10" : "";
   const all = `Error: ${refused.length} orders are bad: nothing was imported${first}:${listed.join("")}`;
-  return { counts, changed, refusal: refused.length > 1 ? all : one && `ElementError: ${one}` };
+  return { counts, changed, refusal: refused.length > 1 ? all : one && `Error: ${one}` };
 }
 
 /** Returns the contents of the store, which an import without changes must not alter. */

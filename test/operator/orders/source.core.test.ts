@@ -98,7 +98,7 @@ describe("a file is divided, however its bytes arrive,", () => {
   });
 });
 
-const parse = (text: string) => parseOrder({ kind: "line", number: 7, text });
+const parse = (text: string) => parseOrder({ text });
 const INTEGER = "expected an integer from -9223372036854775808 to 9223372036854775807";
 
 describe("an order", () => {
@@ -148,7 +148,7 @@ describe("an order", () => {
     ['{"id":'.repeat(9_000), "not valid JSON: Maximum call stack"],
     ['{"id":1}{"id":2}', "not valid JSON: "],
     ["null", "expected an order, which is a JSON object"],
-  ])("is refused with its line and fault: %.40s", (text, message) => {
-    expect(() => parse(text)).toThrow(`line 7: ${message}`);
+  ])("is refused with its fault: %.40s", (text, message) => {
+    expect((parse(text) as string).slice(0, message.length)).toBe(message);
   });
 });
