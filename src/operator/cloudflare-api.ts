@@ -3,10 +3,7 @@ import type { Settings } from "./settings.ts";
 import { runWrangler } from "./wrangler.ts";
 
 const CLOUDFLARE_API = "https://api.cloudflare.com/client/v4";
-/**
- * After which times an API call that hangs is reported, and given up. A D1 query runs for up to 30
- * seconds, and may first wait in a queue. Tests set shorter times.
- */
+/** When a hanging call is reported, and given up: D1 queues queries of up to 30 s. Tests change it. */
 export const API_PATIENCE = { noticeMs: 10_000, timeoutMs: 120_000 };
 
 /** The reason of a call that was given up, which is not repeated. */
@@ -27,8 +24,7 @@ export type CloudflareApi = Awaited<ReturnType<typeof logIn>>;
 /**
  * Logs in with `CLOUDFLARE_API_TOKEN`, or else with wrangler's login.
  *
- * @throws an Error for the operator if there is no login, or if the login has no account or several
- *   and none is chosen.
+ * @throws an Error for the operator if there is no login, or not exactly one account and none chosen.
  */
 export async function logIn({ accountId: configured }: Pick<Settings, "accountId">) {
   const { CLOUDFLARE_API_TOKEN, CLOUDFLARE_ACCOUNT_ID } = process.env;

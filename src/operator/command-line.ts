@@ -83,9 +83,8 @@ export async function runProgram(program: Command, args: readonly string[]): Pro
 }
 
 /**
- * Runs a command. Prints the message of an error on stderr.
+ * Runs a command with npm's settings in `env`. Prints the message of an error on stderr.
  *
- * @param env the environment variables, in which npm hands over its settings.
  * @returns 0 for success, 1 for failure, 2 for wrong usage, 141 if nobody reads the output.
  */
 export async function exitStatus(
@@ -118,9 +117,8 @@ function refuseSecrets(args: readonly string[]): void {
 }
 
 /**
- * Refuses options that the operator typed before `--`, because npm keeps them for itself and turns
- * each of them into an environment variable. Cannot detect `--expires`, `--location` and `--key`,
- * because npm has options with these names.
+ * Refuses options that were typed before `--`: npm turns them into environment variables. Does not see
+ * `--expires`, `--location` and `--key`, which are npm's own options too.
  */
 function refuseKeptByNpm(program: Command, args: readonly string[], env: NodeJS.ProcessEnv): void {
   if (args.includes("-h") || args.includes("--help")) return;

@@ -26,10 +26,9 @@ export const QUIET_WRANGLER: NodeJS.ProcessEnv = {
 };
 
 /**
- * Runs wrangler in the project's root, waits until it ends, and returns its stdout. Wrangler has no
- * terminal and does not receive its Ctrl+C, so it finishes its work.
+ * Runs wrangler in the project's root with additional environment variables, and returns its stdout.
+ * Wrangler does not receive the terminal's Ctrl+C, so it finishes its work.
  *
- * @param env additional environment variables.
  * @throws an Error with wrangler's last error message if the exit status is not 0.
  */
 export async function runWrangler(

@@ -4,10 +4,7 @@ import { findDatabase } from "../database/remote.ts";
 import type { Settings } from "../settings.ts";
 import { BINDINGS, DATABASE_NAMES, type DatabaseName } from "../../schema/databases.ts";
 
-/**
- * The end of a deployment's message, which records that the version has passed its trial with all
- * traffic. A later deployment without this ending, such as a rollback, clears the record.
- */
+/** The end of a deployment's message after a trial with all traffic. A rollback clears this record. */
 export const PASSED_TRIAL = ", which has passed its trial";
 
 /** Cloudflare's error codes for a Worker that does not exist. */
@@ -26,13 +23,9 @@ const enabledSchema = z.object({ enabled: z.boolean() });
 const subdomainSchema = z.object({ subdomain: text });
 
 /**
- * Finds out what the account has of the service.
+ * Finds the version that serves, the databases that do not exist, and what the operator must confirm.
  *
- * @returns the version that serves, the databases that do not exist, and the consequences that the
- *   operator must confirm.
- * @throws an Error if `wrangler.toml` names other databases than the Worker uses, if a database is in
- *   another jurisdiction, if it is not said where missing databases are to be created, or if the Worker
- *   has no address.
+ * @throws an Error if a deployment would use other databases than the Worker, or cannot be tried.
  */
 export async function lookAtAccount(
   api: CloudflareApi,
@@ -90,12 +83,8 @@ export async function lookAtAccount(
 }
 
 /**
- * Finds the version of a Worker that receives all traffic: its commit, if it was deployed with one,
- * whether it has passed its trial with all traffic, and the values of its vars and the ids of its
- * databases by their names.
- *
- * @returns `undefined` if the Worker does not exist.
- * @throws an Error if several versions share the traffic.
+ * Finds the version of a Worker that has all traffic; `undefined` if there is no such Worker. `bound`
+ * has the values of vars and the ids of databases. @throws an Error if versions share the traffic.
  */
 export async function findLiveVersion(api: CloudflareApi, { env, worker }: Settings) {
   const script = `/workers/scripts/${worker}`;
@@ -112,22 +101,18 @@ export async function findLiveVersion(api: CloudflareApi, { env, worker }: Setti
     );
   }
   const version = await api.call(`${script}/versions/${id}`, versionSchema);
-  const values = version.resources.bindings.map(
+  const bound = version.resources.bindings.map(
     (each) => [each.name, each.text ?? each.id ?? each.database_id] as const,
   );
   return {
     id,
     commit: version.annotations?.["workers/tag"],
     hasPassedTrial: latest?.annotations?.["workers/message"]?.endsWith(PASSED_TRIAL) === true,
-    bound: new Map(values),
+    bound: new Map(bound),
   };
 }
 
-/**
- * Finds an address of a Worker: a custom domain if it has one, or else its address on workers.dev.
- *
- * @throws an Error if the Worker has no address.
- */
+/** Finds a Worker's custom domain, or else its address on workers.dev. @throws if it has neither. */
 export async function findAddress(api: CloudflareApi, settings: Settings): Promise<string> {
   const { env, worker } = settings;
   const [domain] = await findDomains(api, settings);

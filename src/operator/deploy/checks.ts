@@ -4,18 +4,15 @@ import type { CloudflareApi } from "../cloudflare-api.ts";
 import { readSettings, type Settings } from "../settings.ts";
 import { findLiveVersion } from "./account.ts";
 
-/**
- * Returns the hash of the commit that is checked out, with `-dirty` at its end if files differ from
- * it; without git, `undefined`.
- */
+/** Returns the commit that is checked out, with `-dirty` if files differ; `undefined` without git. */
 export const readCommit = (folder: string): Promise<string | undefined> =>
   git(folder, "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*").catch(
     () => undefined,
   );
 
 /**
- * @throws an Error unless everything is committed, and staging serves this commit after a successful
- *   trial. Also throws if this commit lacks production's commit, which the deployment would undo.
+ * @throws an Error unless everything is committed, staging serves this commit after a successful trial,
+ *   and it contains production's commit, which the deployment would otherwise undo.
  */
 export async function checkCommit(
   api: CloudflareApi,

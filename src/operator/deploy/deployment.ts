@@ -3,8 +3,7 @@ import type { RemoteEnvironment } from "../arguments.ts";
 import { type CloudflareApi, logIn } from "../cloudflare-api.ts";
 import { requireConfirmation } from "../confirmation.ts";
 import { applyMigrations } from "../database/remote.ts";
-import { readSettings } from "../settings.ts";
-import { checkVars } from "../vars.ts";
+import { checkVars, readSettings } from "../settings.ts";
 import { runWrangler } from "../wrangler.ts";
 import { findAddress, lookAtAccount, PASSED_TRIAL } from "./account.ts";
 import { checkCommit, readCommit } from "./checks.ts";
@@ -12,19 +11,17 @@ import { tryVersion } from "./trial.ts";
 import { DATABASE_NAMES } from "../../schema/databases.ts";
 
 /** The options of `npm run deploy`. `folder`: of `wrangler.toml`, in the git repository. */
-export type DeployOptions = Readonly<{ env: RemoteEnvironment; location?: string }> &
-  Readonly<Record<"dryRun" | "skipChecks" | "yes", boolean>> &
-  Readonly<{ folder: string; patienceMs: number }>;
+export type DeployOptions = Readonly<Record<"dryRun" | "skipChecks" | "yes", boolean>> &
+  Readonly<{ env: RemoteEnvironment; location?: string; folder: string }>;
 
 /**
- * Deploys the service: runs all checks, which change nothing, asks before it creates something, and
- * runs the steps from what the account has to the deployed service. A dry run goes on after a failed
- * check, and prints the titles of the steps. If `signal` is aborted, the next check or step fails.
+ * Deploys the service: checks, asks before it creates something, and runs the steps. A dry run goes on
+ * after a failed check, and prints the titles of the steps. `signal` fails the next check or step.
  *
  * @throws an Error that names the failed step and says what stands.
  */
 export async function deploy(options: DeployOptions, signal: AbortSignal): Promise<void> {
-  const { env, location, dryRun, skipChecks, yes, folder, patienceMs } = options;
+  const { env, location, dryRun, skipChecks, yes, folder } = options;
   const failed: string[] = [];
   /** Says what stands after a failure. May go back first. */
   let whatStands = async () => "Nothing was changed.";
@@ -92,17 +89,16 @@ export async function deploy(options: DeployOptions, signal: AbortSignal): Promi
     if (id === undefined) throw new Error("wrangler did not say which version it uploaded");
     version = id;
   };
-  /** Divides the traffic in percent. A version with 0 gets only requests that select it. */
-  const divide = (shares: Readonly<Record<string, number>>, ending = "") => {
-    const versions = Object.entries(shares).map(([id, share]) => `${id}@${share}%`);
+  /** Divides the traffic. A version with 0 % gets only requests that select it. */
+  const divide = (shares: readonly string[], ending = "") => {
     const message = `--message=${commit ?? env}${ending}`;
-    const deploying = () => wrangler("versions", "deploy", ...versions, message, "--yes");
+    const deploying = () => wrangler("versions", "deploy", ...shares, message, "--yes");
     return retry(deploying, { retries: 2, minTimeout: 500 });
   };
-  const trial = { ...settings, patienceMs, triedCredentials: new Set<string>(), signal };
+  const trial = { env, worker: settings.worker, triedCredentials: new Set<string>(), signal };
   const tryNow = async (hasTraffic: boolean) => {
-    const address = api ? await findAddress(api, settings) : "";
-    print(`  ${await tryVersion(trial, address, version, hasTraffic)}`);
+    const url = api ? await findAddress(api, settings) : "";
+    print(`  ${await tryVersion({ ...trial, url, version, hasTraffic })}`);
   };
 
   whatStands = async () =>
@@ -122,7 +118,7 @@ export async function deploy(options: DeployOptions, signal: AbortSignal): Promi
   whatStands = async () => {
     if (isFirst) return "The Worker is deployed. A new address can take minutes.";
     try {
-      await divide({ [previous]: 100 }, ", whose trial failed");
+      await divide([`${previous}@100%`], ", whose trial failed");
       return `All traffic is back at the version before, ${previous}. Migrations stay.`;
     } catch (error) {
       return `The rollback failed too: ${(error as Error).message}\nTo roll back: ${rollback}`;
@@ -131,15 +127,15 @@ export async function deploy(options: DeployOptions, signal: AbortSignal): Promi
   if (!isFirst) {
     // Until the new version has passed a trial, the previous one serves with the migrated databases.
     await step("Make the new version available without traffic", () =>
-      divide({ [previous]: 100, [version]: 0 }),
+      divide([`${previous}@100%`, `${version}@0%`]),
     );
     await step("Try the new version", () => tryNow(false));
-    await step("Send all traffic to the new version", () => divide({ [version]: 100 }));
+    await step("Send all traffic to the new version", () => divide([`${version}@100%`]));
   }
   // Durable Objects run a version only after it gets all traffic.
   await step("Try the version with all traffic", async () => {
     await tryNow(true);
-    await divide({ [version]: 100 }, PASSED_TRIAL);
+    await divide([`${version}@100%`], PASSED_TRIAL);
   });
 
   whatStands = async () => "The new version serves.";

@@ -17,9 +17,7 @@ Examples:
 The command checks everything first, and asks before it creates something. If a trial fails, all traffic
 goes back to the version before. Production takes only the commit that staging serves. Log in with \`npx wrangler login\`, or set CLOUDFLARE_API_TOKEN and CLOUDFLARE_ACCOUNT_ID.`;
 
-export function deployProgram(
-  surroundings = { folder: PROJECT_ROOT, patienceMs: 60_000 },
-): Command {
+export function deployProgram(folder = PROJECT_ROOT): Command {
   return createProgram("npm run deploy --", "Deploy the service to an environment, in steps.")
     .addOption(envOption("where to deploy to").makeOptionMandatory())
     .addOption(new Option("--location <region>", "where to create databases").choices(LOCATIONS))
@@ -32,7 +30,7 @@ export function deployProgram(
       // Imported on demand, because these modules are slow to load.
       const { deploy } = await import("./deployment.ts");
       await withInterruption("the deployment was complete", (signal) =>
-        deploy({ ...options, ...surroundings }, signal),
+        deploy({ ...options, folder }, signal),
       );
     });
 }

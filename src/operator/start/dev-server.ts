@@ -34,10 +34,7 @@ export function configureWrangler(): void {
   });
 }
 
-/**
- * Returns the folder in which Workers on this machine find each other, so that other Workers can call
- * the service's entrypoints. Wrangler does not export its own function for `wrangler dev`.
- */
+/** The folder in which local Workers find each other's entrypoints, as `wrangler dev` chooses it. */
 function registryFolder(): string {
   const config = process.platform === "darwin" ? "Library/Preferences" : ".config";
   const { WRANGLER_REGISTRY_PATH, XDG_CONFIG_HOME = join(homedir(), config) } = process.env;
@@ -47,8 +44,8 @@ function registryFolder(): string {
 }
 
 /**
- * Ends this process with status 1 if workerd ends, because wrangler would leave all requests
- * unanswered. Before the service `isServing`, `startDevServer` throws instead.
+ * Ends this process with status 1 if workerd ends while the service `isServing`, because wrangler would
+ * leave all requests unanswered. Earlier, `startDevServer` throws.
  */
 export function exitWithWorkerd(isServing: () => boolean): void {
   subscribe("child_process", (message) => {

@@ -49,7 +49,7 @@ async function start({ persistTo, ...options }: StartOptions): Promise<void> {
   configureWrangler();
   const store = resolve(persistTo);
   try {
-    await (await import("../vars.ts")).checkLocalVars();
+    await (await import("../settings.ts")).checkLocalVars();
     lockStore(store, options.port);
     await requireFreePort(options.port);
     const demoKeys = await prepare(store, options.empty);

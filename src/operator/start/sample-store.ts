@@ -28,10 +28,8 @@ const SAMPLE_ORDERS: (typeof orderTable.$inferInsert)[] = [
 ];
 
 /**
- * Migrates the store. Unless `empty`, adds sample orders and demo keys to a new store. If the start
- * is interrupted, the next start does it again: it keeps the orders and replaces the demo keys.
- *
- * @param show receives the new demo keys. Until it returns, the start counts as interrupted.
+ * Migrates the store. Unless `empty`, adds sample orders and demo keys to a new store. After a start
+ * that was interrupted before `show` returned, keeps the orders and replaces the demo keys.
  */
 export async function prepareStore(
   store: string,

@@ -8,11 +8,10 @@ const SQLITE_BUSY = 5;
 const HOLDER = "service.json";
 
 /**
- * Locks a store until this process ends, because two services on one store would admit too many
- * requests. Makes the store's folder if it is missing. The lock is SQLite's lock on an empty file,
- * which the operating system releases even if the process is killed.
+ * Locks a store until this process ends, because two services would admit too many requests. SQLite's
+ * lock on an empty file ends even if the process is killed. Makes the store's folder.
  *
- * @throws an Error for the operator if a service runs on the store. The message names its process.
+ * @throws an Error for the operator that names the process of a service that runs on the store.
  */
 export function lockStore(store: string, port: number): void {
   const own = makeOwnFolder(store);

@@ -7,6 +7,7 @@ import { unstable_readConfig as readConfig } from "wrangler";
 import { readMigrations } from "../../../src/operator/database/migrations.ts";
 import * as checks from "../../../src/operator/deploy/checks.ts";
 import { deployProgram } from "../../../src/operator/deploy/program.ts";
+import { TRIAL_PATIENCE } from "../../../src/operator/deploy/trial.ts";
 import { OtherVersionError } from "../../../src/operator/verify/answer.ts";
 import * as verification from "../../../src/operator/verify/verify.ts";
 import * as wrangler from "../../../src/operator/wrangler.ts";
@@ -32,11 +33,10 @@ const PASSED = ", which has passed its trial";
 
 let cloudflare: FakeCloudflare;
 let folder: string;
-let patienceMs: number;
 beforeEach(async () => {
   folder = mkdtempSync(join(tmpdir(), "store-orders-deploy-test-"));
   copyFileSync("wrangler.toml", join(folder, "wrangler.toml"));
-  patienceMs = 0;
+  TRIAL_PATIENCE.maxRetryTime = 0;
   cloudflare = new FakeCloudflare();
   await cloudflare.start();
   runWrangler.mockImplementation(runFakeWrangler);
@@ -45,11 +45,11 @@ beforeEach(async () => {
 afterEach(() => {
   vi.resetAllMocks();
   cloudflare.stop();
+  TRIAL_PATIENCE.maxRetryTime = 60_000;
   rmSync(folder, { recursive: true });
 });
 
-const deploy = (...args: readonly string[]) =>
-  runInProcess(deployProgram({ folder, patienceMs }), args);
+const deploy = (...args: readonly string[]) => runInProcess(deployProgram(folder), args);
 
 /** Changes `wrangler.toml`. */
 function configure(part: RegExp, other: string): void {
@@ -283,7 +283,7 @@ it.each([
 
 it("a trial begins again while another version answers, but not after another error", async () => {
   shortenPauses();
-  patienceMs = 60_000;
+  TRIAL_PATIENCE.maxRetryTime = 60_000;
   const { before } = cloudflare.deployService("staging");
   let late = 6;
   cloudflare.workers.choose = (selected, current) => (late-- > 0 ? before : (selected ?? current));

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { checkLocalVars } from "../../src/operator/vars.ts";
+import { checkLocalVars } from "../../src/operator/settings.ts";
 
 test.each([
   ["", null],
