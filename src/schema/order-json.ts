@@ -43,57 +43,52 @@ export function joined(select: SQL): SQL {
 const encoder = new TextEncoder();
 const SEPARATOR_BYTE = SEPARATOR.charCodeAt(0);
 
-const quoteOf = (field: OrderField) => (PLAIN_TEXTS.has(field) ? '"' : "");
-/** What is written before and after each value, and after each order. */
-const BEFORE = FIELDS.map((field, index) =>
-  encoder.encode(`${index === 0 ? ",{" : ","}"${field}":${quoteOf(field)}`),
-);
-const AFTER = FIELDS.map((field) => encoder.encode(quoteOf(field)));
-const END = encoder.encode("}");
+const QUOTE_BYTE = '"'.charCodeAt(0);
+const END_BYTE = "}".charCodeAt(0);
+const WORD_BYTES = 4;
+
+/** What surrounds the values of a field. Writing it as words takes half the time of writing bytes. */
+const FRAMES = FIELDS.map((field, index) => {
+  const isQuoted = PLAIN_TEXTS.has(field);
+  const before = `${index === 0 ? ",{" : ","}"${field}":${isQuoted ? '"' : ""}`;
+  const view = new DataView(encoder.encode(before.padEnd(before.length + WORD_BYTES)).buffer);
+  const word = (_: unknown, at: number) => view.getUint32(WORD_BYTES * at);
+  const words = Uint32Array.from({ length: Math.ceil(before.length / WORD_BYTES) }, word);
+  return { words, bytes: before.length, isQuoted };
+});
 /** The most bytes of JSON that an order has besides its values. */
-const FRAME_BYTES = [...BEFORE, ...AFTER, END].reduce((sum, { length }) => sum + length, 0);
+const FRAME_BYTES = FRAMES.reduce((sum, { bytes }) => sum + bytes + 1, 1);
 
-/** Converts values to JSON. Reuses its memory, because allocating takes longer than filling it. */
-export class OrderWriter {
-  #values = new Uint8Array();
-  #json = new Uint8Array();
+// Reused, because allocating memory takes longer than filling it.
+let values = new Uint8Array();
+let json = new Uint8Array();
 
-  /** Returns the JSON of the orders of a text. Each order must have its first field. */
-  json(text: string): Uint8Array<ArrayBuffer> {
-    if (text === "") return new Uint8Array();
-    const values = (this.#values = atLeast(3 * text.length + 1, this.#values));
-    const end = encoder.encodeInto(text, values).written;
-    values[end] = SEPARATOR_BYTE;
-    // The shortest order has one digit, and a separator after each field.
-    const mostOrders = Math.ceil((end + 1) / (FIELDS.length + 1));
-    const json = (this.#json = atLeast(end + mostOrders * FRAME_BYTES, this.#json));
-    let at = 0;
-    let field = 0;
-    for (let read = 0; read <= end; read += 1) {
-      if (values[read] !== SEPARATOR_BYTE) {
-        at = write(BEFORE[field], json, at);
-        for (; values[read] !== SEPARATOR_BYTE; read += 1) json[at++] = values[read] as number;
-        at = write(AFTER[field], json, at);
+/** Converts values to JSON. */
+export function toJson(text: string): Uint8Array<ArrayBuffer> {
+  if (text === "") return new Uint8Array();
+  values = atLeast(3 * text.length + 1, values);
+  const end = encoder.encodeInto(text, values).written;
+  values[end] = SEPARATOR_BYTE;
+  // The shortest order has one digit, and a separator after each field.
+  const mostOrders = Math.ceil((end + 1) / (FIELDS.length + 1));
+  json = atLeast(end + mostOrders * FRAME_BYTES + WORD_BYTES, json);
+  const [from, to, view] = [values, json, new DataView(json.buffer)];
+  let at = 0;
+  for (let read = 0; read <= end; to[at++] = END_BYTE) {
+    for (const { words, bytes, isQuoted } of FRAMES) {
+      let byte = from[read++] as number;
+      if (byte === SEPARATOR_BYTE) continue;
+      for (let index = 0; index < words.length; index += 1) {
+        view.setUint32(at + WORD_BYTES * index, words[index] as number);
       }
-      field += 1;
-      if (field === FIELDS.length) {
-        at = write(END, json, at);
-        field = 0;
-      }
+      at += bytes;
+      for (; byte !== SEPARATOR_BYTE; byte = from[read++] as number) to[at++] = byte;
+      if (isQuoted) to[at++] = QUOTE_BYTE;
     }
-    return json.slice(0, at);
   }
+  return json.slice(0, at);
 }
 
 function atLeast(bytes: number, memory: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer> {
   return memory.length >= bytes ? memory : new Uint8Array(bytes);
-}
-
-const NOTHING = new Uint8Array();
-
-/** Copies a few bytes: for these, a loop is faster than `set`. Returns the end of the copy. */
-function write(piece: Uint8Array = NOTHING, json: Uint8Array, start: number): number {
-  let at = start;
-  for (let read = 0; read < piece.length; read += 1) json[at++] = piece[read] as number;
-  return at;
 }

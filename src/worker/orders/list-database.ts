@@ -14,7 +14,7 @@ import type { DatabaseQueries } from "../db/availability.ts";
 import { db, Statement, type StatementSource } from "../db/statement.ts";
 import { pause, withDeadline } from "../deadline.ts";
 import { Outage } from "../outage.ts";
-import { joined, OrderWriter, valuesOf } from "../../schema/order-json.ts";
+import { joined, toJson, valuesOf } from "../../schema/order-json.ts";
 
 /** A range of ids and its orders. One version always names the same orders. */
 export interface Segment {
@@ -297,10 +297,8 @@ export class ListDatabase {
   }
 }
 
-const writer = new OrderWriter();
-
 function jsonIn(rows: readonly SegmentRow[]): SegmentJson {
   const json = new Map<string, Uint8Array>();
-  for (const { version, text } of rows) if (text !== null) json.set(version, writer.json(text));
+  for (const { version, text } of rows) if (text !== null) json.set(version, toJson(text));
   return json;
 }

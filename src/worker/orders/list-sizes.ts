@@ -18,8 +18,8 @@ export const LIST_SIZES = {
   bytesWithManifest: 8 * MEBIBYTE,
   /** The segments of one query that reads ahead. */
   groupBytes: 3 * MEBIBYTE,
-  /** How many groups a list may read ahead: Cloudflare allows a request six connections. */
-  groupsAhead: 6,
+  /** How many groups a list may read ahead. Cloudflare sends six queries of a request at a time. */
+  groupsAhead: 10,
   /** How many queries a list may need if it reads nothing ahead: D1 allows a request 1,000. */
   maxQueries: 900,
   /** How many segments a list may have: `maxQueries` groups. */

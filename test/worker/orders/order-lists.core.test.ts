@@ -3,7 +3,7 @@ import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { INT64_MIN } from "../../../src/rules/int64.ts";
 import { SQLiteSyncDialect } from "drizzle-orm/sqlite-core";
 import { readMigrations } from "../../../src/operator/database/migrations.ts";
-import { OrderWriter } from "../../../src/schema/order-json.ts";
+import { toJson } from "../../../src/schema/order-json.ts";
 import { orderBytes, SEGMENT_BYTES } from "../../../src/schema/orders.ts";
 import { DatabaseQueries } from "../../../src/worker/db/availability.ts";
 import { ListDatabase, ListMovedError } from "../../../src/worker/orders/list-database.ts";
@@ -122,7 +122,7 @@ test("a segment's JSON is as long as the database says, if its orders have all f
 
 test("the JSON of the shortest orders fits into the memory for it", () => {
   const orders = Array<string>(100_000).fill("1||||");
-  const json = new TextDecoder().decode(new OrderWriter().json(orders.join("|")));
+  const json = new TextDecoder().decode(toJson(orders.join("|")));
   expect(json === ',{"id":1}'.repeat(100_000)).toBe(true);
 });
 
