@@ -6,7 +6,7 @@ const help = Object.assign(new Help(), { displayWidth: stringWidth });
 const DECIMAL = new Intl.NumberFormat("en");
 
 /** A value in a table. A time is shown in UTC, and `null` as a dash. */
-export type Cell = string | number | Date | null;
+export type Cell = string | number | bigint | boolean | Date | null;
 
 /** The text in place of a value that is missing or unknown. */
 export const MISSING = "–";
@@ -31,92 +31,71 @@ export function formatAge(seconds: number): string {
   return `${hours < 48 ? `${hours} h` : formatCount(Math.floor(hours / 24), "day")} ago`;
 }
 
-/** The width of the terminal in characters. What is piped is not cut. */
-export const terminalWidth = (): number => process.stdout.columns ?? Infinity;
-
 /**
  * Formats rows as a table with a line of titles. Numbers are aligned right. If the table is wider than
- * the terminal, cuts the texts of the column `cuttable`, to eight characters at least.
+ * the terminal, puts the texts of the column `long` below their rows, and cuts those of `cuttable`, to
+ * eight characters at least.
  */
 export function formatTable(
   rows: readonly Readonly<Record<string, Cell>>[],
-  cuttable?: string,
+  cuttable = "",
+  long?: string,
 ): string {
   const titles = Object.keys(rows[0] ?? {});
-  const format = (width: number) =>
-    align([
-      titles,
-      ...rows.map((row) =>
-        titles.map((title) => {
-          const cell = row[title] ?? null;
-          return title === cuttable ? cut(toText(cell), width) : cell;
-        }),
-      ),
-    ]);
-  const whole = format(Infinity);
-  const excess = widest(whole.split("\n")) - terminalWidth();
+  const whole = align([titles, ...rows.map((row) => Object.values(row))]);
+  // What is piped is not cut.
+  const width = process.stdout.columns ?? Infinity;
+  const excess = widest(whole.split("\n")) - width;
   if (excess <= 0) return whole;
-  const width = widest(rows.map((row) => toText(row[cuttable ?? ""] ?? null)));
-  return format(Math.max(8, width - excess));
-}
-
-/**
- * Formats rows as `formatTable` does, or, if the table is wider than the terminal, with the long texts of
- * the column `long` below their rows.
- */
-export function formatTableOfTexts(
-  rows: readonly Readonly<Record<string, Cell>>[],
-  long: string,
-  cuttable: string,
-): string {
-  const whole = formatTable(rows);
-  const width = terminalWidth();
-  if (widest(whole.split("\n")) <= width) return whole;
+  if (long === undefined) {
+    const room = Math.max(8, widest(rows.map((row) => toText(row[cuttable] ?? null))) - excess);
+    const fit = (title: string, cell: Cell) =>
+      title === cuttable ? cut(toText(cell), room) : cell;
+    const cells = rows.map((row) => Object.entries(row).map((entry) => fit(...entry)));
+    return align([titles, ...cells]);
+  }
   const short = rows.map(({ [long]: _long, ...row }) => row);
-  const [titles = "", ...lines] = formatTable(short, cuttable).trimEnd().split("\n");
-  const all = lines.flatMap((line, index) => {
-    const text = help.boxWrap(toText(rows[index]?.[long] ?? null), width - 4);
-    return text === "" ? [line] : [line, text.replaceAll(/^/gm, "    ")];
+  const [head, ...lines] = formatTable(short, cuttable).split("\n");
+  const all = lines.map((line, index) => {
+    const text = help.boxWrap(toText(rows[index]?.[long] ?? ""), width - 4);
+    return text === "" ? line : `${line}\n${text.replaceAll(/^/gm, "    ")}`;
   });
-  return [titles, ...all, ""].join("\n");
+  return [head, ...all].join("\n");
 }
 
 /** Cuts a text to a width in columns of a terminal, with `…` at its end. */
 function cut(text: string, width: number): string {
   if (stringWidth(text) <= width) return text;
-  let start = "";
-  for (const { segment } of new Intl.Segmenter().segment(text)) {
-    if (stringWidth(start + segment) >= width) break;
-    start += segment;
-  }
-  return `${start}…`;
+  const segments = Array.from(new Intl.Segmenter().segment(text), ({ segment }) => segment);
+  while (stringWidth(segments.join("")) >= width) segments.pop();
+  return `${segments.join("")}…`;
 }
 
 const widest = (texts: readonly string[]) => Math.max(...texts.map((text) => stringWidth(text)));
 
 /** Formats named values as a list with one line each, without those that are `null`. */
-export function formatRecord(record: Readonly<Record<string, Cell>>): string {
-  const entries = Object.entries(record).filter(([, value]) => value !== null);
-  return align(entries.map(([title, value]) => [title, toText(value)]));
+export function formatRecord(entries: readonly (readonly [name: string, value: Cell])[]): string {
+  const known = entries.filter(([, value]) => value !== null);
+  return align(known.map(([name, value]) => [name, toText(value)]));
 }
 
 function align(lines: readonly (readonly Cell[])[]): string {
   const columns = (lines[0] ?? []).map((_, index) => {
     const cells = lines.map((line) => line[index] ?? null);
+    const texts = cells.map(toText);
+    const width = widest(texts);
     const isRight = cells.some((cell) => typeof cell === "number");
-    const width = widest(cells.map(toText));
-    return cells.map((cell) => {
-      const text = toText(cell);
+    return texts.map((text) => {
       const space = " ".repeat(width - stringWidth(text));
       return isRight ? space + text : text + space;
     });
   });
-  const texts = lines.map((_, index) => columns.map((cells) => cells[index]).join("  "));
+  const texts = lines.map((_, index) => columns.map((column) => column[index]).join("  "));
   return texts.map((text) => `${text.trimEnd()}\n`).join("");
 }
 
 function toText(value: Cell): string {
   if (value === null) return MISSING;
   if (value instanceof Date) return formatTime(value);
-  return typeof value === "number" ? formatNumber(value) : value;
+  return typeof value === "number" ? formatNumber(value) : String(value);
 }

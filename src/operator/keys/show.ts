@@ -12,13 +12,7 @@ import type { KeyAtTime, KeyDetails } from "../../store/keys/key-settings.ts";
 import { onSameStore, printData, printJson, UsageError } from "../command-line.ts";
 import { type StoreCommandOptions, useDatabase } from "../database/open.ts";
 import { readSecret } from "../read-secret.ts";
-import {
-  type Cell,
-  formatNumber,
-  formatRecord,
-  formatTable,
-  formatTableOfTexts,
-} from "../terminal-text.ts";
+import { type Cell, formatNumber, formatRecord, formatTable } from "../terminal-text.ts";
 
 /** Prints the keys that match a filter, without their secrets. */
 export async function list(options: StoreCommandOptions & KeyFilter): Promise<void> {
@@ -96,7 +90,7 @@ export async function audit(
     );
     return { ...change, key, details: fields.join(", ") };
   });
-  printData(formatTableOfTexts(rows, "details", "actor"));
+  printData(formatTable(rows, "actor", "details"));
   if (rows.length === limit) {
     process.stderr.write(`The newest ${formatNumber(limit)}; --limit N shows more.\n`);
   }
@@ -136,6 +130,5 @@ export async function printSecret(
 /** Formats the fields that a key has, each with its name in words, such as `per minute`. */
 function formatKey(key: Readonly<Record<string, Cell>>): string {
   const inWords = (name: string) => name.replaceAll(/[A-Z]/g, " $&").toLowerCase();
-  const entries = Object.entries(key).map(([name, value]) => [inWords(name), value] as const);
-  return formatRecord(Object.fromEntries(entries));
+  return formatRecord(Object.entries(key).map(([name, value]) => [inWords(name), value]));
 }

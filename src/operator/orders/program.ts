@@ -74,10 +74,7 @@ async function show(id: bigint, options: StoreCommandOptions): Promise<void> {
   if (order === undefined) throw new Error(`no order has, or had, the id ${id}`);
   const present = Object.entries(order).filter(([, value]) => value !== null);
   if (options.json) return printData(`${stringify(Object.fromEntries(present))}\n`);
-  const cells = present.map(([name, value]) => {
-    return [name, value instanceof Date ? value : String(value)] as const;
-  });
-  printData(formatRecord(Object.fromEntries(cells)));
+  printData(formatRecord(present));
 }
 
 async function importAndPrint(file: string, options: OrderOptions): Promise<void> {
