@@ -18,6 +18,5 @@ export function d1Database(d1: D1Database, run: Run = (query) => query()): Store
       const results = await run(batch, { isRead: false });
       return results.map(({ results: rows }): Rows => rows.map(Object.values));
     },
-    close: async () => {},
   };
 }

@@ -38,7 +38,6 @@ export interface StoreDatabase {
     statements: readonly SQLWrapper[],
     options?: { isLong?: boolean },
   ): Promise<readonly Rows[]>;
-  close(): Promise<void>;
 }
 
 /** One SQL statement, with a text for each `?`. */

@@ -35,7 +35,7 @@ it.each(["", '{"result":'])(
     });
     vi.stubEnv("CLOUDFLARE_API_BASE_URL", `http://127.0.0.1:${await portOf(server)}`);
     onTestFinished(() => void vi.stubEnv("CLOUDFLARE_API_BASE_URL", cloudflare.origin));
-    const database = await openRemoteDatabase({ env: "staging", name: "keys" });
+    const database = openRemoteDatabase({ env: "staging", name: "keys" });
     await expect(database.transaction([sql`DELETE FROM api_keys`])).rejects.toThrow(
       "staging keys database: nothing came in two minutes. It is not known whether",
     );

@@ -2,10 +2,11 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Command } from "commander";
-import { openLocalStore } from "../../src/operator/database/local.ts";
+import { openLocalDatabase } from "../../src/operator/database/local.ts";
 import { isStore } from "../../src/operator/database/local-store.ts";
 import { keysProgram } from "../../src/operator/keys/program.ts";
 import { ordersProgram } from "../../src/operator/orders/program.ts";
+import { DATABASE_NAMES } from "../../src/schema/databases.ts";
 import { type Outcome, withoutProgress } from "./deploy/run-command.ts";
 import { runInProcess } from "./in-process.ts";
 
@@ -32,7 +33,10 @@ export class StoreFolder {
 
   /** Creates an empty store, unless the folder already has one. */
   async make(): Promise<void> {
-    if (!isStore(this.path)) await (await openLocalStore(this.path))[Symbol.asyncDispose]();
+    if (isStore(this.path)) return;
+    for (const name of DATABASE_NAMES) {
+      (await openLocalDatabase(this.path, name))[Symbol.dispose]();
+    }
   }
 
   remove(): void {

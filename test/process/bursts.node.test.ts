@@ -19,13 +19,12 @@ beforeAll(async () => {
   const ample = Object.fromEntries([...HOARDERS, ...OTHERS].map((name) => [name, AMPLE]));
   const plans = { free: "free", pro: "pro", business: "business" } as const;
   keys = await createKeys(store.path, { ...plans, ...ample } as never);
-  const orders = await openLocalDatabase(store.path, "orders");
+  using orders = await openLocalDatabase(store.path, "orders");
   await orders.transaction([
     sql`WITH RECURSIVE n (id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM n WHERE id < ${ORDERS})
       INSERT INTO orders (id, pet_id, quantity, ship_date)
       SELECT id, 1 << 63, 1 << 63, '2026-11-20T08:30:00.000Z' FROM n`,
   ]);
-  await orders.close();
 });
 
 /** Requests a list. Returns its socket, which takes nothing until it is read. */

@@ -42,13 +42,12 @@ beforeAll(async () => {
   const rest = `"petId":${digits},"quantity":${digits},"shipDate":"${shipDate}"`;
   whole = `[${Array.from({ length: ORDERS }, (_, index) => `{"id":${index},${rest}}`).join()}]`;
   // An import of as many orders would take a second.
-  const orders = await openLocalDatabase(store.path, "orders");
+  using orders = await openLocalDatabase(store.path, "orders");
   await orders.transaction([
     sql`WITH RECURSIVE n (id) AS (SELECT 0 UNION ALL SELECT id + 1 FROM n WHERE id < ${ORDERS - 1})
       INSERT INTO orders (id, pet_id, quantity, ship_date)
       SELECT id, 1 << 63, 1 << 63, ${shipDate} FROM n`,
   ]);
-  await orders.close();
   server = await store.serve(CLOCKED_SERVICE, { REQUEST_LOG: "all" });
   small = await store.serve(CLOCKED_SERVICE, { SIZES: JSON.stringify(SIZES) });
 });

@@ -1,4 +1,4 @@
-import { openLocalStore } from "../../src/operator/database/local.ts";
+import { openLocalDatabase } from "../../src/operator/database/local.ts";
 import { createApiKey } from "../../src/store/keys/key-settings.ts";
 import { addKeys } from "../../src/store/keys/change-key.ts";
 import type { Limits, Plan } from "../../src/rules/limits/plans.ts";
@@ -15,9 +15,10 @@ export async function createKeys<Name extends string>(
     const [plan, limits] = typeof own === "string" ? [own, null] : ["enterprise" as const, own];
     return createApiKey({ name, plan, limits, expiresAt: null }, new Date());
   });
-  await using store = await openLocalStore(folder);
+  using _orders = await openLocalDatabase(folder, "orders");
+  using keys = await openLocalDatabase(folder, "keys");
   const records = created.map(({ record }) => record);
-  await addKeys(store.keys, records, "test");
+  await addKeys(keys, records, "test");
   const secrets = created.map(({ key, record }) => [record.name, key] as const);
   return Object.fromEntries(secrets) as Record<Name, string>;
 }

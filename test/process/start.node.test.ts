@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { sql } from "drizzle-orm";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, test, vi } from "vitest";
-import { openLocalStore } from "../../src/operator/database/local.ts";
+import { openLocalDatabase } from "../../src/operator/database/local.ts";
 import { isStore, ownFolder } from "../../src/operator/database/local-store.ts";
 import { startProgram } from "../../src/operator/start/program.ts";
 import { orderImportParts } from "../../src/schema/orders.ts";
@@ -118,14 +118,15 @@ test("after a kill, one of two starts at once serves the store with its data", a
   const before = await list(service);
   const keys = await store.keysJson("list");
   {
-    await using databases = await openLocalStore(store.path);
+    using orders = await openLocalDatabase(store.path, "orders");
+    using usage = await openLocalDatabase(store.path, "keys");
     // Housekeeping fails to delete old usage, and deletes the old part of an import.
-    await databases.keys.orm.run(sql`INSERT INTO key_usage
+    await usage.orm.run(sql`INSERT INTO key_usage
       VALUES ('key_old', '1970-01-01', 1, 0, 0, 0, 1, 1, 60, 1000, 0)`);
-    await databases.keys.orm.run(sql`CREATE TRIGGER kept BEFORE DELETE ON key_usage
+    await usage.orm.run(sql`CREATE TRIGGER kept BEFORE DELETE ON key_usage
       BEGIN SELECT RAISE(ABORT, 'kept'); END`);
     const part = { importId: "left", part: 0, createdAt: new Date(0), lines: "[]" };
-    await databases.orders.orm.insert(orderImportParts).values(part);
+    await orders.orm.insert(orderImportParts).values(part);
   }
   process.kill(service.pid, "SIGKILL");
   await service.exited();

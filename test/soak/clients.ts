@@ -1,6 +1,6 @@
 import { sql } from "drizzle-orm";
 import { type CreatedKey, createApiKey } from "../../src/store/keys/key-settings.ts";
-import { openLocalStore } from "../../src/operator/database/local.ts";
+import { openLocalDatabase } from "../../src/operator/database/local.ts";
 import { addKeys } from "../../src/store/keys/change-key.ts";
 import type { Limits, Plan } from "../../src/rules/limits/plans.ts";
 import type { Answer, Subject } from "./referee.ts";
@@ -121,10 +121,11 @@ export async function prepareStore(folder: string): Promise<Cast> {
       return { role, created: createApiKey({ name, plan, limits, expiresAt: null }, new Date()) };
     }),
   );
-  await using store = await openLocalStore(folder);
+  using orders = await openLocalDatabase(folder, "orders");
+  using keys = await openLocalDatabase(folder, "keys");
   const records = cast.map(({ created }) => created.record);
-  await addKeys(store.keys, records, "test");
-  await store.orders.transaction([
+  await addKeys(keys, records, "test");
+  await orders.transaction([
     sql`WITH RECURSIVE n (id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM n WHERE id < ${ORDERS})
       INSERT INTO orders (id, pet_id, quantity, ship_date, status)
       SELECT id, 1 << 63, 1 << 63, '2026-11-20T08:30:00.000Z',

@@ -16,18 +16,6 @@ const limits = { length: 2_000_000, sqlLength: 100_000, functionArg: 32, variabl
 const READ_ONLY =
   /readonly database|unable to open database file|READONLY|CANTOPEN|disk is full|disk I.O error/;
 
-export type LocalStore = Readonly<Record<DatabaseName, StoreDatabase>> & AsyncDisposable;
-
-/** Opens both databases of a local store as `openLocalDatabase` does. */
-export async function openLocalStore(persistTo: string): Promise<LocalStore> {
-  await using stack = new AsyncDisposableStack();
-  const open = async (name: DatabaseName) =>
-    stack.adopt(await openLocalDatabase(persistTo, name), (database) => database.close());
-  const databases = { orders: await open("orders"), keys: await open("keys") };
-  const opened = stack.move();
-  return { ...databases, [Symbol.asyncDispose]: () => opened.disposeAsync() };
-}
-
 /**
  * Opens the SQLite file of workerd's D1 directly, because workerd takes a second to start. Applies
  * pending migrations. The service may use the same store meanwhile (see `retryWhileBusy`).
@@ -35,7 +23,10 @@ export async function openLocalStore(persistTo: string): Promise<LocalStore> {
  * @param persistTo the folder of the store. Creates the folder if it is missing.
  * @throws an Error if the folder cannot be created or holds something else, or if a migration fails.
  */
-export async function openLocalDatabase(persistTo: string, name: DatabaseName) {
+export async function openLocalDatabase(
+  persistTo: string,
+  name: DatabaseName,
+): Promise<StoreDatabase & Disposable> {
   const folder = resolve(persistTo);
   requireStoreOrEmpty(folder);
   using stack = new DisposableStack();
@@ -54,87 +45,78 @@ export async function openLocalDatabase(persistTo: string, name: DatabaseName) {
       throw new Error(`the store in ${folder} was not changed: ${cause.message}`, { cause });
     });
   const opened = stack.move();
-  const database: StoreDatabase = {
+  return {
     orm: ormOver((statement) => orRefuse(retryWhileBusy(async () => run(statement)))),
-    transaction: async (statements) => {
-      const written = statements.map(toStatement);
-      if (written.length === 0) return [];
-      return orRefuse(inTransaction(sqlite, () => written.map(run)));
-    },
-    close: async () => opened.dispose(),
+    transaction: (statements) =>
+      orRefuse(inTransaction(sqlite, () => statements.map(toStatement).map(run))),
+    [Symbol.dispose]: () => opened.dispose(),
   };
-  return database;
 }
 
 /** Opens a database, or one that cannot be written to for reading. `opened` closes it. */
 async function openFile(folder: string, name: DatabaseName, opened: DisposableStack) {
   const file = databaseFile(folder, name);
-  const open = async (check: (sqlite: DatabaseSync) => Promise<void> | void) => {
-    using attempt = new DisposableStack();
-    // A statement on a locked database fails instead of blocking, and `retryWhileBusy` repeats it.
-    const sqlite = attempt.use(new DatabaseSync(file, { timeout: 0, limits }));
-    await check(sqlite);
-    opened.use(attempt.move());
-    return sqlite;
-  };
+  // A statement on a locked database fails instead of blocking, and `retryWhileBusy` repeats it.
+  const open = (path = file, readOnly = false) =>
+    opened.use(new DatabaseSync(path, { timeout: 0, limits, readOnly }));
+  let sqlite: DatabaseSync | undefined;
   try {
     // Creates the store's folder first, so that an error names this folder and not its subfolder.
     for (const each of [folder, dirname(file)]) makeFolder(each);
-    return await open(async (sqlite) => {
-      await migrate(sqlite, name);
-      await retryWhileBusy(async () => requireSchema(sqlite, name));
-    });
+    sqlite = open();
+    await migrate(sqlite, name);
+    return sqlite;
   } catch (error) {
     if (!existsSync(file) || !READ_ONLY.test((error as Error).message)) throw error;
+    sqlite?.close();
   }
   try {
     // In WAL mode, SQLite needs room beside the file, unless it has the database to itself.
-    return await open((sqlite) => {
-      sqlite.exec("PRAGMA locking_mode = EXCLUSIVE; PRAGMA query_only = TRUE");
-      sqlite.prepare("SELECT name FROM d1_migrations").all();
-    });
+    sqlite = open();
+    sqlite.exec("PRAGMA locking_mode = EXCLUSIVE; PRAGMA query_only = TRUE");
+    sqlite.prepare("SELECT name FROM d1_migrations").all();
+    return sqlite;
   } catch {
+    sqlite?.close();
     const { path } = opened.use(mkdtempDisposableSync(join(tmpdir(), "store-orders-")));
     const copy = join(path, "copy.sqlite");
     for (const end of ["", "-wal"]) if (existsSync(file + end)) cpSync(file + end, copy + end);
-    return opened.use(new DatabaseSync(copy, { readOnly: true, limits }));
+    return open(copy, true);
   }
 }
 
-/** Applies pending migrations in one transaction, without wrangler, which is slow to start. */
+/**
+ * Applies pending migrations in one transaction, without wrangler, which is slow to start.
+ *
+ * @throws an Error for the operator if another version of the service made the tables.
+ */
 async function migrate(sqlite: DatabaseSync, database: DatabaseName): Promise<void> {
+  const migrations = readMigrations(database);
   const findPending = () => {
     const hasTable = sqlite.prepare("PRAGMA table_info(d1_migrations)").get() !== undefined;
     const rows = hasTable ? sqlite.prepare("SELECT name FROM d1_migrations").all() : [];
     const applied = new Set(rows.map(({ name }) => name));
-    return readMigrations(database).filter(({ name }) => !applied.has(name));
+    return migrations.filter(({ name }) => !applied.has(name));
   };
-  if ((await retryWhileBusy(async () => findPending())).length === 0) return;
-  // With WAL, as in workerd, a transaction of one process does not block reads of another.
-  await retryWhileBusy(async () => sqlite.exec("PRAGMA journal_mode = WAL"));
-  await inTransaction(sqlite, () => {
-    // Another process may have applied migrations before this transaction began.
-    const pending = findPending();
-    sqlite.exec(MIGRATIONS_TABLE);
-    const record = sqlite.prepare("INSERT INTO d1_migrations (name) VALUES (?)");
-    for (const { name, sql } of pending) {
-      sqlite.exec(sql);
-      record.run(name);
-    }
-  });
-}
-
-/** @throws an Error for the operator if another version of the service made the tables. */
-function requireSchema(sqlite: DatabaseSync, name: DatabaseName): void {
+  if ((await retryWhileBusy(async () => findPending())).length > 0) {
+    // With WAL, as in workerd, a transaction of one process does not block reads of another.
+    await retryWhileBusy(async () => sqlite.exec("PRAGMA journal_mode = WAL"));
+    await inTransaction(sqlite, () => {
+      sqlite.exec(MIGRATIONS_TABLE);
+      const record = sqlite.prepare("INSERT INTO d1_migrations (name) VALUES (?)");
+      // Another process may have applied migrations before this transaction began.
+      for (const { name, sql } of findPending()) {
+        sqlite.exec(sql);
+        record.run(name);
+      }
+    });
+  }
   using expected = new DatabaseSync(":memory:");
-  for (const migration of readMigrations(name)) expected.exec(migration.sql);
-  const schemaOf = (database: DatabaseSync) =>
-    database
-      .prepare("SELECT sql FROM sqlite_schema")
-      .all()
-      .map((row) => row["sql"]);
-  const found = new Set(schemaOf(sqlite));
-  if (schemaOf(expected).every((text) => found.has(text))) return;
+  for (const { sql } of migrations) expected.exec(sql);
+  const schemaOf = (one: DatabaseSync) =>
+    Array.from(one.prepare("SELECT sql FROM sqlite_schema").iterate(), (row) => row["sql"]);
+  const found = await retryWhileBusy(async () => schemaOf(sqlite));
+  if (schemaOf(expected).every((text) => found.includes(text))) return;
   throw new Error(
     "another version of the service made it. Export its orders with that version, and import them into a new store",
   );

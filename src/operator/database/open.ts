@@ -52,11 +52,12 @@ export async function useDatabase<T>(
   const isNew = !hasStore({ env, persistTo });
   if (!mayMake) requireStore({ env, persistTo });
   // Imported on demand, because a command needs only one of the two modules.
-  const database = await (env === undefined
-    ? (await import("./local.ts")).openLocalDatabase(persistTo, name)
-    : (await import("./remote.ts")).openRemoteDatabase({ env, name }));
-  await using opened = new AsyncDisposableStack();
-  opened.defer(() => database.close());
+  if (env !== undefined) {
+    const { openRemoteDatabase } = await import("./remote.ts");
+    return work(openRemoteDatabase({ env, name }));
+  }
+  const { openLocalDatabase } = await import("./local.ts");
+  using database = await openLocalDatabase(persistTo, name);
   if (isNew) process.stderr.write(`Made a new store in ${resolve(persistTo)}.\n`);
   return await work(database);
 }

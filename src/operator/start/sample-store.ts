@@ -4,10 +4,11 @@ import { join } from "node:path";
 import { inArray } from "drizzle-orm";
 import { apiKeys } from "../../schema/keys.ts";
 import { orders as orderTable } from "../../schema/orders.ts";
-import { type LocalStore, openLocalStore } from "../database/local.ts";
+import { openLocalDatabase } from "../database/local.ts";
 import { isStore, makeOwnFolder } from "../database/local-store.ts";
 import { addKeys } from "../../store/keys/change-key.ts";
 import { currentActor } from "../keys/actor.ts";
+import type { StoreDatabase } from "../../store/database.ts";
 import { createApiKey, type CreatedKey } from "../../store/keys/key-settings.ts";
 import { INT64_MAX, INT64_MIN } from "../../rules/int64.ts";
 import { PLANS } from "../../rules/limits/plans.ts";
@@ -38,15 +39,20 @@ export async function prepareStore(
 ): Promise<CreatedKey[]> {
   const unfinished = join(makeOwnFolder(store), "unfinished");
   if (!isStore(store)) await writeFile(unfinished, "");
-  await using databases = await openLocalStore(store);
-  const demoKeys = empty || !existsSync(unfinished) ? [] : await fill(databases, unfinished);
+  using orders = await openLocalDatabase(store, "orders");
+  using keys = await openLocalDatabase(store, "keys");
+  const demoKeys = empty || !existsSync(unfinished) ? [] : await fill(orders, keys, unfinished);
   if (demoKeys.length > 0) show(demoKeys);
   await rm(unfinished, { force: true });
   return demoKeys;
 }
 
 /** @param unfinished the file that keeps the ids of the demo keys until they are shown. */
-async function fill({ orders, keys }: LocalStore, unfinished: string): Promise<CreatedKey[]> {
+async function fill(
+  orders: StoreDatabase,
+  keys: StoreDatabase,
+  unfinished: string,
+): Promise<CreatedKey[]> {
   if ((await orders.orm.$count(orderTable)) === 0) {
     await orders.orm.insert(orderTable).values(SAMPLE_ORDERS);
   }

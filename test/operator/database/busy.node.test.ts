@@ -37,6 +37,6 @@ it("two commands that find a new database at the same time migrate it once", asy
   const opened = await Promise.all([1, 2].map(() => openLocalDatabase(fresh.path, "keys")));
   const applied = await opened[0]!.orm.all(sql`SELECT name FROM d1_migrations`);
   expect(applied).toHaveLength(readMigrations("keys").length);
-  await Promise.all(opened.map((database) => database.close()));
+  for (const database of opened) database[Symbol.dispose]();
   fresh.remove();
 });

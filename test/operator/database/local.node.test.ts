@@ -13,7 +13,7 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { sql } from "drizzle-orm";
 import { afterEach, expect, test, vi } from "vitest";
-import { openLocalDatabase, openLocalStore } from "../../../src/operator/database/local.ts";
+import { openLocalDatabase } from "../../../src/operator/database/local.ts";
 import {
   databaseFile,
   makeOwnFolder,
@@ -32,15 +32,15 @@ afterEach(() => {
 });
 
 test("after a transaction that failed, the next one succeeds", async () => {
-  await using database = await openLocalStore(store.path);
+  using database = await openLocalDatabase(store.path, "orders");
   const insert = (id: number, or = "") => sql.raw(`INSERT ${or} INTO orders (id) VALUES (${id})`);
   // `OR ROLLBACK` simulates errors after which SQLite itself rolls back, such as a full disk.
   for (const or of ["OR ABORT", "OR ROLLBACK"]) {
-    const failing = database.orders.transaction([insert(1), insert(1, or)]);
+    const failing = database.transaction([insert(1), insert(1, or)]);
     await expect(failing).rejects.toThrow("UNIQUE");
   }
-  await database.orders.transaction([insert(2)]);
-  expect(await database.orders.orm.all(sql.raw("SELECT id FROM orders"))).toEqual([[2]]);
+  await database.transaction([insert(2)]);
+  expect(await database.orm.all(sql.raw("SELECT id FROM orders"))).toEqual([[2]]);
 });
 
 test("a migration that fails leaves the database unchanged, and names the store", async () => {

@@ -1,6 +1,6 @@
 import { eq, type SQL, sql } from "drizzle-orm";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
-import { type LocalStore, openLocalStore } from "../../../src/operator/database/local.ts";
+import { openLocalDatabase } from "../../../src/operator/database/local.ts";
 import { openRemoteDatabase } from "../../../src/operator/database/remote.ts";
 import type { StoreDatabase } from "../../../src/store/database.ts";
 import { apiKeys } from "../../../src/schema/keys.ts";
@@ -19,7 +19,7 @@ vi.spyOn(wrangler, "runWrangler").mockImplementation(runFakeWrangler);
 
 const cloudflare = useFakeCloudflare("staging");
 const folder = new StoreFolder();
-let local: LocalStore;
+const opened = new DisposableStack();
 let stores: Record<string, Record<DatabaseName, StoreDatabase>>;
 
 beforeAll(async () => {
@@ -28,12 +28,16 @@ beforeAll(async () => {
   cloudflare.d1.create("old-store-orders-staging-orders");
   cloudflare.d1.databases.reverse();
   const remote = (name: DatabaseName) => openRemoteDatabase({ env: "staging", name });
-  local = await openLocalStore(folder.path);
-  stores = { local, remote: { orders: await remote("orders"), keys: await remote("keys") } };
+  const local = async (name: DatabaseName) =>
+    opened.use(await openLocalDatabase(folder.path, name));
+  stores = {
+    local: { orders: await local("orders"), keys: await local("keys") },
+    remote: { orders: remote("orders"), keys: remote("keys") },
+  };
 });
 beforeEach(() => void (cloudflare.interfere = () => {}));
-afterAll(async () => {
-  await local[Symbol.asyncDispose]();
+afterAll(() => {
+  opened.dispose();
   folder.remove();
 });
 
@@ -121,7 +125,7 @@ describe("a transient failure", () => {
 
 it("says what to do if a database or a migration is missing, or a token is wrong", async () => {
   const reason = async (env: "staging" | "production") => {
-    const database = await openRemoteDatabase({ env, name: "keys" });
+    const database = openRemoteDatabase({ env, name: "keys" });
     return database.orm.select().from(apiKeys).then(String, String);
   };
   expect(await reason("production")).toContain("npm run deploy -- --env production");

@@ -16,7 +16,7 @@ export const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 /** Runs `npm run keys` in this process, on a new store, whose clock is that of this process. */
 export class KeysCommand {
   readonly #store = new StoreFolder();
-  #database: Promise<databases.StoreDatabase> | undefined;
+  #database: ReturnType<typeof openLocalDatabase> | undefined;
   readonly path = this.#store.path;
   readonly run = (...args: string[]) => this.#store.keys(...args);
   /** Runs a `keys` command with `--json`, expects it to succeed, and returns the parsed JSON. */
@@ -27,7 +27,7 @@ export class KeysCommand {
       vi.spyOn(databases, "databaseTime").mockImplementation(async () => new Date());
     });
     afterAll(async () => {
-      await (await this.#database)?.close();
+      (await this.#database)?.[Symbol.dispose]();
       this.#store.remove();
     });
   }

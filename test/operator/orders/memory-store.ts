@@ -40,7 +40,6 @@ export function openMemoryStore() {
       after();
       return rows;
     },
-    close: async () => {},
   });
   return { sqlite, open };
 }
