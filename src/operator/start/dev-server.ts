@@ -43,11 +43,8 @@ function registryFolder(): string {
   return WRANGLER_REGISTRY_PATH ?? join(folder, "registry");
 }
 
-/**
- * Ends this process with status 1 if workerd ends while the service `isServing`, because wrangler would
- * leave all requests unanswered. Earlier, `startDevServer` throws.
- */
-export function exitWithWorkerd(isServing: () => boolean): void {
+/** Ends this process with status 1 if workerd ends, as wrangler would leave requests unanswered. */
+function exitWithWorkerd(isServing: () => boolean): void {
   subscribe("child_process", (message) => {
     const { process: child } = message as { readonly process: ChildProcess };
     child.once("exit", (status, signal) => {
@@ -70,7 +67,7 @@ export async function startDevServer({ port, store, log }: DevServerOptions): Pr
   Object.assign(process.env, { PUBLIC_URL: `http://localhost:${port}`, [SITE_FOLDER]: site });
   const { unstable_DevEnv: DevEnv } = await import("wrangler");
   const server = new DevEnv();
-  const { promise: isServing, resolve, reject } = Promise.withResolvers<void>();
+  const { promise: isLoaded, resolve, reject } = Promise.withResolvers<void>();
   server.once("reloadComplete", resolve).once("error", reject).once("buildFailed", reject);
   // No time limit, because a busy machine may take minutes. If workerd ends, the start fails.
   const beganMs = Date.now();
@@ -81,30 +78,30 @@ export async function startDevServer({ port, store, log }: DevServerOptions): Pr
   // The log lines before the service is ready can say why it does not start.
   const startLines: LogLine[] = [];
   let receive = (line: LogLine): unknown => startLines.push(line);
-  const startWorker = async (): Promise<void> => {
-    const worker = await server.startWorker({
-      config: join(PROJECT_ROOT, "wrangler.toml"),
-      assets: site,
-      ...(log && { bindings: { REQUEST_LOG: { type: "plain_text", value: "all" } } }),
-      dev: {
-        server: { hostname: "127.0.0.1", port },
-        inspector: false,
-        persist: store,
-        registry: registryFolder(),
-        watch: true,
-        structuredLogsHandler: (line: LogLine) => receive(line),
-      },
-    });
-    await worker.ready;
-  };
+  let isServing = false;
+  exitWithWorkerd(() => isServing);
+  const starting = server.startWorker({
+    config: join(PROJECT_ROOT, "wrangler.toml"),
+    assets: site,
+    ...(log && { bindings: { REQUEST_LOG: { type: "plain_text", value: "all" } } }),
+    dev: {
+      server: { hostname: "127.0.0.1", port },
+      inspector: false,
+      persist: store,
+      registry: registryFolder(),
+      watch: true,
+      structuredLogsHandler: (line: LogLine) => receive(line),
+    },
+  });
   try {
-    await Promise.all([isServing, startWorker()]);
+    await Promise.all([isLoaded, starting.then(({ ready }) => ready)]);
   } catch (error) {
     // The teardown throws the same error again.
     await server.teardown().catch(() => {});
     const reason = describeFailure(error, startLines);
     throw new Error(`the service did not start: ${reason}`, { cause: error });
   }
+  isServing = true;
   receive = (line) => printLine(line, log);
   startLines.forEach(receive);
 }

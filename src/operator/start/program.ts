@@ -1,7 +1,6 @@
 import { once } from "node:events";
 import { statfs } from "node:fs/promises";
 import { createServer } from "node:net";
-import { resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Command } from "commander";
 import type { CreatedKey } from "../../store/keys/key-settings.ts";
@@ -10,13 +9,7 @@ import { persistToOption, wholeNumberParser } from "../arguments.ts";
 import { createProgram, quote } from "../command-line.ts";
 import { DEFAULT_STORE, isStore } from "../database/local-store.ts";
 import { retryWhileBusy } from "../database/retry-while-busy.ts";
-import {
-  configureWrangler,
-  type DevServerOptions,
-  exitWithWorkerd,
-  runCron,
-  startDevServer,
-} from "./dev-server.ts";
+import { configureWrangler, type DevServerOptions, runCron, startDevServer } from "./dev-server.ts";
 import { lockStore } from "./store-lock.ts";
 
 const DEFAULT_PORT = 8787;
@@ -44,10 +37,9 @@ export function startProgram(): Command {
     .action(start);
 }
 
-async function start({ persistTo, ...options }: StartOptions): Promise<void> {
+async function start({ persistTo: store, ...options }: StartOptions): Promise<void> {
   endWithNpm();
   configureWrangler();
-  const store = resolve(persistTo);
   try {
     await (await import("../settings.ts")).checkLocalVars();
     lockStore(store, options.port);
@@ -91,15 +83,12 @@ export async function requireFreePort(port: number): Promise<void> {
 }
 
 async function serve(options: DevServerOptions, [demoKey]: CreatedKey[]): Promise<never> {
-  let isServing = false;
-  // Miniflare kills workerd when this process exits. A service that never began has not succeeded.
-  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) {
-    process.once(signal, () => (isServing ? process.exit(0) : process.kill(process.pid, signal)));
-  }
-  exitWithWorkerd(() => isServing);
   // Retries, because workerd cannot start while another command is opening the store.
   await retryWhileBusy(() => startDevServer(options));
-  isServing = true;
+  // Before Miniflare's listeners, which exit with another status. It kills workerd at the exit.
+  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) {
+    process.prependOnceListener(signal, () => process.exit(0));
+  }
   process.stdout.write(formatFirstSteps(options, demoKey?.key));
   for (;;) {
     await runCron(options.port).catch(({ message }: Error) =>
@@ -113,7 +102,7 @@ function formatFirstSteps({ port, store }: DevServerOptions, key?: string): stri
   // Not localhost, which can be another address than the only one that the service listens on.
   const url = `http://127.0.0.1:${port}/v1/store/orders`;
   const curl = `  curl -i -H "Authorization: Bearer ${key ?? "<API_KEY>"}" ${url}`;
-  const option = store === resolve(DEFAULT_STORE) ? "" : ` --persist-to ${quote(store)}`;
+  const option = store === DEFAULT_STORE ? "" : ` --persist-to ${quote(store)}`;
   const create = `npm run keys -- create --plan free --name "My client"${option}`;
   const first = key === undefined ? `Make a key, then use it:\n  ${create}` : "Try it:";
   const served = `Serving on http://localhost:${port} (only on 127.0.0.1), until Ctrl+C.`;
