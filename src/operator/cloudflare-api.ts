@@ -9,8 +9,8 @@ export const API_PATIENCE = { noticeMs: 10_000, timeoutMs: 120_000 };
 /** The reason of a call that was given up, which is not repeated. */
 export const HUNG = "nothing came in two minutes";
 
-/** Cloudflare's error code for a text that is no token, with status 400. */
-const BAD_TOKEN = 6003;
+/** Matches refusals of the login. Cloudflare's code 6003 is for a text that is no token. */
+const LOGIN = /\[code: 6003\]|\(HTTP 40[13]\)$/;
 
 const answerSchema = z.object({
   errors: z.array(z.object({ code: z.number(), message: z.string() })).nullish(),
@@ -72,34 +72,30 @@ async function callApi<T>(token: string, path: string, schema: z.ZodType<T>, bod
     const late = `Cloudflare has not answered ${name} for ten seconds`;
     process.stderr.write(`${late}. Waiting up to two minutes ...\n`);
   }, API_PATIENCE.noticeMs);
-  const { status, received } = await fetch(base + path, {
+  const noAnswer = (cause: Error) => {
+    const reason = cause.cause instanceof Error ? cause.cause.message : cause.message;
+    return fail(cause.name === "TimeoutError" ? HUNG : `no answer: ${reason}`, cause);
+  };
+  const response = await fetch(base + path, {
     method,
     headers: { Authorization: `Bearer ${token}`, "Content-Type": "application/json" },
-    ...(body !== undefined && { body: JSON.stringify(body) }),
+    body: body === undefined ? null : JSON.stringify(body),
     signal: AbortSignal.timeout(API_PATIENCE.timeoutMs),
-  })
-    .then(async (response) => ({
-      status: response.status,
-      received: await response.json().catch((error: Error) => {
-        if (error.name !== "SyntaxError") throw error;
-      }),
-    }))
-    .catch((cause: Error) => {
-      const reason = cause.cause instanceof Error ? cause.cause.message : cause.message;
-      return fail(cause.name === "TimeoutError" ? HUNG : `no answer: ${reason}`, cause);
-    });
+  }).catch(noAnswer);
+  const received: unknown = await response.json().catch((error: Error) => {
+    if (error.name !== "SyntaxError") noAnswer(error);
+  });
   const { errors, result } = answerSchema.safeParse(received).data ?? {};
-  if (status < 400 && !errors?.length) {
+  if (response.ok && !errors?.length) {
     const parsed = schema.safeParse(result);
     if (parsed.success) return parsed.data;
     return fail(`malformed answer: ${z.prettifyError(parsed.error)}`);
   }
   const reasons = errors?.map(({ message, code }) => `${message} [code: ${code}]`).join("; ");
-  const isLogin = [401, 403].includes(status) || errors?.some(({ code }) => code === BAD_TOKEN);
-  const advice = isLogin
-    ? ": check the login (`npx wrangler login`) or the token's permissions (docs/operating.md, Tokens)"
-    : "";
-  return fail(`${reasons || "no reason"} (HTTP ${status})${advice}`);
+  const refusal = `${reasons || "no reason"} (HTTP ${response.status})`;
+  const advice =
+    "check the login (`npx wrangler login`) or the token's permissions (docs/operating.md, Tokens)";
+  return fail(LOGIN.test(refusal) ? `${refusal}: ${advice}` : refusal);
 }
 
 async function wranglerToken(): Promise<string> {

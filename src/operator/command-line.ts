@@ -83,20 +83,16 @@ export async function runProgram(program: Command, args: readonly string[]): Pro
 }
 
 /**
- * Runs a command with npm's settings in `env`. Prints the message of an error on stderr.
+ * Runs a command. Prints the message of an error on stderr.
  *
  * @returns 0 for success, 1 for failure, 2 for wrong usage, 141 if nobody reads the output.
  */
-export async function exitStatus(
-  program: Command,
-  words: readonly string[],
-  env = process.env,
-): Promise<number> {
+export async function exitStatus(program: Command, words: readonly string[]): Promise<number> {
   // pnpm passes the `--` on.
   const args = words[0] === "--" ? words.slice(1) : words;
   try {
     refuseSecrets(args);
-    refuseKeptByNpm(program, args, env);
+    refuseKeptByNpm(program, args);
     await typed.run([program.name(), ...args], () => program.parseAsync(args, { from: "user" }));
     return 0;
   } catch (error) {
@@ -120,7 +116,7 @@ function refuseSecrets(args: readonly string[]): void {
  * Refuses options that were typed before `--`: npm turns them into environment variables. Does not see
  * `--expires`, `--location` and `--key`, which are npm's own options too.
  */
-function refuseKeptByNpm(program: Command, args: readonly string[], env: NodeJS.ProcessEnv): void {
+function refuseKeptByNpm(program: Command, args: readonly string[]): void {
   if (args.includes("-h") || args.includes("--help")) return;
   const command = program.commands.find((each) => args.includes(each.name())) ?? program;
   const line = [...args];
@@ -128,8 +124,9 @@ function refuseKeptByNpm(program: Command, args: readonly string[], env: NodeJS.
   for (const { long, flags, argChoices, required } of command.options) {
     const isTyped = args.some((word) => word.split("=")[0] === long);
     if (!long || HARMLESS.includes(long) || isTyped) continue;
-    const areLettersSet = NPM_LETTERS[long]?.every((name) => env[`npm_config_${name}`] === "true");
-    const value = env[`npm_config_${long.slice(2).replaceAll("-", "_")}`];
+    const setting = (name: string) => process.env[`npm_config_${name.replaceAll("-", "_")}`];
+    const areLettersSet = NPM_LETTERS[long]?.every((name) => setting(name) === "true");
+    const value = setting(long.slice(2));
     if (!areLettersSet && !value) continue;
     // npm passes the value of such letters, and a number, on as an argument.
     const isValue = (word: string) => argChoices?.includes(word) ?? /^\d+$/.test(word);

@@ -16,9 +16,15 @@ beforeAll(() => store.ordersJson(["import", "-"], '{"id":1}'));
 afterEach(() => vi.unstubAllEnvs());
 afterAll(() => store.remove());
 
-async function run(line: string, env = process.env) {
+async function run(line: string) {
   const [command = "", ...args] = line.split(" ");
-  return runInProcess(await programOf(command), args, "", { env });
+  return runInProcess(await programOf(command), args);
+}
+
+/** Runs a command as npm does after it took these options for itself. */
+async function runWith(settings: Readonly<Record<string, string>>, line: string) {
+  for (const [name, value] of Object.entries(settings)) vi.stubEnv(`npm_config_${name}`, value);
+  return run(line).finally(() => vi.unstubAllEnvs());
 }
 
 // npm puts its own Node first in PATH; another one, behind it, may be an old one.
@@ -147,7 +153,8 @@ for (const [output, lines, failed] of [
 it("every command has --help, and refuses its options if npm kept them", async () => {
   const scripts = Object.values(packageJson.scripts).filter((line) => line.includes("main.js"));
   for (const script of scripts) {
-    const program = await programOf(script.split(" ").at(-1)!);
+    const name = script.split(" ").at(-1)!;
+    const program = await programOf(name);
     for (const command of program.commands.length > 0 ? program.commands : [program]) {
       const path = command === program ? [] : [command.name()];
       const help = await runInProcess(program, [...path, "--help"]);
@@ -155,9 +162,9 @@ it("every command has --help, and refuses its options if npm kept them", async (
       for (const { long, short } of command.options) {
         // CI may set --yes for npm itself. Without it, a command asks, or fails.
         if (long === undefined || short === "-V" || long === "--yes") continue;
-        const env = { [`npm_config_${long.slice(2).replaceAll("-", "_")}`]: "true" };
+        const settings = { [long.slice(2).replaceAll("-", "_")]: "true" };
         const refused = failure(`npm kept ${long} for itself, so nothing was done.`, 2);
-        expect(await runInProcess(program, path, "", { env })).toEqual(refused);
+        expect(await runWith(settings, [name, ...path].join(" "))).toEqual(refused);
       }
     }
   }
@@ -186,21 +193,18 @@ it("a command does nothing if npm kept options that stood before --", async () =
   expect(refused.stderr).toContain(`\n  npm run keys -- ${line}\n`);
   expect(await store.keysJson("list", "--name=Pet shop")).toEqual([]);
   // npm takes `--days` for several options of its own.
-  const letters = { npm_config_all: "true", npm_config_yes: "true" };
-  expect(await run("keys usage 30", letters)).toEqual(
+  const letters = { all: "true", yes: "true" };
+  expect(await runWith(letters, "keys usage 30")).toEqual(
     failure("npm run keys -- usage --days 30\n", 2),
   );
   // npm takes no number as the value of an option that it does not know.
-  const numbers = { npm_config_plan: "pro", npm_config_per_minute: "true", npm_config_name: "Zoo" };
-  expect(await run("keys create 5", numbers)).toEqual(
+  const numbers = { plan: "pro", per_minute: "true", name: "Zoo" };
+  expect(await runWith(numbers, "keys create 5")).toEqual(
     failure("npm run keys -- create --plan pro --name Zoo --per-minute 5\n", 2),
   );
   // pnpm passes the `--` on, and CI sets `yes` for npm itself.
-  expect(await run(`keys -- list --persist-to ${store.path}`, letters)).toMatchObject({
-    status: 0,
-  });
+  const list = `--json --name=N --persist-to=${store.path}`;
+  expect((await runWith(letters, `keys -- list ${list}`)).status).toBe(0);
   // An option that was typed after -- too does no harm.
-  const both = { npm_config_json: "N", npm_config_name: "N" };
-  const list = `keys list --json --name=N --persist-to=${store.path}`;
-  expect((await run(list, both)).status).toBe(0);
+  expect((await runWith({ json: "N", name: "N" }, `keys list ${list}`)).status).toBe(0);
 });

@@ -38,7 +38,7 @@ export async function runInProcess(
   program: Command,
   args: readonly string[],
   input: string | Readable = "",
-  { isTerminal = false, columns = undefined as number | undefined, env = process.env } = {},
+  { isTerminal = false, columns = undefined as number | undefined } = {},
 ): Promise<Outcome> {
   const [stdout, readStdout] = textStream();
   const [stderr, readStderr] = textStream();
@@ -47,7 +47,7 @@ export async function runInProcess(
   Object.assign(stdout, { columns });
   for (const stream of [stdin, stderr]) Object.assign(stream, { isTTY: isTerminal });
   const own = { stdin, stdout, stderr };
-  const status = await streams.run(own, () => exitStatus(program, args, env));
+  const status = await streams.run(own, () => exitStatus(program, args));
   return { status, stdout: readStdout(), stderr: readStderr() };
 }
 
