@@ -17,8 +17,9 @@ export const PROJECT_ROOT = join(import.meta.dirname, "..", "..");
 /** The environment variable with the output folder of the static files. `npm start` sets it. */
 export const SITE_FOLDER = "STORE_ORDERS_SITE";
 
-/** Environment variables that turn off wrangler's banner, colours and reports to Cloudflare. */
+/** Environment variables with which wrangler prints results, but no banner and no colours. */
 export const QUIET_WRANGLER: NodeJS.ProcessEnv = {
+  WRANGLER_LOG: "log",
   WRANGLER_SEND_METRICS: "false",
   WRANGLER_SEND_ERROR_REPORTS: "false",
   WRANGLER_HIDE_BANNER: "true",
