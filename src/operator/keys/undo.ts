@@ -1,5 +1,4 @@
 import { and, desc, eq, gte } from "drizzle-orm";
-import { keyState } from "../../rules/keys/api-key.ts";
 import { keyChanges } from "../../schema/keys.ts";
 import { databaseTime, type Orm, type StoreDatabase } from "../../store/database.ts";
 import { change, isSame, unlessOvertaken } from "../../store/keys/change-key.ts";
@@ -12,47 +11,40 @@ import { unlessAborted, withInterruption } from "../interruption.ts";
 import { currentActor } from "./actor.ts";
 import { requireApiKey } from "./show.ts";
 
+type UndoOptions = StoreCommandOptions & Readonly<{ since: Date; actor?: string; yes: boolean }>;
 /** Which changes to take back. */
-type Selection = Readonly<{ since: Date; id: string | undefined; actor: string | undefined }>;
-type UndoOptions = StoreCommandOptions & Omit<Selection, "id"> & { readonly yes: boolean };
-
-type KeyChange = typeof keyChanges.$inferSelect;
-
-/** The settings of a key that an update can change, as the audit trail writes them. */
-type SettingsInJson = Pick<KeyDetails, "name" | "plan" | "perMinute" | "perDay"> &
-  Record<"expiresAt", string | null>;
+type Selection = Pick<UndoOptions, "since" | "actor"> & Readonly<{ id: string | undefined }>;
 
 /** A key before and after its changes are taken back. */
 type Undoing = Readonly<Record<"before" | "after", KeyDetails>>;
 
 /** Takes back the changes of keys since a time, in one transaction, and records that. */
 export async function undo(id: string | undefined, options: UndoOptions): Promise<void> {
-  const { json, since, actor } = options;
-  const selection = { since, id, actor };
+  const selection = { ...options, id };
   const again = "it was known whether the changes were taken back: run the same command again";
   const undone = await withInterruption(again, (signal) =>
     useDatabase(options, "keys", async (database) => {
       if (id !== undefined) await requireApiKey(database.orm, id);
-      const planned = await plan(database.orm, selection);
+      const planned = await plan(database.orm, selection, await databaseTime(database.orm));
       if (planned.length > 0) {
         await requireConfirmation(options, `In ${options.env}, this ${describe(planned)}.`);
       }
-      return unlessAborted(signal, () => takeBack(database, selection, currentActor()));
+      return unlessAborted(signal, () => takeBack(database, selection));
     }),
   );
-  if (json) return printJson(idsOf(undone));
+  if (options.json) return printJson(idsOf(undone));
   if (undone.length === 0) return void process.stderr.write("There was nothing to take back.\n");
   printData(`Done: this ${describe(undone)}.\n`);
 }
 
-async function takeBack(database: StoreDatabase, selection: Selection, actor: string) {
+async function takeBack(database: StoreDatabase, selection: Selection) {
+  const actor = currentActor();
   const attempt = async () => {
     const at = await databaseTime(database.orm);
-    const undone = await plan(database.orm, selection);
-    const operation = { action: "undo", actor, at } as const;
+    const undone = await plan(database.orm, selection, at);
     const statements = undone.flatMap(({ before, after }) => {
       const next = { ...after, revision: before.revision + 1 };
-      return change(database.orm, before, next, operation);
+      return change(database.orm, before, next, { action: "undo", actor, at });
     });
     await database.transaction(statements);
     return undone;
@@ -62,15 +54,11 @@ async function takeBack(database: StoreDatabase, selection: Selection, actor: st
   });
 }
 
-/** Returns the keys that taking back the selected changes would change now. */
-async function plan(orm: Orm, { since, id, actor }: Selection): Promise<Undoing[]> {
-  const now = await databaseTime(orm);
+/** Returns the keys that taking back the selected changes would change at the time `now`. */
+async function plan(orm: Orm, { since, id, actor }: Selection, now: Date): Promise<Undoing[]> {
   const ofKey = id === undefined ? undefined : eq(keyChanges.keyId, id);
-  const selected = orm
-    .select()
-    .from(keyChanges)
-    .where(and(gte(keyChanges.at, since), ofKey));
-  const changes = await selected.orderBy(desc(keyChanges.id));
+  const isSince = and(gte(keyChanges.at, since), ofKey);
+  const changes = await orm.select().from(keyChanges).where(isSince).orderBy(desc(keyChanges.id));
   const byKey = Map.groupBy(changes, ({ keyId }) => keyId);
   const isTaken = (one: KeyChange) => actor === undefined || one.actor === actor;
   const keys = await listApiKeys(orm, {}, now);
@@ -79,6 +67,12 @@ async function plan(orm: Orm, { since, id, actor }: Selection): Promise<Undoing[
     return isSame(before, after) ? [] : [{ before, after }];
   });
 }
+
+type KeyChange = typeof keyChanges.$inferSelect;
+
+/** The settings that an update can change. A time is a text where the audit trail has it. */
+type Settings = Pick<KeyDetails, "name" | "plan" | "perMinute" | "perDay"> &
+  Record<"expiresAt", Date | string | null>;
 
 /** The settings of which each is one choice: who chooses a plan chooses its limits. */
 const CHOICES = [["name"], ["plan", "perMinute", "perDay"], ["expiresAt"]] as const;
@@ -96,44 +90,42 @@ function withoutChanges(
   isTaken: (change: KeyChange) => boolean,
   now: Date,
 ): KeyDetails {
-  const current: Record<string, unknown> = JSON.parse(JSON.stringify(settingsOf(key)));
-  const settings = { ...current };
+  const settings: Record<string, unknown> = settingsOf(key);
   for (const fields of CHOICES) {
-    let after = fields.map((field) => current[field]);
+    let after = fields.map((field) => settings[field]);
     /** The state that an earlier undoing went back to. What it took back is not looked at again. */
     let undone: string | undefined;
     for (const one of changes) {
+      const { action, details } = one;
       const before = fields.map((field, index) => {
-        const detail = one.details[field];
-        return detail === undefined ? after[index] : detail.from;
+        return details[field] === undefined ? after[index] : details[field].from;
       });
-      const isChoice = ["update", "undo"].includes(one.action);
+      const isChoice = action === "update" || action === "undo";
       if (!isChoice || JSON.stringify(before) === JSON.stringify(after)) continue;
       if (undone !== undefined) {
         if (JSON.stringify(before) === undone) undone = undefined;
-      } else if (one.action === "undo") undone = JSON.stringify(after);
+      } else if (action === "undo") undone = JSON.stringify(after);
       else if (isTaken(one)) fields.forEach((field, index) => (settings[field] = before[index]));
       else break;
       after = before;
     }
   }
-  const { name, plan: formerPlan, perMinute, perDay, expiresAt } = settings as SettingsInJson;
+  const { name, plan: formerPlan, perMinute, perDay, expiresAt } = settings as Settings;
   const limits = formerPlan === "enterprise" ? { perMinute, perDay } : NO_LIMITS;
-  const isExpired = keyState({ ...key, revokedAt: null }, now.getTime()) === "expired";
+  const isExpired = key.expiresAt !== null && key.expiresAt <= now;
   const formerEnd = expiresAt === null ? null : new Date(expiresAt);
   const ends = isExpired ? key.expiresAt : formerEnd;
   const before = { ...key, name, plan: formerPlan, ...limits, expiresAt: ends };
-  return changes.some((one) => one.action === "create" && isTaken(one))
-    ? revokeApiKey(before, now)
-    : before;
+  const isCreated = changes.some((one) => one.action === "create" && isTaken(one));
+  return isCreated ? revokeApiKey(before, now) : before;
 }
 
 /** Returns the ids of the keys whose settings come back, and of those that were created since. */
 function idsOf(undone: readonly Undoing[]) {
   const isRestored = ({ before, after }: Undoing) => before.revokedAt === after.revokedAt;
-  const ids = (some: readonly Undoing[]) => some.map(({ after }) => after.id);
-  const restored = ids(undone.filter(isRestored));
-  return { restored, revoked: ids(undone.filter((each) => !isRestored(each))) };
+  const ids = (wanted: boolean) =>
+    undone.filter((each) => isRestored(each) === wanted).map(({ after }) => after.id);
+  return { restored: ids(true), revoked: ids(false) };
 }
 
 function describe(undone: readonly Undoing[]): string {
