@@ -1,3 +1,4 @@
+import { setTimeout as delay } from "node:timers/promises";
 import pRetry, { type Options } from "p-retry";
 
 /**
@@ -6,4 +7,9 @@ import pRetry, { type Options } from "p-retry";
  */
 export function retry<T>(work: () => Promise<T>, options: Options): Promise<T> {
   return pRetry(work, options);
+}
+
+/** Waits for `ms`, or until `signal` is aborted, and then throws. */
+export function pause(ms: number, signal: AbortSignal): Promise<void> {
+  return delay(ms, undefined, { signal });
 }

@@ -1,4 +1,3 @@
-import { setTimeout as pause } from "node:timers/promises";
 import { readWindows } from "../../client/rate-limit-headers.ts";
 import { differencesFromDocument, INTERNALS } from "../../openapi/documented-answer.ts";
 import type { ErrorCode } from "../../rules/error-codes.ts";
@@ -20,17 +19,8 @@ export class OtherVersionError extends Error {}
 /** Thrown if a promise cannot be tried. The message is the reason. */
 export class Untried extends Error {}
 
-/** What a verification uses beside the service. Tests replace it. Times are in milliseconds. */
-const SURROUNDINGS = {
-  now: () => Date.now(),
-  /** Throws as soon as `signal` is aborted. */
-  wait: (ms: number, signal: AbortSignal): Promise<void> => pause(ms, undefined, { signal }),
-  send: (url: string, init: RequestInit): Promise<Response> => fetch(url, init),
-};
-export type Surroundings = Readonly<typeof SURROUNDINGS>;
-
 /** A service, and how to verify it. */
-export interface Service extends Partial<Surroundings> {
+export interface Service {
   /** The address without `/v1`. */
   readonly url: string;
   readonly signal: AbortSignal;
@@ -42,31 +32,20 @@ export interface Service extends Partial<Surroundings> {
   readonly isReadOnly?: boolean;
   /** The promises about bad credentials that were kept before. An address may send only few. */
   readonly triedCredentials?: Set<string>;
-  /** The id of the order that the verification places. Default: a random one. */
-  readonly orderId?: bigint;
 }
 
-/** What a verification may use up: a key and orders. */
-export interface Own {
+/** The verification of one promise. */
+export interface Trial extends Service {
+  readonly promise: string;
   /** The secret of a key. */
   readonly key: string;
   /** Revokes the key. Set only for a new key on the Free plan that nothing else uses. */
   readonly revoke?: () => Promise<unknown>;
   /** The order to cancel, with its JSON in the list, and a shipped order, if there is one. */
-  readonly orders?:
-    | Readonly<{ id: bigint; json: string; shippedId: bigint | undefined }>
-    | undefined;
+  readonly orders?: Readonly<{ id: bigint; json: string; shippedId?: bigint }> | undefined;
+  /** Responses that later tests reuse. `crowd`: the responses to many simultaneous requests. */
+  readonly seen: { list?: Answer; crowd: readonly Answer[] };
 }
-
-/** The verification of one promise. */
-export type Trial = Service &
-  Surroundings &
-  Own &
-  Readonly<{
-    promise: string;
-    /** Responses that later tests reuse. `crowd`: the responses to many simultaneous requests. */
-    seen: { list?: Answer; crowd: readonly Answer[] };
-  }>;
 
 /** A request, and what its response must be. */
 export interface Call {
@@ -115,11 +94,6 @@ function received({ status, body }: Pick<Answer, "status" | "body">): string {
   return `${status} ${body.slice(0, 200).replaceAll(/\s+/g, " ")}`.trim();
 }
 
-/** Returns how to verify a promise of a service. */
-export function trialOf(service: Service, own: Own = { key: "" }, promise = ""): Trial {
-  return { ...SURROUNDINGS, seen: { crowd: [] }, ...service, ...own, promise };
-}
-
 /** A response that agrees with the OpenAPI document. */
 export type Answer = Awaited<ReturnType<typeof call>>;
 
@@ -130,8 +104,8 @@ export type Answer = Awaited<ReturnType<typeof call>>;
  * @throws {BrokenPromise} for any other response, and an Error without a complete response.
  * @throws {OtherVersionError} if the response does not name the version `trial.version`.
  */
-export async function call(trial: Trial, request: Call) {
-  const { url, key, version, signal, now, promise, triedCredentials } = trial;
+export async function call(trial: Service & Partial<Trial>, request: Call) {
+  const { url, key, version, signal, promise = "", triedCredentials } = trial;
   const { path = LIST, method = "GET", isTraced = true, authorization = `Bearer ${key}` } = request;
   const isRefused = request.is === "unauthorized";
   if (isRefused && triedCredentials?.has(promise)) throw new Untried("was tried before");
@@ -144,10 +118,14 @@ export async function call(trial: Trial, request: Call) {
     ...(version !== undefined && { "X-Version": version }),
     ...(authorization !== null && { Authorization: authorization }),
   });
-  const sentMs = now();
+  const sentMs = Date.now();
   const limited = AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)]);
-  const [{ status, headers }, body] = await trial
-    .send(url + path, { method, headers: sent, redirect: "manual", signal: limited })
+  const [{ status, headers }, body] = await fetch(url + path, {
+    method,
+    headers: sent,
+    redirect: "manual",
+    signal: limited,
+  })
     .then(async (response) => [response, await readBeginning(response)] as const)
     .catch(({ message, cause }: Error) => {
       signal.throwIfAborted();
@@ -172,7 +150,7 @@ export async function call(trial: Trial, request: Call) {
     /** The requests left in the day window; NaN if unknown. */
     dayLeft: windows[1]?.remaining ?? NaN,
     sentMs,
-    receivedMs: now(),
+    receivedMs: Date.now(),
   };
   if (version !== undefined && isTraced && headers.get("X-Version") !== version) {
     const fault = `is not answered by the version ${version}: ${received(answer)}`;

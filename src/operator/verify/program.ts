@@ -7,7 +7,6 @@ import { DEFAULT_STORE } from "../database/local-store.ts";
 import { requireStore, type StoreCommandOptions } from "../database/open.ts";
 import { withInterruption } from "../interruption.ts";
 import { readSecret } from "../read-secret.ts";
-import type { Service } from "./answer.ts";
 import type { PromiseResult } from "./verify.ts";
 
 const DEFAULT_PORT = 8787;
@@ -29,8 +28,7 @@ shipped orders, which the service and its database must refuse. In production it
 type Options = StoreCommandOptions &
   Readonly<{ url?: string } & Record<"write" | "yes" | "readOnly", boolean>>;
 
-/** @param replaced what tests replace of the verified service. */
-export function verifyProgram(replaced: Partial<Service> = {}): Command {
+export function verifyProgram(): Command {
   return createProgram("npm run verify --", "Check that a running service keeps its promises.")
     .addOption(envOption("verify this environment, with a new key").conflicts("persistTo"))
     .addOption(persistToOption("create the key in this local store"))
@@ -42,10 +40,10 @@ export function verifyProgram(replaced: Partial<Service> = {}): Command {
     .option("--read-only", "use up no limit, and place no order", false)
     .addOption(jsonOption())
     .addHelpText("after", HELP)
-    .action((options: Options) => run(options, replaced));
+    .action(run);
 }
 
-async function run(options: Options, replaced: Partial<Service>): Promise<void> {
+async function run(options: Options): Promise<void> {
   const { env, persistTo, write: isWriting, json, readOnly: isReadOnly } = options;
   const ownsKey = env !== undefined || persistTo !== undefined || options.url === undefined;
   if (isWriting && !ownsKey) {
@@ -62,7 +60,7 @@ async function run(options: Options, replaced: Partial<Service>): Promise<void> 
     const print = (line: string) => json || process.stdout.write(`${line}\n`);
     const report = ({ promise, result, reason }: PromiseResult) =>
       print(`${MARKS[result]} ${promise}${reason === undefined ? "" : `: ${reason}`}`);
-    const service = { url, isReadOnly, signal, ...replaced, report };
+    const service = { url, isReadOnly, signal, report };
     // Before a key is made or sent.
     await verification.requireHealth(service).catch((cause: Error) => {
       signal.throwIfAborted();

@@ -2,6 +2,7 @@ import { z } from "zod";
 import { INT64_MIN, parseInt64 } from "../../rules/int64.ts";
 import { PLAN_LIMITS } from "../../rules/limits/plans.ts";
 import { generateSecret } from "../../store/keys/new-secret.ts";
+import { pause } from "../retry.ts";
 import { type Call, call, expectAnswer, expectThat, LIST, type Trial, Untried } from "./answer.ts";
 
 /** The number of simultaneous requests that use up a key's limit per minute. */
@@ -96,7 +97,7 @@ export const PROMISES: Readonly<Record<string, Call | ((trial: Trial) => Promise
         expectThat(answer, counted === perMinute, `the day has counted ${counted}`);
         endMs = Math.max(endMs, answer.receivedMs + seconds * 1_000);
       }
-      await trial.wait(endMs - trial.now(), trial.signal);
+      await pause(endMs - Date.now(), trial.signal);
       await call(trial, UNCHANGED);
     },
   "The reference page needs no key": { ...FILE, path: "/", includes: "<!doctype html>" },
@@ -175,10 +176,10 @@ export const PROMISES: Readonly<Record<string, Call | ((trial: Trial) => Promise
     }
   },
   "Looking at the quota costs nothing, and says the same as the headers": async (trial) => {
-    const { wait, signal, revoke } = trial;
+    const { signal, revoke } = trial;
     const before = await call(trial, UNCHANGED);
     // Those who look share a quota for a second.
-    await wait(1_000, signal);
+    await pause(1_000, signal);
     for (let times = 0; times < LOOKS; times += 1) {
       const look = await call(trial, QUOTA);
       for (const { name, limit, remaining } of look.windows) {
@@ -226,17 +227,17 @@ export const PROMISES: Readonly<Record<string, Call | ((trial: Trial) => Promise
     await cancel(trial, id, SHIPPED);
   },
   "A revoked key stops working within 30 seconds, also while it is used": async (trial) => {
-    const { now, wait, signal, revoke } = trial;
+    const { signal, revoke } = trial;
     if (!revoke) throw new Untried("cannot revoke the key: name its store with --env");
     await revoke();
-    const endMs = now() + 30_000;
+    const endMs = Date.now() + 30_000;
     for (;;) {
-      const isLate = now() >= endMs;
+      const isLate = Date.now() >= endMs;
       const answer = await call(trial, ANY_TAG);
       // The key's own minute has room for all of these requests: a 429 is the address's.
       if (/401|429/.test(`${answer.status}`)) return expectAnswer(answer, { is: "unauthorized" });
       expectThat(answer, !isLate, `the answer is ${answer.status} after 30 seconds`);
-      await wait(Math.max(0, Math.min(2_000, endMs - now())), signal);
+      await pause(Math.max(0, Math.min(2_000, endMs - Date.now())), signal);
     }
   },
 };

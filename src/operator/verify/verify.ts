@@ -14,15 +14,7 @@ import {
   deleteVerificationKeys,
 } from "../../store/keys/verification-key.ts";
 import { revokeApiKey } from "../../store/keys/key-settings.ts";
-import {
-  BrokenPromise,
-  call,
-  type Own,
-  type Service,
-  type Trial,
-  trialOf,
-  Untried,
-} from "./answer.ts";
+import { BrokenPromise, call, type Service, type Trial, Untried } from "./answer.ts";
 import { HEALTH, PROMISES } from "./promises.ts";
 
 /** The fields that tell orders of verifications from others. Doubles would change both integers. */
@@ -52,7 +44,7 @@ export function countResults(promises: readonly PromiseResult[]): string {
 
 /** @throws an Error if the service, or a part of it, does not respond, or another version does. */
 export async function requireHealth(service: Service): Promise<void> {
-  await call(trialOf(service), HEALTH);
+  await call(service, HEALTH);
 }
 
 /**
@@ -60,7 +52,7 @@ export async function requireHealth(service: Service): Promise<void> {
  *   verification until its day window ends. A minute window ends while a verification waits.
  */
 export async function requireBudget(service: Service): Promise<void> {
-  const { windows, receivedMs } = await call(trialOf(service), { authorization: null });
+  const { windows, receivedMs } = await call(service, { authorization: null });
   const day = windows.find(({ name }) => name === "day");
   if (day === undefined || day.remaining >= BAD_CREDENTIALS) return;
   const end = formatTime(new Date(receivedMs + day.resetSeconds * 1_000));
@@ -79,12 +71,15 @@ type ReportedService = Service & { readonly report?: (result: PromiseResult) => 
  * @throws if the service does not respond or does not know the key, if `signal` is aborted or
  *   `revoke` fails.
  */
-export async function verify(service: ReportedService, own: Own): Promise<PromiseResult[]> {
-  const trial = trialOf(service, own);
+export async function verify(
+  service: ReportedService,
+  own: Pick<Trial, "key" | "revoke" | "orders">,
+): Promise<PromiseResult[]> {
+  const seen = { crowd: [] };
   const results: PromiseResult[] = [];
   for (const [promise, test] of Object.entries(PROMISES)) {
-    trial.signal.throwIfAborted();
-    const result = { promise, ...(await tryPromise({ ...trial, promise }, test)) };
+    service.signal.throwIfAborted();
+    const result = { promise, ...(await tryPromise({ ...service, ...own, promise, seen }, test)) };
     results.push(result);
     service.report?.(result);
   }
@@ -120,7 +115,8 @@ export type StoreVerifyOptions = ReportedService &
  * @throws an Error whose message lists all failures, also those of revoking and removing.
  */
 export async function verifyStore(options: StoreVerifyOptions): Promise<PromiseResult[]> {
-  const { store, isWriting = false, orderId = randomOrderId() } = options;
+  const { store, isWriting = false } = options;
+  const orderId = INT64_MIN + BigInt(Math.floor(Math.random() * 2 ** 32));
   return useDatabase(store, "keys", async (keys) => {
     const now = await databaseTime(keys.orm);
     const { key, record } = createVerificationKey(now);
@@ -150,16 +146,11 @@ export async function verifyStore(options: StoreVerifyOptions): Promise<PromiseR
   });
 }
 
-function randomOrderId(): bigint {
-  const [random = 0] = crypto.getRandomValues(new Uint32Array(1));
-  return INT64_MIN + BigInt(random);
-}
-
 async function placeOwnOrder(
   { orm }: StoreDatabase,
   id: bigint,
   now: Date,
-): Promise<Own["orders"]> {
+): Promise<Trial["orders"]> {
   const shipDate = now.toISOString();
   await orm.insert(orders).values({ ...FIELDS, id, shipDate });
   const isShipped = eq(orders.status, "shipped");
@@ -170,7 +161,7 @@ async function placeOwnOrder(
     .limit(1);
   const { petId, quantity, complete } = FIELDS;
   const json = `{"id":${id},"petId":${petId},"quantity":${quantity},"shipDate":"${shipDate}","complete":${complete}}`;
-  return { id, json, shippedId: shipped?.id };
+  return { id, json, ...(shipped && { shippedId: shipped.id }) };
 }
 
 /** Removes an order, cancelled or not, and those of verifications that were killed. */

@@ -1,7 +1,5 @@
-import type { Service } from "../../../src/operator/verify/answer.ts";
-
 type Change = readonly [part: RegExp, by: string] | ((text: string, before: string[]) => string);
-export type Send = NonNullable<Service["send"]>;
+export type Send = (url: string, init: RequestInit) => Promise<Response>;
 export type Sabotage = (send: Send) => Send;
 
 const edit = (text: string, change: Change, before: string[] = []) =>

@@ -4,13 +4,14 @@ import { DatabaseSync } from "node:sqlite";
 import { beforeAll, expect, it, vi } from "vitest";
 import { openApiDocument } from "../../../src/openapi/document.ts";
 import * as databases from "../../../src/store/database.ts";
+import * as retrying from "../../../src/operator/retry.ts";
 import { databaseFile, ownFolder } from "../../../src/operator/database/local-store.ts";
 import { useDatabase } from "../../../src/operator/database/open.ts";
 import { addKeys } from "../../../src/store/keys/change-key.ts";
 import { createVerificationKey } from "../../../src/store/keys/verification-key.ts";
 import { verifyProgram } from "../../../src/operator/verify/program.ts";
 import { PROMISES } from "../../../src/operator/verify/promises.ts";
-import { OtherVersionError, type Service } from "../../../src/operator/verify/answer.ts";
+import { OtherVersionError } from "../../../src/operator/verify/answer.ts";
 import {
   type PromiseResult,
   type StoreVerifyOptions,
@@ -34,8 +35,6 @@ const ORDERS = `{"id":1,"petId":2,"quantity":3,"shipDate":"2026-11-20T08:30:00.0
 `;
 const STAGING = "https://store-orders-staging.example.workers.dev";
 const HOUR_MS = 3_600_000;
-/** Each verification places the order of the recorded one. */
-const orderId = INT64_MIN + 7n;
 
 const cloudflare = useFakeCloudflare("staging");
 const folder = new ServedStore();
@@ -43,6 +42,8 @@ const open = (name: DatabaseName) =>
   new DatabaseSync(databaseFile(folder.path, name), { timeout: 5_000 });
 /** When the recorded verification began, which is the time of the databases ever since. */
 const startMs = Date.now();
+const systemNow = Date.now;
+const realFetch = globalThis.fetch;
 let service: Server;
 let aheadMs = 0;
 interface Recorded {
@@ -54,9 +55,9 @@ const recorded: Recorded[][] = [];
 let keyless: Recorded;
 
 /** Moves the service's clock forward instead of waiting. */
-const clock: Required<Pick<Service, "now" | "wait">> = {
-  now: () => Date.now() + aheadMs,
-  wait: async (milliseconds) => {
+const clock = {
+  now: () => systemNow() + aheadMs,
+  wait: async (milliseconds: number, _signal: AbortSignal) => {
     aheadMs += milliseconds;
     await advanceClock(service, milliseconds / 1_000);
   },
@@ -68,19 +69,20 @@ const send: Send = async (address, init) => {
   const html = { headers: { "Content-Type": "text/html; charset=utf-8" } };
   if (pathname === "/") return new Response("<!doctype html>", html);
   if (pathname === "/openapi.json") return new Response(openApiDocument());
-  return fetch(address, init);
+  return realFetch(address, init);
 };
 
+/** The clock of verifications, and their connection to the service. */
+let world = { ...clock, send };
+
 /** Verifies everything that can be verified. */
-const verifyAll = (options: Partial<StoreVerifyOptions>) =>
-  verifyStore({
-    url: service.url,
-    signal: new AbortController().signal,
-    store: { persistTo: folder.path },
-    isWriting: true,
-    orderId,
-    ...options,
-  });
+function verifyAll({ now, wait, ...more }: typeof world & Partial<StoreVerifyOptions>) {
+  const { send: own, ...options } = more;
+  world = { now, wait, send: own };
+  const { signal } = new AbortController();
+  const store = { persistTo: folder.path };
+  return verifyStore({ url: service.url, signal, store, isWriting: true, ...options });
+}
 
 const brokenIn = (promises: readonly PromiseResult[]) =>
   promises.filter(({ result }) => result === "broken").map(({ promise }) => promise);
@@ -98,7 +100,18 @@ beforeAll(async () => {
   vi.spyOn(databases, "databaseTime").mockImplementation(async () => new Date(startMs));
   shortenPauses();
 
-  const unauthorized = await fetch(`${service.url}/v1/store/orders`);
+  vi.spyOn(Date, "now").mockImplementation(() => world.now());
+  vi.spyOn(retrying, "pause").mockImplementation((ms, signal) => world.wait(ms, signal));
+  // Each verification places the order of the recorded one.
+  vi.spyOn(Math, "random").mockReturnValue(7 / 2 ** 32);
+  const fetchFromAccount = globalThis.fetch;
+  globalThis.fetch = async (input, init = {}) => {
+    const { href, origin, pathname } = new URL(input instanceof Request ? input.url : input);
+    const isOther = origin === cloudflare.origin || pathname === "/clock";
+    return isOther ? fetchFromAccount(input, init) : world.send(href, init);
+  };
+
+  const unauthorized = await realFetch(`${service.url}/v1/store/orders`);
   const body = await unauthorized.text();
   keyless = { response: new Response(body, unauthorized), atMs: clock.now() };
   // Records a verification of the real service.
@@ -118,7 +131,7 @@ beforeAll(async () => {
 /** Repeats the recorded responses to the requests for each promise, at the recorded times. */
 function replay(sabotage: Sabotage = (own) => own, responses = recorded) {
   let [promise, index, nowMs] = [0, 0, startMs];
-  const wait: (typeof clock)["wait"] = async (milliseconds, signal) => {
+  const wait = async (milliseconds: number, signal: AbortSignal) => {
     signal.throwIfAborted();
     nowMs += milliseconds;
   };
@@ -134,8 +147,10 @@ function replay(sabotage: Sabotage = (own) => own, responses = recorded) {
   return { now: () => nowMs, wait, send: sabotage(repeat), report };
 }
 
-const run = (args: readonly string[], replaced: Partial<Service> = {}, input = "") =>
-  runInProcess(verifyProgram({ ...clock, send, orderId, ...replaced }), args, input);
+function run(args: readonly string[], replaced: Partial<typeof world> = {}, input = "") {
+  world = { ...clock, send, ...replaced };
+  return runInProcess(verifyProgram(), args, input);
+}
 
 /** Runs the command for staging. It first asks whether the service is healthy, and sends no key. */
 function runForStaging(sabotage?: Sabotage): Promise<Outcome> {
@@ -346,7 +361,7 @@ it("removes what killed verifications left an hour ago, and nothing else", async
     addKeys(database, all, "test"),
   );
   for (const [id, ageMs] of [[5n, HOUR_MS - 60_000] as const, [6n, HOUR_MS + 60_000] as const]) {
-    const shipDate = new Date(Date.now() - ageMs).toISOString();
+    const shipDate = new Date(systemNow() - ageMs).toISOString();
     const values = `${INT64_MIN + id}, ${INT64_MAX}, ${INT64_MIN}, '${shipDate}', 0, 'pending'`;
     rows("orders", `INSERT INTO orders VALUES (${values})`);
   }
