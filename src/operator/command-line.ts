@@ -77,9 +77,8 @@ export async function runProgram(program: Command, args: readonly string[]): Pro
   const status = await exitStatus(program, args);
   if (status === 0) return;
   process.exitCode = status;
-  const signal = receivedSignal();
   // Also ends a write to a pipe that nobody reads, which would keep even `process.exit` waiting.
-  if (signal !== undefined) process.kill(process.pid, signal);
+  if (receivedSignal !== undefined) process.kill(process.pid, receivedSignal);
 }
 
 /**

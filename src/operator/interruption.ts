@@ -2,12 +2,8 @@ import { once } from "node:events";
 
 const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 
-let received: NodeJS.Signals | undefined;
-
-/** Returns the last signal that interrupted a command of this process. */
-export function receivedSignal(): NodeJS.Signals | undefined {
-  return received;
-}
+/** The last signal that interrupted a command of this process. */
+export let receivedSignal: NodeJS.Signals | undefined;
 
 /**
  * Waits for work that needs no clean-up, but not longer than until `signal` is aborted: a pipe that
@@ -30,7 +26,7 @@ export async function withInterruption<T>(
 ): Promise<T> {
   const interrupted = new AbortController();
   const interrupt = (signal: NodeJS.Signals) => {
-    received = signal;
+    receivedSignal = signal;
     interrupted.abort(new Error(`ended by ${signal} before ${unfinished}`));
   };
   // Not `once`: npm sends Ctrl+C a second time, which would end the process before the clean-up.

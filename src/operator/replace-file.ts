@@ -42,19 +42,15 @@ export async function writeFolder(
 ): Promise<void> {
   await fs.mkdir(folder, { recursive: true });
   // Beside the folder, because two builds may write to it at the same time.
-  const drafts = await fs.mkdtemp(`${folder}-`);
-  try {
-    for (const [name, content] of files) {
-      const file = join(folder, name);
-      const current = await fs.readFile(file).catch(() => null);
-      if (current?.equals(Buffer.from(content))) continue;
-      const draft = join(drafts, "draft");
-      await fs.writeFile(draft, content);
-      await fs.mkdir(dirname(file), { recursive: true });
-      await fs.rename(draft, file);
-    }
-  } finally {
-    await fs.rm(drafts, { recursive: true });
+  await using drafts = await fs.mkdtempDisposable(`${folder}-`);
+  for (const [name, content] of files) {
+    const file = join(folder, name);
+    const current = await fs.readFile(file).catch(() => null);
+    if (current?.equals(Buffer.from(content))) continue;
+    const draft = join(drafts.path, "draft");
+    await fs.writeFile(draft, content);
+    await fs.mkdir(dirname(file), { recursive: true });
+    await fs.rename(draft, file);
   }
   for (const entry of await fs.readdir(folder, { recursive: true, withFileTypes: true })) {
     const path = join(entry.parentPath, entry.name);

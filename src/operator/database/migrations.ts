@@ -9,9 +9,7 @@ export const MIGRATIONS_TABLE =
   " applied_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP NOT NULL)";
 
 /** Reads the migrations of a database, in the order in which they must be applied. */
-export function readMigrations(
-  database: DatabaseName,
-): readonly { readonly name: string; readonly sql: string }[] {
+export function readMigrations(database: DatabaseName) {
   const folder = join(PROJECT_ROOT, "migrations", database);
   const names = readdirSync(folder).filter((name) => name.endsWith(".sql"));
   return names.toSorted().map((name) => ({ name, sql: readFileSync(join(folder, name), "utf8") }));

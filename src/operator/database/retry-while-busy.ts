@@ -1,7 +1,5 @@
 import { retry } from "../retry.ts";
 
-const PATIENCE = { minTimeout: 10, maxTimeout: 100, randomize: true, maxRetryTime: 30_000 };
-
 /** Matches errors about SQLite's lock; a local D1 may report an internal error instead. */
 const BUSY = /SQLITE_BUSY|database is locked|internal error; reference/;
 
@@ -13,7 +11,8 @@ const BUSY = /SQLITE_BUSY|database is locked|internal error; reference/;
  */
 export function retryWhileBusy<T>(work: () => Promise<T>): Promise<T> {
   const shouldRetry = ({ error }: { readonly error: Error }) => BUSY.test(error.message);
-  return retry(work, { ...PATIENCE, retries: Infinity, shouldRetry }).catch((cause: Error) => {
+  const pauses = { minTimeout: 10, maxTimeout: 100, randomize: true, maxRetryTime: 30_000 };
+  return retry(work, { ...pauses, retries: Infinity, shouldRetry }).catch((cause: Error) => {
     if (!BUSY.test(cause.message)) throw cause;
     throw new Error("another process has locked the database for 30 seconds: try again", { cause });
   });

@@ -89,13 +89,15 @@ async function* pagesOf(
     // A page without orders has the version too.
     const page = orm.select(selected).from(orderList).leftJoin(table, after);
     const rows = await page.where(eq(orderList.id, 1)).orderBy(key).limit(PAGE_ORDERS);
-    const lines = rows.filter(({ id }) => id !== null).map(lineOf);
+    const found = rows.filter(({ id }) => id !== null);
+    const lines = found.map((row) => lineOf({ ...row, version: null }));
     yield { lines: lines.join(""), count: lines.length, version: rows[0]?.version };
     last = (rows.at(-1) as Record<string, unknown> | undefined)?.[key.name] ?? null;
   }
 }
 
-function lineOf({ version: _version, ...order }: Readonly<Record<string, unknown>>): string {
+/** Writes an order as a line of JSON, without the fields that are `null`. */
+export function lineOf(order: object): string {
   const fields = Object.entries(order).flatMap(([name, value]) => {
     if (value === null) return [];
     return [`"${name}":${typeof value === "bigint" ? value : JSON.stringify(value)}`];

@@ -1,12 +1,6 @@
 import { orderRecordSchema } from "../../rules/order.ts";
-import { quote } from "../command-line.ts";
-
-/** What a file is instead of JSON, and the shell command that writes its orders as JSON. */
-export interface OtherFormat {
-  readonly name: string;
-  /** `undefined` if no common tool converts it. */
-  readonly command?: string;
-}
+import { parseFile } from "../arguments.ts";
+import { quote, typedLine } from "../command-line.ts";
 
 /** The number of bytes from the beginning by which a format is recognized. */
 export const RECOGNIZED_BYTES = 1_000;
@@ -37,41 +31,55 @@ const FIELDS = Object.keys(orderRecordSchema.shape);
 /**
  * Recognizes a file that is not JSON with one order after another, by its first bytes.
  *
- * @param file the file's path as the operator typed it; empty for standard input.
+ * @param file `-` for standard input.
+ * @throws an Error that names the format, and the line that converts it if a common tool does.
  */
-export function recognizeOther(bytes: Uint8Array, file: string): OtherFormat | undefined {
+export function refuseOthers(bytes: Uint8Array, file: string): void {
+  const [script, ...words] = typedLine();
+  const typed = file === "-" ? "" : (words.find((word) => parseFile(word) === file) ?? "");
+  const [name, command] = recognize(bytes, typed && ` ${quote(typed)}`) ?? [];
+  if (name === undefined) return;
+  const converted = `${typed}.ndjson`;
+  const line = [script, ...words.map((word) => quote(word === typed ? converted : word))];
+  const again = typed && ` > ${quote(converted)} &&\n  ${line.join(" ")}`;
+  const advice = command === undefined ? "" : `. Convert it:\n  ${command}${again}`;
+  const what = file === "-" ? "standard input" : file;
+  throw new Error(`${what} is ${name}, but an import reads orders in JSON${advice}`);
+}
+
+/** @param from the file as the last argument of a command; empty for standard input. */
+function recognize(
+  bytes: Uint8Array,
+  from: string,
+): readonly [name: string, command?: string] | undefined {
   const start = Buffer.from(bytes.subarray(0, RECOGNIZED_BYTES)).toString("latin1");
-  const from = file === "" ? "" : ` ${quote(file)}`;
   const signature = SIGNATURES.find(([beginning]) => start.startsWith(beginning));
-  if (signature !== undefined) return { name: signature[1], command: signature[2] + from };
-  const sqlite = (database: string, ...lines: string[]) =>
-    [`sqlite3 ${database}`, ...lines.map((line) => `"${line}"`)].join(" ");
+  if (signature !== undefined) return [signature[1], signature[2] + from];
   if (start.startsWith("SQLite format 3\0")) {
-    const command = sqlite(quote(file), selectOrders("orders", FIELDS));
-    return { name: "an SQLite database", ...(file !== "" && { command }) };
+    const query = selectOrders("orders", FIELDS);
+    return from === ""
+      ? ["an SQLite database"]
+      : ["an SQLite database", `sqlite3${from} "${query}"`];
   }
-  const input = file === "" ? "" : ` <${from}`;
-  if (SQL.test(start)) {
-    const lines = [".read /dev/stdin", selectOrders("orders", FIELDS)];
-    return { name: "SQL", command: sqlite(":memory:", ...lines) + input };
-  }
+  const sqlite = (...lines: readonly string[]) => {
+    const quoted = lines.map((line) => ` "${line}"`).join("");
+    return `sqlite3 :memory:${quoted}${from && ` <${from}`}`;
+  };
+  if (SQL.test(start)) return ["SQL", sqlite(".read /dev/stdin", selectOrders("orders", FIELDS))];
   const { before, name, map } = WRAPPED.exec(start)?.groups ?? {};
   if (name !== undefined && !/"id"/.test(before ?? "") && (!map || /^\d+$/.test(name))) {
     // Not jq, of which version 1.6 rounds large integers.
     const json = "CAST(readfile('/dev/stdin') AS TEXT)";
     const values = `SELECT value FROM json_each(${json}, '$${map ? "" : `.${name}`}')`;
-    return {
-      name: "one object with the orders inside",
-      command: sqlite(":memory:", values) + input,
-    };
+    return ["one object with the orders inside", sqlite(values)];
   }
-  if (/^\s*</.test(start)) return { name: "XML or HTML" };
+  if (/^\s*</.test(start)) return ["XML or HTML"];
   const { columns, separator } = HEADER.exec(start)?.groups ?? {};
   if (columns === undefined || separator === undefined) return undefined;
   const names = columns.split(separator).map((column) => column.replaceAll(/^\W+|\W+$/g, ""));
   const mode = separator === "\t" ? [".mode tabs"] : [".mode csv", `.separator '${separator}'`];
-  const lines = [...mode, ".import /dev/stdin t", ".mode list", selectOrders("t", names)];
-  return { name: "CSV", command: sqlite(":memory:", ...lines) + input };
+  const query = selectOrders("t", names);
+  return ["CSV", sqlite(...mode, ".import /dev/stdin t", ".mode list", query)];
 }
 
 /** Returns a query that writes each row as an order in JSON, without the columns that have no value. */

@@ -69,12 +69,11 @@ function parseOrderId(text: string): bigint {
 
 async function show(id: bigint, options: StoreCommandOptions): Promise<void> {
   const { findOrder } = await import("../../store/orders/find-order.ts");
-  const { stringify } = await import("lossless-json");
+  const { lineOf } = await import("./export.ts");
   const order = await useDatabase(options, "orders", ({ orm }) => findOrder(orm, id));
   if (order === undefined) throw new Error(`no order has, or had, the id ${id}`);
-  const present = Object.entries(order).filter(([, value]) => value !== null);
-  if (options.json) return printData(`${stringify(Object.fromEntries(present))}\n`);
-  printData(formatRecord(present));
+  if (options.json) return printData(lineOf(order));
+  printData(formatRecord(Object.entries(order)));
 }
 
 async function importAndPrint(file: string, options: OrderOptions): Promise<void> {

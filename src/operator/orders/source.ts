@@ -9,9 +9,7 @@ import {
   type OrderRecord,
   orderRecordSchema,
 } from "../../rules/order.ts";
-import { parseFile } from "../arguments.ts";
-import { quote, typedLine } from "../command-line.ts";
-import { recognizeOther, RECOGNIZED_BYTES } from "./file-format.ts";
+import { RECOGNIZED_BYTES, refuseOthers } from "./file-format.ts";
 
 /** One order in the file of an import, not yet parsed. */
 export interface SourceElement {
@@ -106,21 +104,6 @@ async function peek(bytes: AsyncIterable<Uint8Array>) {
     yield* { [Symbol.asyncIterator]: () => parts };
   }
   return [beginning, all()] as const;
-}
-
-/** @throws an Error that names the format of a file that is not JSON, and the line that converts it. */
-function refuseOthers(beginning: Uint8Array, file: string): void {
-  const [script, ...words] = typedLine();
-  const typed = file === "-" ? "" : (words.find((word) => parseFile(word) === file) ?? "");
-  const other = recognizeOther(beginning, typed);
-  if (other === undefined) return;
-  const { name, command = "" } = other;
-  const converted = `${typed}.ndjson`;
-  const line = [script, ...words.map((word) => quote(word === typed ? converted : word))];
-  const again = `${command} > ${quote(converted)} &&\n  ${line.join(" ")}`;
-  const advice = command && `. Convert it:\n  ${typed === "" ? command : again}`;
-  const what = file === "-" ? "standard input" : file;
-  throw new Error(`${what} is ${name}, but an import reads orders in JSON${advice}`);
 }
 
 /**

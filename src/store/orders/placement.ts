@@ -19,7 +19,7 @@ const FIELDS = Object.keys(getTableColumns(ordersTable)) as (keyof OrderRecord)[
 const COLUMNS = Object.values(getTableColumns(ordersTable)).map(({ name }) => name);
 
 /** Returns SQL with what `write` returns for each column, separated by commas. */
-export const listOf = (write: (name: string, index: number) => string, columns = COLUMNS) =>
+const listOf = (write: (name: string, index: number) => string, columns = COLUMNS) =>
   sql.raw(columns.map(write).join());
 
 /** Writes an order as `[number, …]` in JSON, with the columns of the table `orders`. */
