@@ -99,13 +99,9 @@ async function callApi<T>(token: string, path: string, schema: z.ZodType<T>, bod
 }
 
 async function wranglerToken(): Promise<string> {
-  try {
-    return (await runWrangler(["auth", "token"])).trim();
-  } catch (cause) {
-    throw new Error(
-      "not logged in to Cloudflare: run `npx wrangler login`, or set CLOUDFLARE_API_TOKEN to a valid " +
-        `token (${(cause as Error).message})`,
-      { cause },
-    );
-  }
+  const stdout = await runWrangler(["auth", "token"]).catch((cause: Error) => {
+    const advice = "run `npx wrangler login`, or set CLOUDFLARE_API_TOKEN to a valid token";
+    throw new Error(`not logged in to Cloudflare: ${advice} (${cause.message})`, { cause });
+  });
+  return stdout.trim();
 }

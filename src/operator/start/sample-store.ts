@@ -8,7 +8,6 @@ import { openLocalDatabase } from "../database/local.ts";
 import { isStore, makeOwnFolder } from "../database/local-store.ts";
 import { addKeys } from "../../store/keys/change-key.ts";
 import { currentActor } from "../keys/actor.ts";
-import type { StoreDatabase } from "../../store/database.ts";
 import { createApiKey, type CreatedKey } from "../../store/keys/key-settings.ts";
 import { INT64_MAX, INT64_MIN } from "../../rules/int64.ts";
 import { PLANS } from "../../rules/limits/plans.ts";
@@ -41,31 +40,24 @@ export async function prepareStore(
   if (!isStore(store)) await writeFile(unfinished, "");
   using orders = await openLocalDatabase(store, "orders");
   using keys = await openLocalDatabase(store, "keys");
-  const demoKeys = empty || !existsSync(unfinished) ? [] : await fill(orders, keys, unfinished);
-  if (demoKeys.length > 0) show(demoKeys);
-  await rm(unfinished, { force: true });
-  return demoKeys;
-}
-
-/** @param unfinished the file that keeps the ids of the demo keys until they are shown. */
-async function fill(
-  orders: StoreDatabase,
-  keys: StoreDatabase,
-  unfinished: string,
-): Promise<CreatedKey[]> {
-  if ((await orders.orm.$count(orderTable)) === 0) {
-    await orders.orm.insert(orderTable).values(SAMPLE_ORDERS);
+  const created: CreatedKey[] = [];
+  if (!empty && existsSync(unfinished)) {
+    if ((await orders.orm.$count(orderTable)) === 0) {
+      await orders.orm.insert(orderTable).values(SAMPLE_ORDERS);
+    }
+    // The file keeps the ids of demo keys until they are shown. Nobody has seen those that it names.
+    const unseen = (await readFile(unfinished, "utf8")).split("\n");
+    await keys.orm.delete(apiKeys).where(inArray(apiKeys.id, unseen));
+    for (const plan of PLANS) {
+      const limits = plan === "enterprise" ? ENTERPRISE_LIMITS : null;
+      created.push(createApiKey({ name: `Demo ${plan}`, plan, limits }, new Date()));
+    }
+    const records = created.map(({ record }) => record);
+    await writeFile(unfinished, records.map(({ id }) => id).join("\n"));
+    await addKeys(keys, records, currentActor());
+    show(created);
   }
-  // Demo keys of an interrupted start, which nobody has seen.
-  const unseen = (await readFile(unfinished, "utf8")).split("\n");
-  await keys.orm.delete(apiKeys).where(inArray(apiKeys.id, unseen));
-  const created = PLANS.map((plan) => {
-    const limits = plan === "enterprise" ? ENTERPRISE_LIMITS : null;
-    return createApiKey({ name: `Demo ${plan}`, plan, limits }, new Date());
-  });
-  const records = created.map(({ record }) => record);
-  await writeFile(unfinished, records.map(({ id }) => id).join("\n"));
-  await addKeys(keys, records, currentActor());
+  await rm(unfinished, { force: true });
   return created;
 }
 
