@@ -72,12 +72,9 @@ export async function audit(
   const { limit } = options;
   const { at, actor, action, keyId, details } = keyChanges;
   const changes = await useDatabase(options, "keys", async ({ orm }) => {
-    const found = await orm
-      .select({ at, actor, action, keyId, details })
-      .from(keyChanges)
-      .where(ofKey === undefined ? undefined : eq(keyId, ofKey))
-      .orderBy(desc(keyChanges.id))
-      .limit(limit);
+    const all = orm.select({ at, actor, action, keyId, details }).from(keyChanges);
+    const selected = all.where(ofKey === undefined ? undefined : eq(keyId, ofKey));
+    const found = await selected.orderBy(desc(keyChanges.id)).limit(limit);
     // A key that was deleted has entries still.
     if (ofKey !== undefined && found.length === 0) await requireApiKey(orm, ofKey);
     return found;

@@ -8,7 +8,7 @@ const TIMEOUT_MS = 60_000;
 /** The number of characters read from a long list: those of 1,000 orders or more. */
 const LIST_LENGTH = 200_000;
 /** The largest allowed difference between the clocks of this machine and the service. */
-const CLOCK_TOLERANCE_SECONDS = 60;
+const CLOCK_TOLERANCE_MS = 60_000;
 
 /** Thrown if the service does not do what its documents promise. */
 export class BrokenPromise extends Error {}
@@ -42,7 +42,7 @@ export interface Trial extends Service {
   /** Revokes the key. Set only for a new key on the Free plan that nothing else uses. */
   readonly revoke?: () => Promise<unknown>;
   /** The order to cancel, with its JSON in the list, and a shipped order, if there is one. */
-  readonly orders?: Readonly<{ id: bigint; json: string; shippedId?: bigint }> | undefined;
+  readonly orders?: { id: bigint; json: string; shippedId: bigint | undefined } | undefined;
   /** Responses that later tests reuse. `crowd`: the responses to many simultaneous requests. */
   readonly seen: { list?: Answer; crowd: readonly Answer[] };
 }
@@ -192,12 +192,12 @@ function contradictionIn({ headers, windows, sentMs, receivedMs }: Answer): stri
   );
   // Rounded to seconds, both windows can seem to end at the same time.
   const isTie = window.remaining === other.remaining && window.resetSeconds === other.resetSeconds;
-  const decidedSeconds = reset - window.resetSeconds;
+  const decidedMs = (reset - window.resetSeconds) * 1_000;
   const agrees =
     (isTie || limit === window.limit) &&
     remaining === window.remaining &&
-    decidedSeconds >= sentMs / 1_000 - CLOCK_TOLERANCE_SECONDS &&
-    decidedSeconds <= receivedMs / 1_000 + CLOCK_TOLERANCE_SECONDS;
+    decidedMs >= sentMs - CLOCK_TOLERANCE_MS &&
+    decidedMs <= receivedMs + CLOCK_TOLERANCE_MS;
   const stated = `${headers.get("RateLimit")}: is this machine's clock right?`;
   return !agrees && `X-RateLimit-* is ${limit}, ${remaining}, ${reset}, but RateLimit is ${stated}`;
 }

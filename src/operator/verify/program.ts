@@ -53,7 +53,7 @@ async function run(options: Options): Promise<void> {
     const places = "This places an order that clients see until it is cancelled.";
     await requireConfirmation(options, places);
   }
-  const isAllKept = await withInterruption("everything was verified", async (signal) => {
+  await withInterruption("everything was verified", async (signal) => {
     if (ownsKey) requireStore(options);
     const url = options.url ?? (await addressOf(options));
     const verification = await import("./verify.ts");
@@ -72,12 +72,11 @@ async function run(options: Options): Promise<void> {
     const found = ownsKey
       ? await verification.verifyStore({ ...service, store: options, isWriting })
       : await verification.verify(service, { key: await readSecret(process.stdin) });
-    const isKept = !found.some(({ result }) => result === "broken");
+    const isKept = found.every(({ result }) => result !== "broken");
     if (json) printJson({ url, isKept, promises: found });
     print(`${verification.countResults(found)}.`);
-    return isKept;
+    if (!isKept) throw new ReportedFailure();
   });
-  if (!isAllKept) throw new ReportedFailure();
 }
 
 /** Returns the address of the service in `env`, or of the local service with this store. */

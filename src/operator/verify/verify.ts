@@ -1,4 +1,5 @@
 import { and, eq, lt, lte, or, sql } from "drizzle-orm";
+import { stringify } from "lossless-json";
 import { retry } from "../retry.ts";
 import { INT64_MAX, INT64_MIN } from "../../rules/int64.ts";
 import { exact } from "../../schema/int64.ts";
@@ -18,7 +19,7 @@ import { BrokenPromise, call, type Service, type Trial, Untried } from "./answer
 import { HEALTH, PROMISES } from "./promises.ts";
 
 /** The fields that tell orders of verifications from others. Doubles would change both integers. */
-const FIELDS = { petId: INT64_MAX, quantity: INT64_MIN, complete: false };
+const FIELDS = { petId: INT64_MAX, quantity: INT64_MIN };
 
 /** A verification sends fewer requests with bad credentials. */
 const BAD_CREDENTIALS = 20;
@@ -79,25 +80,20 @@ export async function verify(
   const results: PromiseResult[] = [];
   for (const [promise, test] of Object.entries(PROMISES)) {
     service.signal.throwIfAborted();
-    const result = { promise, ...(await tryPromise({ ...service, ...own, promise, seen }, test)) };
+    const trial: Trial = { ...service, ...own, promise, seen };
+    let result: PromiseResult = { promise, result: "kept" };
+    try {
+      await (typeof test === "function" ? test(trial) : call(trial, test));
+    } catch (error) {
+      const isBroken = error instanceof BrokenPromise;
+      if (!isBroken && !(error instanceof Untried)) throw error;
+      const reason = withoutSecrets(error.message);
+      result = { promise, result: isBroken ? "broken" : "untried", reason };
+    }
     results.push(result);
     service.report?.(result);
   }
   return results;
-}
-
-async function tryPromise(
-  trial: Trial,
-  test: (typeof PROMISES)[string],
-): Promise<Omit<PromiseResult, "promise">> {
-  try {
-    await (typeof test === "function" ? test(trial) : call(trial, test));
-    return { result: "kept" };
-  } catch (error) {
-    const isBroken = error instanceof BrokenPromise;
-    if (!isBroken && !(error instanceof Untried)) throw error;
-    return { result: isBroken ? "broken" : "untried", reason: withoutSecrets(error.message) };
-  }
 }
 
 export type StoreVerifyOptions = ReportedService &
@@ -146,22 +142,12 @@ export async function verifyStore(options: StoreVerifyOptions): Promise<PromiseR
   });
 }
 
-async function placeOwnOrder(
-  { orm }: StoreDatabase,
-  id: bigint,
-  now: Date,
-): Promise<Trial["orders"]> {
-  const shipDate = now.toISOString();
-  await orm.insert(orders).values({ ...FIELDS, id, shipDate });
-  const isShipped = eq(orders.status, "shipped");
-  const [shipped] = await orm
-    .select({ id: exact(orders.id) })
-    .from(orders)
-    .where(isShipped)
-    .limit(1);
-  const { petId, quantity, complete } = FIELDS;
-  const json = `{"id":${id},"petId":${petId},"quantity":${quantity},"shipDate":"${shipDate}","complete":${complete}}`;
-  return { id, json, ...(shipped && { shippedId: shipped.id }) };
+async function placeOwnOrder({ orm }: StoreDatabase, id: bigint, now: Date) {
+  const order = { id, ...FIELDS, shipDate: now.toISOString(), complete: false };
+  await orm.insert(orders).values(order);
+  const shippedOrders = orm.select({ id: exact(orders.id) }).from(orders);
+  const [shipped] = await shippedOrders.where(eq(orders.status, "shipped")).limit(1);
+  return { id, json: stringify(order) ?? "", shippedId: shipped?.id };
 }
 
 /** Removes an order, cancelled or not, and those of verifications that were killed. */
