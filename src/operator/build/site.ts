@@ -10,9 +10,16 @@ const PAGE = join(import.meta.dirname, "../../site");
 const API = join(import.meta.dirname, "../../../docs/api.md");
 const BUNDLE = { bundle: true, write: false, format: "esm", logLevel: "error" } as const;
 
-/** Returns the static files of the service by path: the reference page and machine-readable files. */
+/**
+ * Returns the static files of the service by path: the reference page and machine-readable files, with
+ * the address in `PUBLIC_URL`, if it is set. @throws an Error for the operator unless it is an origin.
+ */
 export async function siteFiles(contact?: Contact): Promise<Map<string, string | Uint8Array>> {
-  const origin = publicOrigin();
+  const origin = process.env["PUBLIC_URL"] ?? "";
+  if (origin !== "" && !(/^https?:/.test(origin) && URL.parse(origin)?.origin === origin)) {
+    const expected = "Give scheme and host only, such as https://orders.example.";
+    throw new Error(`PUBLIC_URL is ${JSON.stringify(origin)}. ${expected}`);
+  }
   // `npm start` names its own address. A deployed page provokes no refusals.
   const isLocal = /^http:\/\/localhost(?::|$)/.test(origin);
   const files = machineReadableFiles(origin, contact);
@@ -31,12 +38,12 @@ export async function siteFiles(contact?: Contact): Promise<Map<string, string |
       define: { IS_LOCAL: String(isLocal) },
     }),
   ]);
-  const kept = ["favicon.svg", "_headers", "_redirects"];
+  const copied = ["favicon.svg", "_headers", "_redirects"];
   return new Map<string, string | Uint8Array>([
     ...Object.entries(files),
     ["index.html", page],
     ...outputFiles.map(({ path, contents }) => [basename(path), contents] as const),
-    ...kept.map((name) => [name, readFileSync(join(PAGE, name))] as const),
+    ...copied.map((name) => [name, readFileSync(join(PAGE, name))] as const),
   ]);
 }
 
@@ -58,19 +65,6 @@ export async function buildPage(own: Pick<PageFacts, "document" | "hasNearReads"
     clientPackage: CLIENT_PACKAGE,
   };
   return (renderPage as (facts: PageFacts) => Promise<string>)(facts);
-}
-
-/**
- * Returns the address in `PUBLIC_URL`, or "" if there is none (docs/operating.md, Deploying).
- *
- * @throws an Error for the operator unless the value is an origin like `https://orders.example`.
- */
-export function publicOrigin(url = process.env["PUBLIC_URL"] ?? ""): string {
-  if (url === "") return "";
-  if (/^https?:/.test(url) && URL.parse(url)?.origin === url) return url;
-  throw new Error(
-    `PUBLIC_URL is ${JSON.stringify(url)}. Give scheme and host only, such as https://orders.example.`,
-  );
 }
 
 /** Reads the code blocks of the section on generated clients in docs/api.md. */

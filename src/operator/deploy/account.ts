@@ -10,17 +10,17 @@ export const PASSED_TRIAL = ", which has passed its trial";
 /** Cloudflare's error codes for a Worker that does not exist. */
 const NO_SUCH_WORKER = /\[code: (?:10007|10090)\]/;
 
-const text = z.string();
-const annotations = z.record(text, text).optional();
-const versions = z.array(z.object({ version_id: text, percentage: z.number() }));
+const string = z.string();
+const annotations = z.record(string, string).optional();
+const versions = z.array(z.object({ version_id: string, percentage: z.number() }));
 const deploymentsSchema = z.object({ deployments: z.array(z.object({ annotations, versions })) });
 // `text` is the value of a var.
-const value = { text: text.optional(), id: text.optional(), database_id: text.optional() };
-const bindings = z.array(z.object({ name: text, ...value }));
+const value = { text: string.optional(), id: string.optional(), database_id: string.optional() };
+const bindings = z.array(z.object({ name: string, ...value }));
 const versionSchema = z.object({ annotations, resources: z.object({ bindings }) });
-const domainsSchema = z.array(z.object({ hostname: text, service: text }));
+const domainsSchema = z.array(z.object({ hostname: string, service: string }));
 const enabledSchema = z.object({ enabled: z.boolean() });
-const subdomainSchema = z.object({ subdomain: text });
+const subdomainSchema = z.object({ subdomain: string });
 
 /**
  * Finds the version that serves, the databases that do not exist, and what the operator must confirm.

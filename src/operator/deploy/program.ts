@@ -26,7 +26,7 @@ export function deployProgram(folder = PROJECT_ROOT): Command {
     .addOption(yesOption())
     .addHelpText("after", EXAMPLES)
     .allowExcessArguments(false)
-    .action(async (options: DeployOptions) => {
+    .action(async (options: Omit<DeployOptions, "folder">) => {
       // Imported on demand, because these modules are slow to load.
       const { deploy } = await import("./deployment.ts");
       await withInterruption("the deployment was complete", (signal) =>

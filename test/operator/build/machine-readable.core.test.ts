@@ -1,10 +1,12 @@
-import { expect, test } from "vitest";
+import { afterEach, expect, test, vi } from "vitest";
 import { machineReadableFiles } from "../../../src/operator/build/machine-readable.ts";
-import { publicOrigin, siteFiles } from "../../../src/operator/build/site.ts";
+import { siteFiles } from "../../../src/operator/build/site.ts";
 import { openApiDocument } from "../../../src/openapi/document.ts";
 import { DAY_MS } from "../../support/clock.ts";
 
 const ORIGIN = "https://orders.example";
+
+afterEach(() => vi.unstubAllEnvs());
 
 test.each(["", ORIGIN])("the files for programs at %j lead to the whole reference", (origin) => {
   const files = machineReadableFiles(origin);
@@ -55,9 +57,13 @@ test("the site has the page with its styles and script, and the files for progra
   for (const content of files.values()) expect(content.length).toBeGreaterThan(0);
 });
 
-test("PUBLIC_URL is an origin, or refused", () => {
-  for (const url of ["", ORIGIN, "http://localhost:8787"]) expect(publicOrigin(url)).toBe(url);
+test("PUBLIC_URL is an origin, or refused", async () => {
+  for (const url of [ORIGIN, "http://localhost:8787"]) {
+    vi.stubEnv("PUBLIC_URL", url);
+    expect((await siteFiles()).get("openapi.json")).toContain(`"url": "${url}/v1"`);
+  }
   for (const url of ["orders.example", `${ORIGIN}/v1`, "ftp://orders.example"]) {
-    expect(() => publicOrigin(url)).toThrow(/Give scheme and host only/);
+    vi.stubEnv("PUBLIC_URL", url);
+    await expect(siteFiles()).rejects.toThrow(/Give scheme and host only/);
   }
 });
