@@ -32,14 +32,12 @@ export async function deploy(options: DeployOptions, signal: AbortSignal): Promi
       return await work();
     } catch (cause) {
       const { message } = cause as Error;
-      if (!dryRun || signal.aborted) {
-        const next = "Remove the cause, and run the same command again.";
-        const said = `"${title}" failed: ${message}\n${await whatStands()}\n${next}`;
-        throw new Error(said, { cause });
+      if (dryRun && !signal.aborted) {
+        failed.push(title);
+        return print(`Failed: ${message}`);
       }
-      failed.push(title);
-      print(`Failed: ${message}`);
-      return undefined;
+      const next = "Remove the cause, and run the same command again.";
+      throw new Error(`"${title}" failed: ${message}\n${await whatStands()}\n${next}`, { cause });
     }
   };
   const step = async (title: string, work: () => Promise<unknown>) =>
@@ -54,7 +52,7 @@ export async function deploy(options: DeployOptions, signal: AbortSignal): Promi
   const api = await check("Log in to Cloudflare", () =>
     logIn(settings).catch((error: Error) => {
       if (!dryRun) throw error;
-      print(`No login: ${error.message}`);
+      return print(`No login: ${error.message}`);
     }),
   );
   if (api) print(`  Account: ${await api.describeAccount()}`);
@@ -151,4 +149,4 @@ export async function deploy(options: DeployOptions, signal: AbortSignal): Promi
   if (failed.length > 0) throw new Error(`a deployment would stop here: ${failed.join("; ")}`);
 }
 
-const print = (line: string) => void process.stdout.write(`${line}\n`);
+const print = (line: string): undefined => void process.stdout.write(`${line}\n`);

@@ -70,9 +70,8 @@ export async function startDevServer({ port, store, log }: DevServerOptions): Pr
   const { promise: isLoaded, resolve, reject } = Promise.withResolvers<void>();
   server.once("reloadComplete", resolve).once("error", reject).once("buildFailed", reject);
   // No time limit, because a busy machine may take minutes. If workerd ends, the start fails.
-  const beganMs = Date.now();
   using _notice = setInterval(() => {
-    const seconds = Math.round((Date.now() - beganMs) / 1_000);
+    const seconds = Math.round(process.uptime());
     process.stderr.write(`Still starting: workerd is not ready after ${seconds} s ...\n`);
   }, START_PATIENCE.noticeMs);
   // The log lines before the service is ready can say why it does not start.
