@@ -71,16 +71,13 @@ function requireFolder(path: string): void {
 
 /** Makes a folder unless it exists. @throws an Error that says why it cannot be made. */
 export function makeFolder(folder: string): void {
-  try {
-    fs.mkdirSync(folder, { recursive: true });
-  } catch (cause) {
-    let existing = folder;
-    while (!fs.existsSync(existing)) existing = dirname(existing);
-    requireFolder(existing);
-    // Its error tells more: on a file system that is read-only, that of `mkdirSync` is ENOENT.
-    fs.accessSync(existing, fs.constants.W_OK);
-    throw cause;
-  }
+  let existing = folder;
+  while (!fs.existsSync(existing)) existing = dirname(existing);
+  requireFolder(existing);
+  if (existing === folder) return;
+  // Its error tells more: on a file system that is read-only, that of `mkdirSync` is ENOENT.
+  fs.accessSync(existing, fs.constants.W_OK);
+  fs.mkdirSync(folder, { recursive: true });
 }
 
 /** Returns the path of the SQLite file of a database. wrangler names it after an object's id. */

@@ -75,8 +75,8 @@ export async function importOrders(
       ...((comparison.cancelled ?? 0) > 0 ? [fail(sql`FROM ${ANY_ORDER}`)] : []),
       ...(await placingParts(orm, listed, parts)),
     ];
-    const options = { isLong: parts.length > IMPORT_SIZES.partsPerBatch };
-    const failure = await database.transaction(transaction, options).then(
+    const isLong = parts.length > IMPORT_SIZES.partsPerBatch;
+    const failure = await database.transaction(transaction, { isLong }).then(
       () => undefined,
       (error: Error) =>
         /_is_one_row/.test(error.message)
@@ -212,9 +212,9 @@ const cancelledColumns = sql.raw(CANCELLED_COLUMNS.join());
 /** A query of the cancelled orders of a part that the store lacks. */
 function lacking(source: SQL): SQL {
   const staged = stagedOrders(source, CANCELLED_COLUMNS);
-  return sql`SELECT ${cancelledColumns} FROM ${staged}
-    EXCEPT SELECT ${cancelledColumns} FROM cancelled_orders
-    WHERE position IN (SELECT position FROM ${staged})`;
+  return sql`SELECT ${cancelledColumns} FROM ${staged} WHERE NOT EXISTS (
+    SELECT ${cancelledColumns} INTERSECT
+    SELECT ${cancelledColumns} FROM cancelled_orders AS kept WHERE kept.position = staged.position)`;
 }
 
 /**
