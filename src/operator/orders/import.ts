@@ -97,29 +97,9 @@ export async function importOrders(
 /** Returns a digest of all parts, so that imports with equal ids have equal parts. */
 function importIdOf(orders: SortedOrders): string {
   const hash = createHash("sha256");
-  for (const { isCancelled, json } of divide(orders)) hash.update(`${isCancelled}${json}`);
+  for (const { isCancelled, json } of orders.parts(IMPORT_SIZES.partCharacters))
+    hash.update(`${isCancelled}${json}`);
   return hash.digest("hex");
-}
-
-/** Divides the orders of an import into parts of one kind. `json` is an array of `count` orders. */
-function* divide(orders: SortedOrders) {
-  for (const isCancelled of [true, false]) {
-    const part = (lines: readonly string[]) => {
-      return { isCancelled, count: lines.length, json: `[${lines.join()}]` };
-    };
-    let lines: string[] = [];
-    let characters = 2;
-    for (const text of orders.texts(isCancelled)) {
-      if (characters + text.length > IMPORT_SIZES.partCharacters) {
-        yield part(lines);
-        lines = [];
-        characters = 2;
-      }
-      lines.push(text);
-      characters += text.length + 1;
-    }
-    if (lines.length > 0) yield part(lines);
-  }
 }
 
 /** Orders of one kind that the database can read. */
@@ -133,7 +113,7 @@ async function storeParts(orm: Orm, importId: string, orders: SortedOrders, sign
   const { listed, cancelled } = orders.counts();
   using progress = startProgress("Sending", listed + cancelled);
   const parts: (Staged & { readonly deletion: SQL })[] = [];
-  for (const { isCancelled, count, json: lines } of divide(orders)) {
+  for (const { isCancelled, count, json: lines } of orders.parts(IMPORT_SIZES.partCharacters)) {
     const number = parts.length;
     if (!stored.has(number)) {
       const row = { importId, part: number, createdAt: DATABASE_TIME, lines };
@@ -164,7 +144,7 @@ export async function compareFile(
 ): Promise<ImportComparison> {
   orders.requireCancellable(await databaseTime(orm));
   return compare(orm, orders, () =>
-    divide(orders).map(({ isCancelled, json }) => {
+    orders.parts(IMPORT_SIZES.partCharacters).map(({ isCancelled, json }) => {
       return { isCancelled, source: sql`json_each(${json}) AS entry` };
     }),
   );

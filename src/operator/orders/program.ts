@@ -100,7 +100,7 @@ async function importAndPrint(file: string, options: OrderOptions): Promise<void
     if (options.json) return printJson({ wouldImport: count, ...counts });
     return printData(`Would import ${describeImport(count, counts)}.\n`);
   }
-  const confirm = (comparison: ImportComparison) => confirmImport(count, comparison, options);
+  const confirm = (counts: ImportComparison) => confirmImport(count, counts, options);
   const imported = await withInterruption("any order was placed", (signal) =>
     useDatabase(options, "orders", (database) => importOrders(database, orders, signal, confirm), {
       mayMake: true,

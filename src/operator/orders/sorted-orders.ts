@@ -10,7 +10,7 @@ import { Faults, parseOrder, readElements, type SourceElement } from "./source.t
  * ones, sorted by position.
  */
 export class SortedOrders {
-  /** Whether the numbers of `texts` count lines or array elements. */
+  /** Whether the numbers of orders count lines or array elements. */
   kind: SourceElement["kind"] = "line";
   // SQLite deletes a database without a name when it is closed. Up to 32 MB stay in memory.
   readonly #sqlite = new DatabaseSync("");
@@ -95,19 +95,30 @@ export class SortedOrders {
   }
 
   /**
-   * Yields the `stagedText` of each order, or each cancelled order as `[number, position, time, …]` in
-   * JSON. Without positions in the file, the times of the cancellations give them.
+   * Divides the orders into parts of one kind, the cancelled ones first. `json` is an array of `count`
+   * orders: a `stagedText`, or `[number, position, time, …]` of a cancelled one. Without positions in
+   * the file, the times of the cancellations give them.
    */
-  *texts(areCancelled: boolean): Generator<string> {
-    const rows = this.#sqlite.prepare(
-      areCancelled
-        ? "SELECT at, position, number, text FROM orders WHERE at >= 0 ORDER BY position, at, id"
-        : "SELECT text FROM orders WHERE at < 0 ORDER BY id",
-    );
-    let last = 0;
-    for (const { at, position, number, text } of rows.iterate()) {
-      last = Number(position) || Math.max(last + 1, Number(at) * 1_000);
-      yield areCancelled ? `[${[number, last, at, text].join()}]` : String(text);
+  *parts(maxCharacters: number) {
+    for (const isCancelled of [true, false]) {
+      const rows = this.#sqlite.prepare(
+        isCancelled
+          ? "SELECT at, position, number, text FROM orders WHERE at >= 0 ORDER BY position, at, id"
+          : "SELECT text FROM orders WHERE at < 0 ORDER BY id",
+      );
+      let [last, count, json] = [0, 0, ""];
+      const part = () => ({ isCancelled, count, json: `[${json}]` });
+      for (const { at, position, number, text } of rows.iterate()) {
+        last = Number(position) || Math.max(last + 1, Number(at) * 1_000);
+        const order = isCancelled ? `[${[number, last, at, text].join()}]` : String(text);
+        if (json.length + order.length + 2 > maxCharacters) {
+          yield part();
+          [count, json] = [0, ""];
+        }
+        json += json === "" ? order : `,${order}`;
+        count += 1;
+      }
+      if (count > 0) yield part();
     }
   }
 
