@@ -66,6 +66,7 @@ export async function importOrders(
     }
     await confirm(comparison);
     const { listed } = orders.counts();
+    const placed = parts.flatMap((part) => part.placement);
     signal?.throwIfAborted();
     using _ = startProgress("Placing the orders");
     const transaction = [
@@ -73,7 +74,7 @@ export async function importOrders(
       fail(sql`WHERE (SELECT count(*) FROM order_import_parts
         WHERE import_id = ${sql.raw(`'${importId}'`)}) <> ${parts.length}`),
       ...((comparison.cancelled ?? 0) > 0 ? [fail(sql`FROM ${ANY_ORDER}`)] : []),
-      ...(await placingParts(orm, listed, parts)),
+      ...(await asBulkChange(orm, listed, placed)),
     ];
     const isLong = parts.length > IMPORT_SIZES.partsPerBatch;
     const failure = await database.transaction(transaction, { isLong }).then(
@@ -97,8 +98,7 @@ export async function importOrders(
 /** Returns a digest of all parts, so that imports with equal ids have equal parts. */
 function importIdOf(orders: SortedOrders): string {
   const hash = createHash("sha256");
-  for (const { isCancelled, json } of orders.parts(IMPORT_SIZES.partCharacters))
-    hash.update(`${isCancelled}${json}`);
+  for (const part of orders.parts(IMPORT_SIZES.partCharacters)) hash.update(JSON.stringify(part));
   return hash.digest("hex");
 }
 
@@ -112,7 +112,7 @@ async function storeParts(orm: Orm, importId: string, orders: SortedOrders, sign
   const stored = new Set(rows.map((row) => row.part));
   const { listed, cancelled } = orders.counts();
   using progress = startProgress("Sending", listed + cancelled);
-  const parts: (Staged & { readonly deletion: SQL })[] = [];
+  const parts: (Staged & { readonly placement: readonly SQL[] })[] = [];
   for (const { isCancelled, count, json: lines } of orders.parts(IMPORT_SIZES.partCharacters)) {
     const number = parts.length;
     if (!stored.has(number)) {
@@ -124,8 +124,11 @@ async function storeParts(orm: Orm, importId: string, orders: SortedOrders, sign
     // Without parameters, because a long transaction has none.
     const isPart = sql.raw(`parts.import_id = '${importId}' AND parts.part = ${number}`);
     const source = sql`order_import_parts AS parts, json_each(parts.lines) AS entry WHERE ${isPart}`;
+    const writing = isCancelled
+      ? [sql`INSERT INTO cancelled_orders (${cancelledColumns}) ${lacking(source)}`]
+      : placing(stagedOrders(source));
     const deletion = sql`DELETE FROM order_import_parts AS parts WHERE ${isPart}`;
-    parts.push({ isCancelled, source, deletion });
+    parts.push({ isCancelled, source, placement: [...writing, deletion] });
   }
   return parts;
 }
@@ -203,18 +206,12 @@ function lacking(source: SQL): SQL {
  */
 const BULK_SHARE = 1 / 8;
 
-/** Returns statements that write the orders that differ, `listed` or cancelled, and delete the parts. */
-async function placingParts(
+/** Adds what a bulk change needs to the statements that place orders, if these `listed` are many. */
+async function asBulkChange(
   orm: Orm,
   listed: number,
-  parts: Awaited<ReturnType<typeof storeParts>>,
-): Promise<SQL[]> {
-  const placed = parts.flatMap(({ isCancelled, source, deletion }) => [
-    ...(isCancelled
-      ? [sql`INSERT INTO cancelled_orders (${cancelledColumns}) ${lacking(source)}`]
-      : placing(stagedOrders(source))),
-    deletion,
-  ]);
+  placed: readonly SQL[],
+): Promise<readonly SQL[]> {
   const most = Math.floor(listed / BULK_SHARE);
   // Reads no more orders than this decision needs.
   const stored = await orm.$count(sql`(SELECT 1 FROM orders LIMIT ${most + 1})`);
