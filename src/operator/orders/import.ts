@@ -59,7 +59,7 @@ export async function importOrders(
     const importId = importIdOf(orders);
     const isPart = eq(orderImportParts.importId, importId);
     const parts = await storeParts(orm, importId, orders, signal);
-    const comparison = await compare(orm, orders, () => parts.values());
+    const comparison = await compareFile(database, orders, parts);
     if (isUnchanged(comparison)) {
       await orm.delete(orderImportParts).where(isPart);
       return comparison;
@@ -139,25 +139,20 @@ const isUnchanged = (counts: ImportComparison) =>
 /**
  * Compares the orders of a file with the stored orders, without writing to the database.
  *
+ * @param stored the same orders, if the database has them already.
  * @throws {BadOrdersError} as `importOrders` does.
  */
 export async function compareFile(
   { orm }: StoreDatabase,
-  orders: SortedOrders,
-): Promise<ImportComparison> {
-  orders.requireCancellable(await databaseTime(orm));
-  return compare(orm, orders, () =>
-    orders.parts(IMPORT_SIZES.partCharacters).map(({ isCancelled, json }) => {
-      return { isCancelled, source: sql`json_each(${json}) AS entry` };
-    }),
-  );
-}
-
-async function compare(
-  orm: Orm,
   file: SortedOrders,
-  parts: () => IteratorObject<Staged>,
+  stored?: readonly Staged[],
 ): Promise<ImportComparison> {
+  file.requireCancellable(await databaseTime(orm));
+  const parts = (): IteratorObject<Staged> =>
+    stored?.values() ??
+    file.parts(IMPORT_SIZES.partCharacters).map(({ isCancelled, json }) => {
+      return { isCancelled, source: sql`json_each(${json}) AS entry` };
+    });
   const listed = parts().filter((part) => !part.isCancelled);
   const tables = listed.map(({ source }) => stagedOrders(source));
   const { counts, refused, refusedCount } = await compareOrders(orm, tables);

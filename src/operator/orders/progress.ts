@@ -7,13 +7,12 @@ import { formatNumber } from "../terminal-text.ts";
  * @param total the final number of orders; left out if it is unknown.
  */
 export function startProgress(doing: string, total?: number) {
-  const stream = process.stderr;
   let orders = 0;
   const startedMs = Date.now();
   const timer = setInterval(() => {
     const of = total === undefined ? "" : ` of ${formatNumber(total)}`;
     const counted = orders === 0 ? "" : ` ${formatNumber(orders)}${of} orders,`;
-    stream.write(`${doing}:${counted} ${Math.round((Date.now() - startedMs) / 1_000)} s\n`);
+    process.stderr.write(`${doing}:${counted} ${Math.round((Date.now() - startedMs) / 1_000)} s\n`);
   }, 10_000).unref();
   return {
     advance: (by: number) => void (orders += by),
