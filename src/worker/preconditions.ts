@@ -40,3 +40,12 @@ export function allowsChange({ ifMatch, ifNoneMatch }: Preconditions): boolean {
 export function knownTags({ ifNoneMatch }: Preconditions): readonly string[] | "*" {
   return ifNoneMatch === "*" ? "*" : (ifNoneMatch ?? []).map(({ value }) => value);
 }
+
+/** Returns the tags that the clients of all these requests already have. */
+export function commonTags(all: readonly (readonly string[] | "*")[]): readonly string[] | "*" {
+  const sets = all.filter((tags) => tags !== "*").map((tags) => new Set(tags));
+  const [first, ...others] = sets;
+  return first === undefined
+    ? "*"
+    : [...others.reduce((common, tags) => common.intersection(tags), first)];
+}

@@ -11,9 +11,9 @@ import {
   orderSegments,
 } from "../../schema/orders.ts";
 import type { DatabaseQueries } from "../db/availability.ts";
-import { db, Statement, type StatementSource } from "../db/statement.ts";
-import { pause, withDeadline } from "../deadline.ts";
-import { Outage } from "../outage.ts";
+import { NearestReads, StaleReplicaError } from "../db/nearest-reads.ts";
+import { db, Statement } from "../db/statement.ts";
+import { pause } from "../deadline.ts";
 import { joined, toJson, valuesOf } from "../../schema/order-json.ts";
 
 /** A range of ids and its orders. One version always names the same orders. */
@@ -168,28 +168,14 @@ export type SnapshotRow = { readonly list_version: string; readonly sequence: nu
   | { readonly first_id: null }
 );
 
-/** The primary database is queried too if the replica has not answered within this time. */
-const REPLICA_MS = 1_000;
-
-class StaleReplicaError extends Error {}
-
-/**
- * The database that lists are read from: the primary one or the nearest replica. If the replica
- * fails, is slow or too old, the primary is queried too, and the first usable result counts. A
- * replica that fails or is slow is then skipped for a second.
- */
+/** The database that lists are read from: the primary one or the nearest replica. */
 export class ListDatabase {
-  readonly isNearest: boolean;
-  /** The time in milliseconds within which every read settles. */
-  readonly timeoutMs: number;
+  readonly reads: NearestReads;
   readonly #queries: DatabaseQueries;
-  readonly #outage = new Outage({ began: "list_replica_failed", ended: "list_replica_recovered" });
-  #failedMs = -Infinity;
 
   constructor(queries: DatabaseQueries, isNearest: boolean) {
     this.#queries = queries;
-    this.isNearest = isNearest;
-    this.timeoutMs = queries.timeoutMs + (isNearest ? REPLICA_MS : 0);
+    this.reads = new NearestReads(queries, isNearest);
   }
 
   /**
@@ -204,7 +190,7 @@ export class ListDatabase {
       inMemory: JSON.stringify(segmentVersions),
       maxMissingBytes,
     };
-    return this.#run(database, needs.mayReadReplica, async (source) => {
+    return this.reads.run(database, needs.mayReadReplica, async (source) => {
       const result = await SNAPSHOT.bind(source, values).all();
       // Without a session, D1 always queries the primary, whether or not its result says so.
       const isPrimary = source === database || (result.meta.served_by_primary ?? false);
@@ -213,14 +199,14 @@ export class ListDatabase {
       const [list] = rows;
       if (list === undefined) throw new Error("The database has no version of the list.");
       const listed = { version: list.list_version, sequence: list.sequence };
-      const listedSegments = rows.filter((row) => row.first_id !== null);
-      const segments = listedSegments.map(({ first_id: firstId, version, bytes }, index) => {
-        const nextId = listedSegments[index + 1]?.first_id;
+      const found = rows.filter((row) => row.first_id !== null);
+      const segments = found.map(({ first_id: firstId, version, bytes }, index) => {
+        const nextId = found[index + 1]?.first_id;
         const lastId = String(nextId === undefined ? INT64_MAX : BigInt(nextId) - 1n);
         return { firstId, lastId, version, bytes };
       });
       const manifest = segments.length === 0 ? null : { ...listed, segments };
-      return { ...listed, servedBy, manifest, json: jsonIn(listedSegments) };
+      return { ...listed, servedBy, manifest, json: jsonIn(found) };
     });
   }
 
@@ -243,7 +229,7 @@ export class ListDatabase {
       await pause(0);
       const wanted = segments.map((one) => [one.version, one.firstId, one.lastId]);
       const values = { segments: JSON.stringify(wanted), sequence: last, version };
-      const json = await this.#run(database, mayReadReplica, async (source) => {
+      const json = await this.reads.run(database, mayReadReplica, async (source) => {
         const isReplica = source !== database;
         mayReadReplica &&= isReplica;
         const found = jsonIn(await SEGMENTS.all(source, values));
@@ -266,34 +252,6 @@ export class ListDatabase {
     await this.#queries
       .run(renewal, { isRepeatable: true })
       .catch((error: unknown) => this.#queries.outage.failed({ error }));
-  }
-
-  /** @param query receives `database` itself if it must read from the primary database. */
-  async #run<T>(
-    database: D1Database,
-    mayReadReplica: boolean,
-    query: (source: StatementSource) => Promise<T>,
-  ): Promise<T> {
-    const primary = () => this.#queries.run(() => query(database), { isRepeatable: true });
-    const sinceMs = Date.now() - this.#failedMs;
-    const isSkipped = sinceMs >= 0 && sinceMs < REPLICA_MS;
-    if (!this.isNearest || !mayReadReplica || isSkipped) return primary();
-    const replica = query(database.withSession("first-unconstrained"));
-    try {
-      const result = await withDeadline(replica, REPLICA_MS);
-      this.#outage.answered();
-      return result;
-    } catch (error) {
-      if (!(error instanceof StaleReplicaError)) {
-        this.#failedMs = Date.now();
-        this.#outage.failed({ error });
-      }
-    }
-    // A slow replica may still be faster than the primary.
-    const late = withDeadline(replica, this.#queries.timeoutMs);
-    return Promise.any([primary(), late]).catch((error: AggregateError) => {
-      throw error.errors[0];
-    });
   }
 }
 

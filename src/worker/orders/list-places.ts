@@ -83,22 +83,23 @@ export class ListPlaces {
    * whether the list has a place.
    */
   async wait(list: CountedList): Promise<boolean> {
-    const hasBegun = this.#lists.has(list);
     const { promise, resolve } = Promise.withResolvers<void>();
     const waiting = { list, sinceMs: Date.now(), wake: resolve };
+    const endMs = this.#lists.has(list) ? Infinity : waiting.sinceMs + this.#sizes.lineMs;
     list.takenMs = waiting.sinceMs;
     this.#line.add(waiting);
     this.#serve();
     while (this.#line.has(waiting)) {
-      const leftMs = hasBegun ? LOOK_MS : waiting.sinceMs + this.#sizes.lineMs - Date.now();
-      if (leftMs <= 0) this.#line.delete(waiting);
-      else {
-        // Wakes by itself, because the request that frees a place may not reach this one.
-        await withDeadline(promise, Math.min(LOOK_MS, leftMs)).catch(() => undefined);
-        // The client waits for the service, and the request is alive.
-        list.takenMs = Date.now();
-        if (list.takenMs - this.#servedMs >= LOOK_MS / 4) this.#serve();
+      const leftMs = endMs - Date.now();
+      if (leftMs <= 0) {
+        this.#line.delete(waiting);
+        break;
       }
+      // Wakes by itself, because the request that frees a place may not reach this one.
+      await withDeadline(promise, Math.min(LOOK_MS, leftMs)).catch(() => undefined);
+      // The client waits for the service, and the request is alive.
+      list.takenMs = Date.now();
+      if (list.takenMs - this.#servedMs >= LOOK_MS / 4) this.#serve();
     }
     return this.hasPlace(list);
   }
@@ -110,26 +111,23 @@ export class ListPlaces {
 
   /** Gives places to the lists in the line, as the rule allows at this moment. */
   #serve(): void {
-    if (this.#line.size === 0) return;
     const nowMs = (this.#servedMs = Date.now());
     for (const waiting of this.#line) {
       // The platform has ended its request.
       if (nowMs - waiting.list.takenMs > 3 * LOOK_MS) this.#line.delete(waiting);
     }
-    const moving = new Map<string, number>();
-    const count = ({ keyId }: CountedList) => void moving.set(keyId, (moving.get(keyId) ?? 0) + 1);
-    for (const list of this.#lists.keys()) {
-      // A clock that was set back must not keep a list alive.
-      list.takenMs = Math.min(list.takenMs, nowMs);
-      if (!this.#isStalled(list)) count(list);
-    }
-    const isNeedy = ({ list }: Waiting) =>
-      (moving.get(list.keyId) ?? 0) === Number(this.#lists.has(list));
+    // A clock that was set back must not keep a list alive.
+    for (const list of this.#lists.keys()) list.takenMs = Math.min(list.takenMs, nowMs);
     for (;;) {
+      const moving = Map.groupBy(
+        this.#lists.keys().filter((one) => !this.#isStalled(one)),
+        ({ keyId }) => keyId,
+      );
+      const isNeedy = ({ list }: Waiting) =>
+        (moving.get(list.keyId)?.length ?? 0) === Number(this.#lists.has(list));
       const [first] = this.#line;
       const waiting = this.#line.values().find(isNeedy) ?? first;
       if (waiting === undefined || !this.#makeRoom(waiting, isNeedy(waiting))) return;
-      if (!this.#lists.has(waiting.list)) count(waiting.list);
       this.#lists.set(waiting.list, waiting.list.placeBytes);
       waiting.list.takenMs = nowMs;
       this.#leave(waiting);
@@ -151,45 +149,35 @@ export class ListPlaces {
 
   #makeRoom({ list, sinceMs }: Waiting, isNeedy: boolean): boolean {
     const missing = () => this.held + list.placeBytes - this.#sizes.placeBytes;
-    if (missing() <= 0) return true;
     for (const [one, placeBytes] of this.#lists) {
-      if (one.alone <= placeBytes) continue;
-      one.forgetSpare();
-      if (missing() <= 0) return true;
+      if (one.alone > placeBytes && missing() > 0) one.forgetSpare();
     }
-    let bytes = missing();
-    const victims: CountedList[] = [];
     const isUrgent = isNeedy && this.#servedMs - sinceMs >= this.#sizes.patienceMs;
-    for (const victim of this.#victims(list, isUrgent)) {
-      victims.push(victim);
+    const victims = new Set<CountedList>();
+    for (let bytes = missing(); bytes > 0;) {
+      const victim = this.#victim(list, isUrgent, victims);
+      if (victim === undefined) return false;
+      victims.add(victim);
       bytes -= this.#heldBy(victim);
-      if (bytes > 0) continue;
-      for (const one of victims) {
-        this.#lists.delete(one);
-        one.cutOff();
-      }
-      return true;
     }
-    return false;
+    for (const victim of victims) {
+      this.#lists.delete(victim);
+      victim.cutOff();
+    }
+    return true;
   }
 
-  /** The lists that may be cut off for a list, the first ones first. */
-  *#victims(list: CountedList, isUrgent: boolean): Generator<CountedList, void> {
+  /** The list that is cut off next for a list, after these victims. */
+  #victim(list: CountedList, isUrgent: boolean, victims: ReadonlySet<CountedList>) {
     const slowestFirst = [...this.#lists.keys()]
-      .filter((one) => one !== list && this.#heldBy(one) > 0)
+      .filter((one) => one !== list && !victims.has(one) && this.#heldBy(one) > 0)
       .toSorted((one, other) => one.takenMs - other.takenMs);
-    for (;;) {
-      const counts = new Map<string, number>();
-      const countOf = ({ keyId }: CountedList) => counts.get(keyId) ?? 0;
-      for (const one of slowestFirst) counts.set(one.keyId, countOf(one) + 1);
-      const most = Math.max(2, ...counts.values());
-      const isStalled = (one: CountedList) => this.#isStalled(one);
-      const find = (rule: (one: CountedList) => boolean) => slowestFirst.find(rule);
-      let victim = find((one) => isStalled(one) && (one.keyId === list.keyId || countOf(one) > 1));
-      if (isUrgent) victim ??= find((one) => countOf(one) === most) ?? find(isStalled);
-      if (victim === undefined) return;
-      slowestFirst.splice(slowestFirst.indexOf(victim), 1);
-      yield victim;
-    }
+    const byKey = Map.groupBy(slowestFirst, ({ keyId }) => keyId);
+    const countOf = ({ keyId }: CountedList) => byKey.get(keyId)?.length ?? 0;
+    const most = Math.max(2, ...slowestFirst.map(countOf));
+    const stalled = slowestFirst.filter((one) => this.#isStalled(one));
+    const spared = stalled.find((one) => one.keyId === list.keyId || countOf(one) > 1);
+    if (spared !== undefined || !isUrgent) return spared;
+    return slowestFirst.find((one) => countOf(one) === most) ?? stalled[0];
   }
 }

@@ -132,38 +132,39 @@ export class ListStream implements CountedList {
     for (;;) {
       const segment = this.#segments[this.#next];
       if (segment === undefined) return null;
-      const { version } = segment;
       this.#readAhead();
-      const json = await this.#jsonOf(version);
-      this.#taken = json;
-      this.#own.delete(version);
+      this.#taken = await this.#jsonOf(segment.version);
+      this.#own.delete(segment.version);
       this.#next += 1;
       this.#readAhead();
-      if (json.length > 0) return json;
+      if (this.#taken.length > 0) return this.#taken;
     }
   }
 
   async #jsonOf(version: string): Promise<Uint8Array> {
     const { memory, places } = this.#options;
-    for (let waits = 0; !this.#hasEnded; waits += 1) {
-      // While the service makes its client wait, a list does not stall. Each wait below is shorter.
+    const wait = <T>(promise: Promise<T> | null) => {
+      // While the service makes its client wait, a list does not stall. No wait is that long.
       this.takenMs = Date.now();
-      const json = memory.get(version) ?? this.#own.get(version);
-      if (json !== undefined) return json;
-      const isPatient = waits < MAX_WAITS;
-      const other = isPatient ? memory.waitFor(version) : null;
-      if (other !== null) {
-        await other;
-        continue;
-      }
-      const shared = isPatient ? this.#share(this.#next) : null;
-      const read = (await shared)?.get(version);
-      if (read !== undefined) return read;
-      // Memory has no room.
-      if (!places.hasPlace(this) && !(await places.wait(this))) break;
-      await this.#readAlone();
+      return promise;
+    };
+    const held = () => memory.get(version) ?? this.#own.get(version);
+    let json = held();
+    for (let waits = 0; json === undefined && waits < MAX_WAITS; waits += 1) {
+      const other = memory.waitFor(version);
+      const shared = other === null ? this.#share(this.#next) : null;
+      if (other === null && shared === null) break;
+      await wait(other);
+      json = (await wait(shared))?.get(version) ?? held();
     }
-    throw new CutOffError();
+    if (json !== undefined) return json;
+    // Memory has no room.
+    if (this.#hasEnded) throw new CutOffError();
+    if (!places.hasPlace(this) && !(await places.wait(this))) throw new CutOffError();
+    await wait(this.#readAlone());
+    json = this.#own.get(version);
+    if (json === undefined) throw new CutOffError();
+    return json;
   }
 
   /** Reads what comes next for all lists, as far as memory has room, once the response has begun. */
@@ -213,14 +214,12 @@ export class ListStream implements CountedList {
 
   /** Returns the segment at `start`, and missing ones after it, of up to this many bytes in all. */
   #missingFrom(start: number, maxBytes: number): Segment[] {
-    const [first, ...others] = this.#segments.slice(start);
-    if (first === undefined) return [];
-    const group = [first];
-    let { bytes } = first;
-    for (const segment of others) {
-      if (!this.#isMissing(segment)) continue;
+    let bytes = 0;
+    const group: Segment[] = [];
+    for (const segment of this.#segments.slice(start)) {
+      if (group.length > 0 && !this.#isMissing(segment)) continue;
       bytes += segment.bytes;
-      if (bytes > maxBytes) break;
+      if (group.length > 0 && bytes > maxBytes) break;
       group.push(segment);
     }
     return group;

@@ -2,7 +2,7 @@ import type { Config } from "../../rules/config.ts";
 import type { DatabaseQueries } from "../db/availability.ts";
 import { BatchedCalls } from "../batched-calls.ts";
 import { ApiError } from "../errors.ts";
-import { allowsMatch, knownTags, type Preconditions } from "../preconditions.ts";
+import { allowsMatch, commonTags, knownTags, type Preconditions } from "../preconditions.ts";
 import {
   ListDatabase,
   ListMovedError,
@@ -69,7 +69,7 @@ export class OrderLists {
   ) {
     this.#sizes = { ...LIST_SIZES, ...options.sizes };
     this.#database = new ListDatabase(queries, options.listReads === "nearest");
-    const { timeoutMs } = this.#database;
+    const { timeoutMs } = this.#database.reads;
     const { concurrency, memoryBytes } = this.#sizes;
     this.#places = options.places ?? new ListPlaces(this.#sizes);
     this.#memory = new SegmentMemory(() => memoryBytes - this.#places.overdraft, timeoutMs);
@@ -101,7 +101,7 @@ export class OrderLists {
     const known = knownTags(request.preconditions);
     const isKnown = known === "*" || known.includes(version);
     const body = isKnown ? null : await this.#body(snapshot, request);
-    return { version, servedBy: this.#database.isNearest ? servedBy : null, isKnown, body };
+    return { version, servedBy: this.#database.reads.isNearest ? servedBy : null, isKnown, body };
   }
 
   #snapshot({ preconditions, database, waitUntil }: ListRequest, mayReadReplica: boolean) {
@@ -119,8 +119,9 @@ export class OrderLists {
     // If memory lacks the first segment, do not use the manifest in memory. The query then reads
     // that segment too, and the response begins after one round trip.
     const canReuseHeld = held !== null && segmentVersions[0] === held.segments[0]?.version;
+    const common = commonTags(requests.map(({ knownVersions }) => knownVersions));
     const snapshot = await this.#database.snapshot(database, {
-      knownVersions: commonVersions(requests, canReuseHeld ? [held.version] : []),
+      knownVersions: common === "*" || !canReuseHeld ? common : [...common, held.version],
       segmentVersions,
       maxMissingBytes: Math.min(this.#sizes.bytesWithManifest, this.#memory.room),
       mayReadReplica: requests.every((request) => request.mayReadReplica),
@@ -182,14 +183,6 @@ function shortList(segment: Uint8Array): Uint8Array<ArrayBuffer> {
   json.set(OPENING);
   json.set(CLOSING, json.length - 1);
   return json;
-}
-
-/** Returns the list versions that the clients of all these requests have, and `others`. */
-function commonVersions(requests: readonly RequestNeeds[], others: readonly string[]) {
-  const known = requests.map(({ knownVersions }) => knownVersions).filter((one) => one !== "*");
-  const [first, ...rest] = known.map((versions) => new Set(versions));
-  if (first === undefined) return "*";
-  return [...first].filter((version) => rest.every((one) => one.has(version))).concat(others);
 }
 
 function eventOf(error: unknown): ListEvent {

@@ -1,14 +1,15 @@
 import { withDeadline } from "../deadline.ts";
 import type { Manifest, Segment, SegmentJson } from "./list-database.ts";
 
-/** A segment that one request reads, and others may wait for. */
-interface Reading {
-  /** The bytes that are reserved for the segment. */
-  readonly length: number;
-  /** When the query has settled, unless the platform has ended its request. */
-  readonly untilMs: number;
+/** A segment in memory, or one that a request reads and others wait for. */
+interface Entry {
+  /** The length of its JSON, or what is reserved for it. */
+  readonly bytes: number;
+  readonly json?: Uint8Array;
+  /** When its query has settled, unless the platform has ended the request. */
+  readonly untilMs?: number;
   /** Wake the requests that wait for the end of the query. */
-  readonly wakes: (() => void)[];
+  readonly wakes?: (() => void)[];
 }
 
 /**
@@ -23,7 +24,7 @@ export class SegmentMemory {
   readonly #readMs: number;
   #manifest: Manifest | null = null;
   #newest: ReadonlySet<string> = new Set();
-  readonly #segments = new Map<string, Uint8Array | Reading>();
+  readonly #entries = new Map<string, Entry>();
 
   /**
    * @param maxBytes returns how many bytes memory may have at the moment.
@@ -46,7 +47,7 @@ export class SegmentMemory {
 
   /** The bytes of all segments in memory, and of those that are being read. */
   get bytes(): number {
-    return this.#segments.values().reduce((sum, { length }) => sum + length, 0);
+    return bytesOf(this.#entries.values());
   }
 
   /** The versions of the newest segments in memory, in the order of the manifest. */
@@ -55,32 +56,33 @@ export class SegmentMemory {
   }
 
   get(version: string): Uint8Array | undefined {
-    const found = this.#find(version);
-    return found instanceof Uint8Array ? found : undefined;
+    return this.#entries.get(version)?.json;
   }
 
   /** Whether memory contains neither a segment nor a request that reads it. */
   lacks({ version }: Segment): boolean {
-    return this.#find(version) === undefined;
+    const entry = this.#entries.get(version);
+    return entry === undefined || isOver(entry);
   }
 
   /** The bytes of newest segments that memory has room for. */
   get room(): number {
-    return this.#maxBytes() - this.bytes + bytesOf(this.#evictable().toArray());
+    return this.#maxBytes() - this.bytes + bytesOf(this.#idle().map(([, entry]) => entry));
   }
 
   /** Whether lists of this manifest can be sent from memory, once it has been read. */
   canHold({ version, segments }: Manifest): boolean {
-    const isNewest = version === this.#manifest?.version;
-    if (!isNewest) return segments.every((one) => this.get(one.version) !== undefined);
-    return bytesOf(segments.filter((one) => this.lacks(one))) <= this.room;
+    const missing = bytesOf(segments.filter((one) => this.lacks(one)));
+    return missing === 0 || (version === this.#manifest?.version && missing <= this.room);
   }
 
   /** Adds segments if there is room. */
-  add(json: SegmentJson): void {
-    for (const [version, one] of json) {
-      if (this.get(version) === undefined && this.#makeRoom([{ version, bytes: one.length }]))
-        this.#segments.set(version, one);
+  add(all: SegmentJson): void {
+    for (const [version, json] of all) {
+      const entry = { version, bytes: json.length, json };
+      if (this.get(version) === undefined && this.#makeRoom([entry])) {
+        this.#entries.set(version, entry);
+      }
     }
   }
 
@@ -91,11 +93,11 @@ export class SegmentMemory {
    * @returns `null` if no request reads it.
    */
   waitFor(version: string): Promise<void> | null {
-    const reading = this.#find(version);
-    if (reading === undefined || reading instanceof Uint8Array) return null;
+    const { wakes, untilMs = 0 } = this.#entries.get(version) ?? {};
+    if (wakes === undefined || Date.now() >= untilMs) return null;
     const { promise, resolve } = Promise.withResolvers<void>();
-    reading.wakes.push(resolve);
-    return withDeadline(promise, reading.untilMs - Date.now()).catch(() => undefined);
+    wakes.push(resolve);
+    return withDeadline(promise, untilMs - Date.now()).catch(() => undefined);
   }
 
   /**
@@ -110,16 +112,15 @@ export class SegmentMemory {
     if (!this.#makeRoom(segments)) return null;
     const wakes: (() => void)[] = [];
     const untilMs = Date.now() + this.#readMs;
-    const readings = new Map<string, Reading>(
-      segments.map(({ version, bytes }) => [version, { length: bytes, untilMs, wakes }]),
-    );
-    for (const [version, reading] of readings) this.#segments.set(version, reading);
-    const end = (json?: SegmentJson) => {
-      for (const [version, reading] of readings) {
-        if (this.#segments.get(version) !== reading) continue;
-        const one = json?.get(version);
-        if (one === undefined) this.#segments.delete(version);
-        else this.#segments.set(version, one);
+    const readings = segments.map(({ version, bytes }) => ({ version, bytes, untilMs, wakes }));
+    for (const reading of readings) this.#entries.set(reading.version, reading);
+    const end = (found?: SegmentJson) => {
+      for (const reading of readings) {
+        const { version } = reading;
+        if (this.#entries.get(version) !== reading) continue;
+        const json = found?.get(version);
+        if (json === undefined) this.#entries.delete(version);
+        else this.#entries.set(version, { bytes: json.length, json });
       }
       for (const wake of wakes) wake();
     };
@@ -128,20 +129,11 @@ export class SegmentMemory {
     return read;
   }
 
-  /** Forgets a query that has not settled in time: the platform has ended its request. */
-  #find(version: string): Uint8Array | Reading | undefined {
-    const found = this.#segments.get(version);
-    const isLate = found !== undefined && !(found instanceof Uint8Array) && isOver(found);
-    if (isLate) this.#segments.delete(version);
-    return isLate ? undefined : found;
-  }
-
   /** Older segments, the longest kept first, and queries that have not settled in time. */
-  *#evictable(): Generator<Pick<Segment, "version" | "bytes">, void> {
-    for (const [version, one] of this.#segments) {
-      const isIdle = one instanceof Uint8Array ? !this.#newest.has(version) : isOver(one);
-      if (isIdle) yield { version, bytes: one.length };
-    }
+  #idle() {
+    return this.#entries
+      .entries()
+      .filter(([version, one]) => (one.json ? !this.#newest.has(version) : isOver(one)));
   }
 
   /** Returns whether there is room. Only segments of the newest manifest evict others. */
@@ -149,18 +141,21 @@ export class SegmentMemory {
     const bytes = bytesOf(segments);
     const isNewest = segments.every(({ version }) => this.#newest.has(version));
     if (bytes > (isNewest ? this.room : this.#maxBytes() - this.bytes)) return false;
-    for (const { version } of this.#evictable()) {
+    for (const [version] of this.#idle()) {
       if (this.bytes + bytes <= this.#maxBytes()) break;
-      this.#segments.delete(version);
+      this.#entries.delete(version);
     }
     return true;
   }
 }
 
-function isOver({ untilMs }: Reading): boolean {
+/** Whether the platform has ended the request that reads a segment. */
+function isOver({ untilMs = Infinity }: Entry): boolean {
   return Date.now() >= untilMs;
 }
 
-export function bytesOf(segments: readonly Pick<Segment, "bytes">[]): number {
-  return segments.reduce((sum, { bytes }) => sum + bytes, 0);
+export function bytesOf(all: Iterable<Pick<Segment, "bytes">>): number {
+  let sum = 0;
+  for (const { bytes } of all) sum += bytes;
+  return sum;
 }
