@@ -15,6 +15,7 @@ import { NearestReads, StaleReplicaError } from "../db/nearest-reads.ts";
 import { db, Statement } from "../db/statement.ts";
 import { pause } from "../deadline.ts";
 import { joined, toJson, valuesOf } from "../../schema/order-json.ts";
+import { ListError } from "./list-error.ts";
 
 /** A range of ids and its orders. One version always names the same orders. */
 export interface Segment {
@@ -54,12 +55,6 @@ export interface SnapshotNeeds {
   readonly maxMissingBytes: number;
   readonly mayReadReplica: boolean;
 }
-
-/**
- * The error of a list whose segments are gone: a bulk change or a restore has replaced them since the
- * manifest was read, or housekeeping has removed former states whose lease was not renewed for a day.
- */
-export class ListMovedError extends Error {}
 
 const known = sql.placeholder("known");
 const sequence = sql.placeholder("sequence");
@@ -212,7 +207,7 @@ export class ListDatabase {
 
   /**
    * Returns a function that reads segments of one list as they were when the manifest was read. It
-   * throws a `ListMovedError` if that is no longer possible. Once the primary has been queried, the
+   * throws a `ListError` if that is no longer possible. Once the primary has been queried, the
    * list stays with it, because D1 allows a request 1,000 queries.
    *
    * @param waitUntil keeps the request alive until a query settles, even if its client disconnects.
@@ -236,7 +231,7 @@ export class ListDatabase {
         if (isReplica && found.size < segments.length) throw new StaleReplicaError();
         return found;
       });
-      if (json.size < segments.length) throw new ListMovedError("The orders were replaced.");
+      if (json.size < segments.length) throw new ListError("order_list_moved");
       return json;
     };
     return (segments) => {

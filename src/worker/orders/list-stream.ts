@@ -1,12 +1,8 @@
 import type { Manifest, Segment, SegmentJson } from "./list-database.ts";
+import { ListError } from "./list-error.ts";
 import type { CountedList, ListPlaces } from "./list-places.ts";
 import type { ListSizes } from "./list-sizes.ts";
 import { bytesOf, type SegmentMemory } from "./segment-memory.ts";
-
-/** The error of a list that `ListPlaces` has cut off. */
-export class CutOffError extends Error {
-  override readonly message = "Another list needed its place.";
-}
 
 export const OPENING = new TextEncoder().encode("[");
 export const CLOSING = new TextEncoder().encode("]");
@@ -118,7 +114,7 @@ export class ListStream implements CountedList {
       end();
     };
     places.begin(this);
-    void this.#isNeeded.promise.then(() => fail(new CutOffError()));
+    void this.#isNeeded.promise.then(() => fail(new ListError("order_list_displaced")));
     const source: UnderlyingSource<Uint8Array> = {
       start: (one: ReadableStreamDefaultController<Uint8Array>) => void (controller = one),
       pull: () => pull().catch(fail),
@@ -159,11 +155,12 @@ export class ListStream implements CountedList {
     }
     if (json !== undefined) return json;
     // Memory has no room.
-    if (this.#hasEnded) throw new CutOffError();
-    if (!places.hasPlace(this) && !(await places.wait(this))) throw new CutOffError();
+    if (this.#hasEnded) throw new ListError("order_list_displaced");
+    if (!places.hasPlace(this) && !(await places.wait(this)))
+      throw new ListError("order_list_displaced");
     await wait(this.#readAlone());
     json = this.#own.get(version);
-    if (json === undefined) throw new CutOffError();
+    if (json === undefined) throw new ListError("order_list_displaced");
     return json;
   }
 

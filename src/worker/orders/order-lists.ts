@@ -1,50 +1,28 @@
 import type { Config } from "../../rules/config.ts";
 import type { DatabaseQueries } from "../db/availability.ts";
 import { BatchedCalls } from "../batched-calls.ts";
-import { ApiError } from "../errors.ts";
-import { allowsMatch, commonTags, knownTags, type Preconditions } from "../preconditions.ts";
-import {
-  ListDatabase,
-  ListMovedError,
-  type Snapshot,
-  type SnapshotNeeds,
-} from "./list-database.ts";
+import { commonTags } from "../preconditions.ts";
+import { ListDatabase, type Snapshot, type SnapshotNeeds } from "./list-database.ts";
+import { ListError } from "./list-error.ts";
 import { ListPlaces } from "./list-places.ts";
 import { LIST_SIZES, type ListSizes } from "./list-sizes.ts";
-import { CLOSING, CutOffError, ListStream, OPENING } from "./list-stream.ts";
+import { CLOSING, ListStream, OPENING } from "./list-stream.ts";
 import { SegmentMemory } from "./segment-memory.ts";
-
-/** Log events (docs/operating.md, The log): three for a list that is cut off, the others for a 503. */
-export type ListEvent =
-  | "order_list_moved"
-  | "order_list_displaced"
-  | "order_list_broken"
-  | keyof typeof REFUSALS;
 
 export interface ListRequest {
   readonly database: D1Database;
   readonly keyId: string;
-  readonly preconditions: Preconditions;
-  readonly isHead: boolean;
+  /** The versions of the list that the client has. */
+  readonly knownVersions: SnapshotNeeds["knownVersions"];
   /**
    * Resolves if the request is admitted, or with `null` if it is refused. The list must come from
    * the primary database unless `mayReadReplica` is true.
    */
   readonly admission: Promise<{ readonly mayReadReplica?: boolean } | null>;
-  readonly log: (event: ListEvent, error?: unknown) => void;
   readonly waitUntil: (promise: Promise<unknown>) => void;
 }
 
 type RequestNeeds = Pick<SnapshotNeeds, "knownVersions" | "mayReadReplica">;
-
-interface OrderList extends Pick<Snapshot, "version"> {
-  /** The database that served the list, if lists may come from a replica. */
-  readonly servedBy: Snapshot["servedBy"] | null;
-  /** Whether the HTTP client already has this version. */
-  readonly isKnown: boolean;
-  /** The list as a JSON array; `null` if it is known, or if only the headers were requested. */
-  readonly body: Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array> | null;
-}
 
 /**
  * Reads the list of orders. If the client or the isolate already has the current version of the
@@ -53,6 +31,8 @@ interface OrderList extends Pick<Snapshot, "version"> {
  * when the manifest was read. So changes meanwhile do not affect the list.
  */
 export class OrderLists {
+  /** Whether lists may come from the nearest replica. */
+  readonly isNearest: boolean;
   readonly #database: ListDatabase;
   readonly #sizes: ListSizes;
   readonly #snapshots: BatchedCalls<RequestNeeds, Snapshot>;
@@ -68,7 +48,8 @@ export class OrderLists {
     } = {},
   ) {
     this.#sizes = { ...LIST_SIZES, ...options.sizes };
-    this.#database = new ListDatabase(queries, options.listReads === "nearest");
+    this.isNearest = options.listReads === "nearest";
+    this.#database = new ListDatabase(queries, this.isNearest);
     const { timeoutMs } = this.#database.reads;
     const { concurrency, memoryBytes } = this.#sizes;
     this.#places = options.places ?? new ListPlaces(this.#sizes);
@@ -77,35 +58,22 @@ export class OrderLists {
   }
 
   /**
-   * Answers a request for the list; `null` if the request is not admitted.
+   * Reads what an answer needs; `null` if the request is not admitted.
    *
    * @throws {DatabaseUnavailableError} if the database does not respond.
-   * @throws {ApiError} if a precondition is false, the list is too long or too many lists are sent.
    */
-  async answer(request: ListRequest): Promise<OrderList | null> {
+  async snapshot(request: ListRequest): Promise<Snapshot | null> {
     const early = this.#snapshot(request, true);
     early.catch(() => undefined); // If the request is admitted, this error is thrown below.
     const admission = await request.admission;
     if (admission === null) return null;
-    let snapshot = await early;
-    if (!snapshot.servedBy.isPrimary && admission.mayReadReplica !== true) {
-      snapshot = await this.#snapshot(request, false);
-    }
-    const { version, servedBy } = snapshot;
-    if (!allowsMatch(request.preconditions, version)) {
-      throw new ApiError(
-        "precondition_failed",
-        "The list has another entity tag than If-Match requires. Repeat the request without If-Match.",
-      );
-    }
-    const known = knownTags(request.preconditions);
-    const isKnown = known === "*" || known.includes(version);
-    const body = isKnown ? null : await this.#body(snapshot, request);
-    return { version, servedBy: this.#database.reads.isNearest ? servedBy : null, isKnown, body };
+    const snapshot = await early;
+    const { isPrimary } = snapshot.servedBy;
+    return isPrimary || admission.mayReadReplica ? snapshot : this.#snapshot(request, false);
   }
 
-  #snapshot({ preconditions, database, waitUntil }: ListRequest, mayReadReplica: boolean) {
-    const needs = { knownVersions: knownTags(preconditions), mayReadReplica };
+  #snapshot({ knownVersions, database, waitUntil }: ListRequest, mayReadReplica: boolean) {
+    const needs = { knownVersions, mayReadReplica };
     const call = async (requests: readonly RequestNeeds[]) => {
       const snapshot = await this.#query(database, requests);
       return requests.map(() => snapshot);
@@ -144,33 +112,41 @@ export class OrderLists {
     return snapshot;
   }
 
-  async #body({ manifest, json }: Snapshot, request: ListRequest): Promise<OrderList["body"]> {
+  /**
+   * Begins the list of a snapshot whose version the client does not have.
+   *
+   * @param options.isHead whether only headers are answered. The body is then `null`.
+   * @param options.onBroken called with the error if a list that has begun does not end.
+   * @throws {ListError} if the list is too long, or too many lists are sent.
+   */
+  async body(
+    { manifest, json }: Snapshot,
+    { keyId, database, waitUntil }: ListRequest,
+    options: { readonly isHead: boolean; readonly onBroken: (error: unknown) => void },
+  ): Promise<Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array> | null> {
     if (manifest === null) throw new Error("The manifest of a needed list was not read.");
-    const { keyId, isHead, database } = request;
     const [memory, places, sizes] = [this.#memory, this.#places, this.#sizes];
     const [first, second] = manifest.segments;
     const version = first?.version ?? "";
     const only = second === undefined ? (json.get(version) ?? memory.get(version)) : undefined;
     if (only !== undefined && only.length <= sizes.shortBytes) {
-      return isHead ? null : shortList(only);
+      return options.isHead ? null : shortList(only);
     }
-    if (manifest.segments.length > sizes.maxSegments) {
-      throw refusal(request, "order_list_too_long");
-    }
-    const read = this.#database.segmentsOf(database, manifest, request.waitUntil);
+    if (manifest.segments.length > sizes.maxSegments) throw new ListError("order_list_too_long");
+    const read = this.#database.segmentsOf(database, manifest, waitUntil);
     const list = new ListStream({ keyId, manifest, memory, places, sizes, read });
     if (!memory.canHold(manifest) && !(await places.wait(list))) {
-      throw refusal(request, "order_lists_too_many");
+      throw new ListError("order_lists_too_many");
     }
-    if (isHead) {
+    if (options.isHead) {
       places.end(list);
       return null;
     }
-    const renew = () => this.#database.renewLease(database, manifest);
-    const leases = setInterval(() => request.waitUntil(renew()), sizes.leaseMs);
+    const renew = () => waitUntil(this.#database.renewLease(database, manifest));
+    const leases = setInterval(renew, sizes.leaseMs);
     return list.start((error) => {
       clearInterval(leases);
-      if (error !== undefined) request.log(eventOf(error), error);
+      if (error !== undefined) options.onBroken(error);
     });
   }
 }
@@ -183,29 +159,4 @@ function shortList(segment: Uint8Array): Uint8Array<ArrayBuffer> {
   json.set(OPENING);
   json.set(CLOSING, json.length - 1);
   return json;
-}
-
-function eventOf(error: unknown): ListEvent {
-  if (error instanceof ListMovedError) return "order_list_moved";
-  if (error instanceof CutOffError) return "order_list_displaced";
-  return "order_list_broken";
-}
-
-const REFUSALS = {
-  order_lists_too_many: {
-    message:
-      "The service is sending too many long lists at the moment. Repeat the request after the time in Retry-After.",
-    retryAfter: "5",
-  },
-  order_list_too_long: {
-    message:
-      "The store has more orders than the service can list in one answer. Tell the operator of the service; repeating the request helps only once there are fewer orders.",
-    retryAfter: "3600",
-  },
-} as const;
-
-function refusal(request: ListRequest, event: keyof typeof REFUSALS): ApiError {
-  const { message, retryAfter } = REFUSALS[event];
-  request.log(event);
-  return new ApiError("service_unavailable", message, { "Retry-After": retryAfter });
 }

@@ -1,16 +1,20 @@
 import type { SQLInputValue } from "node:sqlite";
+import { Hono } from "hono";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { INT64_MIN } from "../../../src/rules/int64.ts";
 import { SQLiteSyncDialect } from "drizzle-orm/sqlite-core";
 import { readMigrations } from "../../../src/operator/database/migrations.ts";
 import { toJson } from "../../../src/schema/order-json.ts";
 import { orderBytes, SEGMENT_BYTES } from "../../../src/schema/orders.ts";
+import type { AppEnv } from "../../../src/worker/app-env.ts";
 import { DatabaseQueries } from "../../../src/worker/db/availability.ts";
-import { ListDatabase, ListMovedError } from "../../../src/worker/orders/list-database.ts";
+import { type ApiError, writeError } from "../../../src/worker/errors.ts";
+import { ListDatabase } from "../../../src/worker/orders/list-database.ts";
 import { LIST_SIZES } from "../../../src/worker/orders/list-sizes.ts";
 import { type ListRequest, OrderLists } from "../../../src/worker/orders/order-lists.ts";
-import { listenTo } from "../../support/written-lines.ts";
-import { listRequest } from "./isolates/list-request.ts";
+import { listRoute } from "../../../src/worker/routes/list-orders.ts";
+import { eventLines, listenTo, startListening } from "../../support/written-lines.ts";
+import { answerOf, listRequest } from "./isolates/list-request.ts";
 import { d1Of, listOf, openOrderDatabase, prepare, versionOf } from "./isolates/order-database.ts";
 
 let database: ReturnType<typeof openOrderDatabase>;
@@ -25,7 +29,7 @@ const queries = new DatabaseQueries("orders", TIMEOUT_MS);
 const listsOf = (options: ConstructorParameters<typeof OrderLists>[1]) =>
   new OrderLists(queries, options);
 const textOf = async (lists: OrderLists, request: ListRequest) =>
-  new Response((await lists.answer(request))?.body).text();
+  new Response((await answerOf(lists, request)).body).text();
 const snapshotOf = (isNearest: boolean, d1: D1Database) => {
   const needs = {
     knownVersions: [],
@@ -65,16 +69,33 @@ test.each([false, true])(
   async (isHead) => {
     place(8);
     const maxSegments = segmentCount();
-    const request = listRequest(d1Of(on()), undefined, { isHead });
-    const text = await textOf(listsOf({ sizes: { maxSegments } }), request);
-    expect(text).toBe(isHead ? "" : listOf(database));
+    const request = (sizes: ConstructorParameters<typeof OrderLists>[1]) => {
+      const app = new Hono<AppEnv>()
+        .use(async (c, next) => {
+          c.set("apiKey", { id: "key" } as never);
+          c.set("admission", Promise.resolve({ decision: { admitted: true } } as never));
+          await next();
+        })
+        .route("/", listRoute(listsOf(sizes)))
+        .onError((error, c) => writeError(c, error as ApiError));
+      const context = { waitUntil: (promise: Promise<unknown>) => void promise, props: {} };
+      const method = isHead ? "HEAD" : "GET";
+      return app.request("/", { method }, { ORDERS: d1Of(on()) }, context as never);
+    };
+    const whole = await request({ sizes: { maxSegments } });
+    expect(await whole.text()).toBe(isHead ? "" : listOf(database));
+    startListening();
     for (const [sizes, retryAfter] of [
       [{ maxSegments: maxSegments - 1 }, "3600"],
       [{ memoryBytes: 0, placeBytes: 1, lineMs: 10 }, "5"],
     ] as const) {
-      const refused = { code: "service_unavailable", headers: { "Retry-After": retryAfter } };
-      await expect(textOf(listsOf({ sizes }), request)).rejects.toMatchObject(refused);
+      const refused = await request({ sizes });
+      expect([refused.status, refused.headers.get("Retry-After")]).toEqual([503, retryAfter]);
     }
+    expect(eventLines()).toMatchObject([
+      { event: "order_list_too_long", keyId: "key" },
+      { event: "order_lists_too_many", keyId: "key" },
+    ]);
   },
 );
 
@@ -100,12 +121,12 @@ test("segments are read only from a database that knows the manifest's change, e
   const texts = (await read()).values().map((json) => new TextDecoder().decode(json));
   expect([...texts]).toStrictEqual([',{"id":1},{"id":2}']);
   database.exec("ROLLBACK TO earlier");
-  await expect(read()).rejects.toThrow(ListMovedError);
+  await expect(read()).rejects.toThrow(expect.objectContaining({ event: "order_list_moved" }));
   // The restored database assigns the number of that change again, to another version.
   database.exec(
     `INSERT INTO order_changes (sequence, version, was_listed) VALUES (${manifest.sequence}, 'v', 0)`,
   );
-  await expect(read()).rejects.toThrow(ListMovedError);
+  await expect(read()).rejects.toThrow(expect.objectContaining({ event: "order_list_moved" }));
 });
 
 test("a segment's JSON is as long as the database says, if its orders have all fields", async () => {

@@ -1,7 +1,6 @@
 import fc from "fast-check";
 import { MAX_ATTEMPTS } from "../../../../src/worker/db/availability.ts";
 import { LIST_SIZES } from "../../../../src/worker/orders/list-sizes.ts";
-import type { ListEvent } from "../../../../src/worker/orders/order-lists.ts";
 import { DAY_MS, HOUR_MS } from "../../../support/clock.ts";
 import { anyId, type Contents, ORDER_CHANGES } from "./order-database.ts";
 
@@ -70,7 +69,7 @@ export interface Read {
   /** Whether the client has asked for a piece that it has not received. */
   isWaiting: boolean;
   endedMs: number;
-  readonly events: ListEvent[];
+  readonly events: string[];
   end: "whole" | "known" | "head" | "left" | "cut off" | "refused" | "failed" | null;
   version: string | null;
   received: string;

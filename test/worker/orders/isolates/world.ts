@@ -5,13 +5,13 @@ import {
   DatabaseQueries,
   DatabaseUnavailableError,
 } from "../../../../src/worker/db/availability.ts";
-import { ApiError } from "../../../../src/worker/errors.ts";
+import { ListError } from "../../../../src/worker/orders/list-error.ts";
 import { ListPlaces } from "../../../../src/worker/orders/list-places.ts";
 import { LIST_SIZES } from "../../../../src/worker/orders/list-sizes.ts";
 import { OrderLists } from "../../../../src/worker/orders/order-lists.ts";
 import { DAY_MS, HOUR_MS } from "../../../support/clock.ts";
 import type { Change, History, Plan, Read, Reader } from "./history.ts";
-import { listRequest } from "./list-request.ts";
+import { answerOf, listRequest } from "./list-request.ts";
 import * as store from "./order-database.ts";
 
 const TIMEOUT_MS = 10_000;
@@ -133,27 +133,30 @@ export async function play(
     };
     const request = listRequest(d1(), one.tag, {
       keyId: key,
-      isHead,
       admission: step("the limiter admits").then(() => {
         const { atMs = -Infinity } = moments[cancellations.get(key) ?? -1] ?? {};
         return { mayReadReplica: Date.now() - atMs > 3 * MAX_LAG_MS };
       }),
-      log: (event) => void one.events.push(event),
     });
+    const onEvent = (event: string) => void one.events.push(event);
     try {
-      const { version, body, isKnown } = (await isolate.lists.answer(request))!;
+      const { version, body, isKnown } = await answerOf(isolate.lists, request, {
+        isHead,
+        onEvent,
+      });
       Object.assign(one, { version, answeredMs: Date.now(), takenMs: Date.now() });
       if (body instanceof ReadableStream) return await take(body.getReader());
       if (body === null) return end(isKnown ? "known" : "head");
       one.received = await new Response(body).text();
       end("whole");
     } catch (error) {
-      const isRefused = error instanceof ApiError;
+      const isRefused = error instanceof ListError;
       const own = history.reads.filter(
         (other) => other.reader.key === key && other.reader.isolate === reader.isolate,
       );
       if (isRefused && own.filter((other) => other.end === null).length === 1)
         faults.push("a key takes the lists from another");
+      if (isRefused) one.events.push(error.event);
       end(isRefused ? "refused" : "failed");
       if (!isRefused && !(error instanceof DatabaseUnavailableError))
         faults.push(`failed: ${String(error)}`);

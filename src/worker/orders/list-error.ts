@@ -1,0 +1,24 @@
+/** The log event of a list that is cut off or refused (docs/operating.md, The log). */
+type ListErrorEvent =
+  | "order_list_moved"
+  | "order_list_displaced"
+  | "order_lists_too_many"
+  | "order_list_too_long";
+
+/**
+ * The error of a list that cannot begin, or end.
+ *
+ * - `order_list_moved`: its segments are gone. A bulk change or a restore has replaced them since
+ *   the manifest was read, or its lease was not renewed for a day.
+ * - `order_list_displaced`: another list needed its place.
+ * - `order_lists_too_many`: no place has become free within `lineMs`.
+ * - `order_list_too_long`: it has more than `maxSegments`.
+ */
+export class ListError extends Error {
+  readonly event: ListErrorEvent;
+
+  constructor(event: ListErrorEvent) {
+    super(`The list cannot be sent: ${event}.`);
+    this.event = event;
+  }
+}
