@@ -68,6 +68,13 @@ function isMissing({ version }: { readonly version: SQLWrapper }): SQL {
   return sql`${version} NOT IN (SELECT value FROM json_each(${sql.placeholder("inMemory")}))`;
 }
 
+/** Returns a SQL expression for the orders with these ids, as one text. */
+function ordersBetween(first: SQLWrapper, last: SQLWrapper): SQL {
+  return joined(sql`
+    SELECT ${valuesOf(orders)} AS order_values FROM ${orders}
+    WHERE ${orders.id} BETWEEN ${first} AND ${last} ORDER BY ${orders.id}`);
+}
+
 /**
  * A single statement, so the version, the manifest and the orders are consistent. If no request
  * needs the manifest, the join compares `first_id` with `NULL`: the statement reads only one row.
@@ -82,13 +89,13 @@ export const SNAPSHOT = Statement.ofSql<SnapshotRow>(
           <= ${sql.placeholder("maxMissingBytes")}
         OR ${segment.firstId} = (
           SELECT min(${orderSegments.firstId}) FROM ${orderSegments} WHERE ${isMissing(orderSegments)})
-      ), ${joined(sql`
-        SELECT ${valuesOf(orders)} AS order_values FROM ${orders}
-        WHERE ${orders.id} BETWEEN ${segment.firstId} AND ifnull((
+      ), ${ordersBetween(
+        segment.firstId,
+        sql`ifnull((
           SELECT min(${later.firstId}) - 1 FROM ${orderSegments} AS later
           WHERE ${later.firstId} > ${segment.firstId}
-        ), ${sql.raw(String(INT64_MAX))})
-        ORDER BY ${orders.id}`)}, NULL
+        ), ${sql.raw(String(INT64_MAX))})`,
+      )}, NULL
     ) AS text
   FROM ${orderList} LEFT JOIN ${orderSegments} AS segment ON ${segment.firstId} >= iif(
     ${known} IS NULL OR instr(${known}, '"' || ${orderList.version} || '"') > 0, NULL, ${sql.raw(String(INT64_MIN))})
@@ -96,18 +103,14 @@ export const SNAPSHOT = Statement.ofSql<SnapshotRow>(
 );
 
 /**
- * Reads the orders of the segments `wanted`, as they were after the change with the sequence number
- * `sequence` and the list version `version`. Reads nothing if the database does not know this
- * change: on an older replica or after a restore, a segment of the same version can have a smaller
- * range.
+ * Reads the orders of the segments `wanted`, as they were after the change `sequence` with the list
+ * version `version`. Reads nothing if the database does not know this change: on an older replica or
+ * after a restore, a segment of the same version can have a smaller range.
  *
- * - A segment that still has its version is read from `orders` alone.
- * - For any other segment, orders that have changed since are read from `order_changes`, in their
- *   state before the first change. `text` is `NULL` after a bulk change, which keeps no states.
- *
- * A segment's range of ids comes from the manifest: segments may have been split or joined since.
- * `former` keeps only the changes in the range of all wanted segments, because many orders can have
- * changed since.
+ * A segment that still has its version is read from `orders` alone. For any other, orders that have
+ * changed since are read from `order_changes`, in their state before the first change. `text` is
+ * `NULL` after a bulk change, which keeps no states. Ranges of ids come from the manifest, because
+ * segments may have been split or joined since.
  */
 export const SEGMENTS = Statement.ofSql<SegmentRow>(
   () => sql`
@@ -126,9 +129,7 @@ export const SEGMENTS = Statement.ofSql<SegmentRow>(
     WHEN EXISTS (
       SELECT 1 FROM ${orderSegments} AS segment
       WHERE ${segment.firstId} = wanted.first_id AND ${segment.version} = wanted.version
-    ) THEN ${joined(sql`
-      SELECT ${valuesOf(orders)} AS order_values FROM ${orders}
-      WHERE ${orders.id} BETWEEN wanted.first_id AND wanted.last_id ORDER BY ${orders.id}`)}
+    ) THEN ${ordersBetween(sql`wanted.first_id`, sql`wanted.last_id`)}
     WHEN NOT EXISTS (SELECT 1 FROM former WHERE ${former.id} IS NULL)
     THEN ${joined(sql`
       SELECT ${orders.id} AS id, ${valuesOf(orders)} AS order_values FROM ${orders}
@@ -206,11 +207,9 @@ export class ListDatabase {
   }
 
   /**
-   * Returns a function that reads segments of one list as they were when the manifest was read. It
-   * throws a `ListError` if that is no longer possible. Once the primary has been queried, the
-   * list stays with it, because D1 allows a request 1,000 queries.
-   *
-   * @param waitUntil keeps the request alive until a query settles, even if its client disconnects.
+   * Returns a function that reads segments of one list as they were when the manifest was read, or
+   * throws a `ListError`. Once the primary has been queried, the list stays with it, because D1
+   * allows a request 1,000 queries. `waitUntil` keeps the request alive until a query settles.
    */
   segmentsOf(
     database: D1Database,

@@ -52,21 +52,14 @@ export class ListStream implements CountedList {
   }
 
   get alone(): number {
+    const taken = this.#segments[this.#next - 1]?.version ?? "";
+    const isShared = this.#options.memory.get(taken) === this.#taken;
     const own = this.#own.values().reduce((sum, { length }) => sum + length, 0);
-    return this.#takenAlone + own + this.#readingBytes;
-  }
-
-  get #takenAlone(): number {
-    const version = this.#segments[this.#next - 1]?.version ?? "";
-    return this.#options.memory.get(version) === this.#taken ? 0 : this.#taken.length;
+    return (isShared ? 0 : this.#taken.length) + own + this.#readingBytes;
   }
 
   forgetSpare(): void {
-    let bytes = this.#takenAlone;
-    for (const [version, { length }] of this.#own) {
-      bytes += length;
-      if (bytes > this.placeBytes) this.#own.delete(version);
-    }
+    this.#own.clear();
   }
 
   /** Another request may call this: the list then ends in its own request. */
