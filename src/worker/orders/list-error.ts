@@ -1,12 +1,5 @@
-/** The log event of a list that is cut off or refused (docs/operating.md, The log). */
-type ListErrorEvent =
-  | "order_list_moved"
-  | "order_list_displaced"
-  | "order_lists_too_many"
-  | "order_list_too_long";
-
 /**
- * The error of a list that cannot begin, or end.
+ * The error of a list that cannot begin or end, named by its log event:
  *
  * - `order_list_moved`: its segments are gone. A bulk change or a restore has replaced them since
  *   the manifest was read, or its lease was not renewed for a day.
@@ -15,9 +8,9 @@ type ListErrorEvent =
  * - `order_list_too_long`: it has more than `maxSegments`.
  */
 export class ListError extends Error {
-  readonly event: ListErrorEvent;
+  readonly event: `order_list_${"moved" | "displaced" | "too_long"}` | "order_lists_too_many";
 
-  constructor(event: ListErrorEvent) {
+  constructor(event: ListError["event"]) {
     super(`The list cannot be sent: ${event}.`);
     this.event = event;
   }

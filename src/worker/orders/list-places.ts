@@ -58,11 +58,6 @@ export class ListPlaces {
     return this.#lists.keys().reduce((sum, list) => sum + this.#heldBy(list), 0);
   }
 
-  /** The bytes by which lists hold more than all places. Memory has so much less room. */
-  get overdraft(): number {
-    return Math.max(0, this.held - this.#sizes.placeBytes);
-  }
-
   /** Counts a list that has begun, with or without a place. */
   begin(list: CountedList): void {
     this.#lists.set(list, this.#lists.get(list) ?? 0);
@@ -79,10 +74,11 @@ export class ListPlaces {
   }
 
   /**
-   * Waits for a place, for `lineMs` at most; a list that has begun waits until it ends. Returns
-   * whether the list has a place.
+   * Waits for a place if the list has none: for `lineMs` at most, or until a list that has begun
+   * ends. Returns whether the list has a place.
    */
   async wait(list: CountedList): Promise<boolean> {
+    if (this.hasPlace(list)) return true;
     const { promise, resolve } = Promise.withResolvers<void>();
     const waiting = { list, sinceMs: Date.now(), wake: resolve };
     const endMs = this.#lists.has(list) ? Infinity : waiting.sinceMs + this.#sizes.lineMs;

@@ -32,7 +32,7 @@ export class ListStream implements CountedList {
   readonly #options: ListStreamOptions;
   readonly #segments: readonly Segment[];
   /** The segments that were read for this list alone and are not sent yet. */
-  readonly #own = new Map<string, Uint8Array>();
+  #own = new Map<string, Uint8Array>();
   /** The bytes that a query reads for this list alone. */
   #readingBytes = 0;
   #next = 0;
@@ -132,7 +132,7 @@ export class ListStream implements CountedList {
 
   async #jsonOf(version: string): Promise<Uint8Array> {
     const { memory, places } = this.#options;
-    const wait = <T>(promise: Promise<T> | null) => {
+    const wait = <P>(promise: P): P => {
       // While the service makes its client wait, a list does not stall. No wait is that long.
       this.takenMs = Date.now();
       return promise;
@@ -146,14 +146,11 @@ export class ListStream implements CountedList {
       await wait(other);
       json = (await wait(shared))?.get(version) ?? held();
     }
-    if (json !== undefined) return json;
     // Memory has no room.
-    if (this.#hasEnded) throw new ListError("order_list_displaced");
-    if (!places.hasPlace(this) && !(await places.wait(this)))
-      throw new ListError("order_list_displaced");
-    await wait(this.#readAlone());
-    json = this.#own.get(version);
-    if (json === undefined) throw new ListError("order_list_displaced");
+    if (json === undefined && !this.#hasEnded && (await places.wait(this))) {
+      json = (await wait(this.#readAlone())).get(version);
+    }
+    if (json === undefined || this.#hasEnded) throw new ListError("order_list_displaced");
     return json;
   }
 
@@ -182,20 +179,16 @@ export class ListStream implements CountedList {
   }
 
   /** Reads what comes next for this list alone: a place, or more while other lists leave room. */
-  async #readAlone(): Promise<void> {
+  async #readAlone(): Promise<SegmentJson> {
     const { places, sizes, read } = this.#options;
-    const { groupBytes } = sizes;
-    const maxBytes = places.allowsSpare(groupBytes) ? groupBytes : 0;
+    const maxBytes = places.allowsSpare(sizes.groupBytes) ? sizes.groupBytes : this.placeBytes;
     // What it still has lies further ahead. It counts as spare, and is read again.
     this.#own.clear();
-    const group = this.#missingFrom(this.#next, Math.max(maxBytes, this.placeBytes));
+    const group = this.#missingFrom(this.#next, maxBytes);
     this.#readingBytes = bytesOf(group);
-    try {
-      const json = await read(group);
-      if (!this.#hasEnded) for (const [version, one] of json) this.#own.set(version, one);
-    } finally {
-      this.#readingBytes = 0;
-    }
+    const json = await read(group).finally(() => (this.#readingBytes = 0));
+    if (!this.#hasEnded) this.#own = new Map(json);
+    return json;
   }
 
   #isMissing(segment: Segment): boolean {

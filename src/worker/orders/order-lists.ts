@@ -51,9 +51,11 @@ export class OrderLists {
     this.isNearest = options.listReads === "nearest";
     this.#database = new ListDatabase(queries, this.isNearest);
     const { timeoutMs } = this.#database.reads;
-    const { concurrency, memoryBytes } = this.#sizes;
+    const { concurrency, memoryBytes, placeBytes } = this.#sizes;
     this.#places = options.places ?? new ListPlaces(this.#sizes);
-    this.#memory = new SegmentMemory(() => memoryBytes - this.#places.overdraft, timeoutMs);
+    // If lists hold more than all places, memory has so much less room.
+    const maxBytes = () => memoryBytes + Math.min(0, placeBytes - this.#places.held);
+    this.#memory = new SegmentMemory(maxBytes, timeoutMs);
     this.#snapshots = new BatchedCalls({ concurrency, timeoutMs, late: queries.unavailable });
   }
 

@@ -1,16 +1,12 @@
 import { withDeadline } from "../deadline.ts";
 import type { Manifest, Segment, SegmentJson } from "./list-database.ts";
 
-/** A segment in memory, or one that a request reads and others wait for. */
-interface Entry {
-  /** The length of its JSON, or what is reserved for it. */
-  readonly bytes: number;
-  readonly json?: Uint8Array;
-  /** When its query has settled, unless the platform has ended the request. */
-  readonly untilMs?: number;
-  /** Wake the requests that wait for the end of the query. */
-  readonly wakes?: (() => void)[];
-}
+/** A segment in memory, with the length of its JSON; or one that a request reads until `untilMs`. */
+type Entry = { readonly bytes: number } & (
+  | { readonly json: Uint8Array; readonly untilMs?: never; readonly wakes?: never }
+  /** `wakes` wake the requests that wait for the end of the query. */
+  | { readonly json?: never; readonly untilMs: number; readonly wakes: (() => void)[] }
+);
 
 /**
  * The newest manifest of an isolate and its segments, as the bytes that every list sends. Each
@@ -39,7 +35,6 @@ export class SegmentMemory {
     return this.#manifest;
   }
 
-  /** Sets the newest manifest. */
   set manifest(manifest: Manifest) {
     this.#manifest = manifest;
     this.#newest = new Set(manifest.segments.map(({ version }) => version));
@@ -95,9 +90,8 @@ export class SegmentMemory {
   waitFor(version: string): Promise<void> | null {
     const { wakes, untilMs = 0 } = this.#entries.get(version) ?? {};
     if (wakes === undefined || Date.now() >= untilMs) return null;
-    const { promise, resolve } = Promise.withResolvers<void>();
-    wakes.push(resolve);
-    return withDeadline(promise, untilMs - Date.now()).catch(() => undefined);
+    const woken = new Promise<void>((resolve) => void wakes.push(resolve));
+    return withDeadline(woken, untilMs - Date.now()).catch(() => undefined);
   }
 
   /**

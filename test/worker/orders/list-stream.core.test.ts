@@ -21,7 +21,10 @@ const jsonOf = (id: string) => new TextEncoder().encode(`,{"id":${id}}`.slice(0,
 /** A store of segments with one order each. Every query takes a second, or never ends. */
 function storeOf({ count = 12, maxQueries = SIZES.maxQueries, memoryBytes = 1_000 } = {}) {
   const places = new ListPlaces(SIZES);
-  const memory = new SegmentMemory(() => memoryBytes - places.overdraft, READ_MS);
+  const memory = new SegmentMemory(
+    () => memoryBytes + Math.min(0, SIZES.placeBytes - places.held),
+    READ_MS,
+  );
   const segments = Array.from({ length: count }, (_, n) => {
     return { firstId: `${n}`, lastId: `${n}`, version: `${n}`, bytes: BYTES };
   });
