@@ -64,7 +64,7 @@ const later = alias(orderSegments, "later");
 const former = alias(orderChanges, "former");
 
 /** The largest id that belongs to `segment`. */
-const lastId = sql`ifnull((
+const largestId = sql`ifnull((
   SELECT min(${later.firstId}) - 1 FROM ${orderSegments} AS later
   WHERE ${later.firstId} > ${segment.firstId}
 ), ${sql.raw(String(INT64_MAX))})`;
@@ -88,7 +88,7 @@ function ordersBetween(first: SQLWrapper, last: SQLWrapper): SQL {
 export const SNAPSHOT = Statement.ofSql<SnapshotRow>(
   () => sql`
   SELECT ${orderList.version} AS list_version, ${orderList.sequence} AS sequence,
-    ${exact(segment.firstId)} AS firstId, CAST(${lastId} AS TEXT) AS lastId,
+    ${exact(segment.firstId)} AS firstId, CAST(${largestId} AS TEXT) AS lastId,
     ${segment.version} AS version, ${segment.bytes} AS bytes,
     iif(
       ${segment.firstId} IS NOT NULL AND ${isMissing(segment)} AND (
@@ -96,7 +96,7 @@ export const SNAPSHOT = Statement.ofSql<SnapshotRow>(
           <= ${sql.placeholder("maxMissingBytes")}
         OR ${segment.firstId} = (
           SELECT min(${orderSegments.firstId}) FROM ${orderSegments} WHERE ${isMissing(orderSegments)})
-      ), ${ordersBetween(segment.firstId, lastId)}, NULL
+      ), ${ordersBetween(segment.firstId, largestId)}, NULL
     ) AS text
   FROM ${orderList} LEFT JOIN ${orderSegments} AS segment ON ${segment.firstId} >= iif(
     ${known} IS NULL OR instr(${known}, '"' || ${orderList.version} || '"') > 0, NULL, ${sql.raw(String(INT64_MIN))})
