@@ -63,12 +63,6 @@ const segment = alias(orderSegments, "segment");
 const later = alias(orderSegments, "later");
 const former = alias(orderChanges, "former");
 
-/** The largest id that belongs to `segment`. */
-const largestId = sql`ifnull((
-  SELECT min(${later.firstId}) - 1 FROM ${orderSegments} AS later
-  WHERE ${later.firstId} > ${segment.firstId}
-), ${sql.raw(String(INT64_MAX))})`;
-
 /** True for a segment whose version is not in memory. SQLite reads the versions in memory once. */
 function isMissing({ version }: { readonly version: SQLWrapper }): SQL {
   return sql`${version} NOT IN (SELECT value FROM json_each(${sql.placeholder("inMemory")}))`;
@@ -88,7 +82,7 @@ function ordersBetween(first: SQLWrapper, last: SQLWrapper): SQL {
 export const SNAPSHOT = Statement.ofSql<SnapshotRow>(
   () => sql`
   SELECT ${orderList.version} AS list_version, ${orderList.sequence} AS sequence,
-    ${exact(segment.firstId)} AS firstId, CAST(${largestId} AS TEXT) AS lastId,
+    ${exact(segment.firstId)} AS first_id,
     ${segment.version} AS version, ${segment.bytes} AS bytes,
     iif(
       ${segment.firstId} IS NOT NULL AND ${isMissing(segment)} AND (
@@ -96,7 +90,13 @@ export const SNAPSHOT = Statement.ofSql<SnapshotRow>(
           <= ${sql.placeholder("maxMissingBytes")}
         OR ${segment.firstId} = (
           SELECT min(${orderSegments.firstId}) FROM ${orderSegments} WHERE ${isMissing(orderSegments)})
-      ), ${ordersBetween(segment.firstId, largestId)}, NULL
+      ), ${ordersBetween(
+        segment.firstId,
+        sql`ifnull((
+          SELECT min(${later.firstId}) - 1 FROM ${orderSegments} AS later
+          WHERE ${later.firstId} > ${segment.firstId}
+        ), ${sql.raw(String(INT64_MAX))})`,
+      )}, NULL
     ) AS text
   FROM ${orderList} LEFT JOIN ${orderSegments} AS segment ON ${segment.firstId} >= iif(
     ${known} IS NULL OR instr(${known}, '"' || ${orderList.version} || '"') > 0, NULL, ${sql.raw(String(INT64_MIN))})
@@ -161,8 +161,8 @@ export interface SegmentRow {
 }
 
 export type SnapshotRow = { readonly list_version: string; readonly sequence: number } & (
-  | (SegmentRow & Segment)
-  | { readonly firstId: null }
+  | (SegmentRow & { readonly first_id: string; readonly bytes: number })
+  | { readonly first_id: null }
 );
 
 /** The database that lists are read from: the primary one or the nearest replica. */
@@ -196,8 +196,10 @@ export class ListDatabase {
       const [list] = rows;
       if (list === undefined) throw new Error("The database has no version of the list.");
       const listed = { version: list.list_version, sequence: list.sequence };
-      const found = rows.filter((row) => row.firstId !== null);
-      const segments = found.map(({ firstId, lastId, version, bytes }) => {
+      const found = rows.filter((row) => row.first_id !== null);
+      const segments = found.map(({ first_id: firstId, version, bytes }, index) => {
+        const nextId = found[index + 1]?.first_id;
+        const lastId = String(nextId === undefined ? INT64_MAX : BigInt(nextId) - 1n);
         return { firstId, lastId, version, bytes };
       });
       const manifest = segments.length === 0 ? null : { ...listed, segments };

@@ -3,7 +3,6 @@ import { expect, test } from "vitest";
 import * as z from "zod";
 import {
   SEGMENTS,
-  type Segment,
   type SegmentRow,
   SNAPSHOT,
   type SnapshotRow,
@@ -15,17 +14,9 @@ const text = z.string().nullable();
 const segment = { version, text } satisfies Record<keyof SegmentRow, z.ZodType>;
 const list = { list_version: version, sequence: z.int().positive() };
 const missing = z.null();
-const id = z.string().regex(/^-?\d+$/);
 const SNAPSHOT_ROW: z.ZodType<SnapshotRow> = z.union([
-  z.strictObject({ ...list, ...segment, firstId: id, lastId: id, bytes: z.int() }),
-  z.strictObject({
-    ...list,
-    firstId: missing,
-    lastId: id,
-    version: missing,
-    bytes: missing,
-    text: missing,
-  }),
+  z.strictObject({ ...list, ...segment, first_id: z.string().regex(/^-?\d+$/), bytes: z.int() }),
+  z.strictObject({ ...list, first_id: missing, version: missing, bytes: missing, text: missing }),
 ]);
 const SEGMENT_ROW: z.ZodType<SegmentRow> = z.strictObject(segment);
 
@@ -37,13 +28,13 @@ test("D1 returns the rows that the code expects of statements that are written b
   expect(new Set(rows.map((row) => typeof (row as SegmentRow).text))).toEqual(
     new Set(["string", "object"]),
   );
-  const [first] = rows as (SnapshotRow & SegmentRow & Segment)[];
+  const [first] = rows as (SnapshotRow & SegmentRow & { first_id: string })[];
   const none = z
     .array(SNAPSHOT_ROW)
     .parse(await SNAPSHOT.all(env.ORDERS, { ...values, known: null }));
-  expect(none).toMatchObject([{ firstId: null }]);
+  expect(none).toMatchObject([{ first_id: null }]);
   await placeOrder(9_001n);
-  const wanted = [[first!.version, first!.firstId, "100"]];
+  const wanted = [[first!.version, first!.first_id, "100"]];
   const read = {
     segments: JSON.stringify(wanted),
     sequence: first!.sequence,
