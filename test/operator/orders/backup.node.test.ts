@@ -71,18 +71,8 @@ test("the documented backup of keys restores an empty database, byte for byte", 
     return JSON.parse(stdout);
   };
   const { id } = await keys(from, "create", "--plan", "pro", "--name", 'O\'Brien; ☕ "é"');
-  await keys(
-    from,
-    "create",
-    "--plan",
-    "enterprise",
-    "--per-minute",
-    "7",
-    "--per-day",
-    "9",
-    "--name",
-    "-- A",
-  );
+  const enterprise = "create --plan enterprise --per-minute 7 --per-day 9 --name".split(" ");
+  await keys(from, ...enterprise, "-- A");
   await keys(from, "rotate", id, "--grace", "7d");
   await keys(from, "rotate", id);
   await keys(from, "revoke", id);
@@ -124,20 +114,11 @@ test("cancelled orders of a later time than the database's are refused with thei
     line(new Date(1), 2n ** 53n - 1n),
   ];
   const lines = [...bad, line(new Date(2), 2)].join("\n");
-  const faults = [
-    "line 1: cancelledAt: later than",
-    "line 2: position: later",
-    "line 3: position: later",
-  ];
   for (const options of [["--dry-run"], []]) {
     const args = ["import", "-", "--persist-to", other.path, ...options];
     const { status, stderr } = await runInProcess(ordersProgram(), args, lines);
-    expect([status, ...faults.map((fault) => stderr.includes(fault))]).toEqual([
-      1,
-      true,
-      true,
-      true,
-    ]);
+    expect(status).toBe(1);
+    expect(stderr).toMatch(/1: cancelledAt: later.*\n.*2: position: later.*\n.*3: position: later/);
   }
   expect(existsSync(databaseFile(other.path, "orders"))).toBe(false);
   await other.ordersJson(["import", "-"], line(new Date(0), 1));
