@@ -29,8 +29,9 @@ export async function openLocalDatabase(
 ): Promise<StoreDatabase & Disposable> {
   const folder = resolve(persistTo);
   requireStoreOrEmpty(folder);
-  using stack = new DisposableStack();
-  const sqlite = await openFile(folder, name, stack).catch((cause) => {
+  const opened = new DisposableStack();
+  const sqlite = await openFile(folder, name, opened).catch((cause) => {
+    opened.dispose();
     const message = `the store in ${folder} could not be opened: ${errorMessage(cause)}`;
     throw new Error(message, { cause });
   });
@@ -44,7 +45,6 @@ export async function openLocalDatabase(
       if (!READ_ONLY.test(cause.message)) throw cause;
       throw new Error(`the store in ${folder} was not changed: ${cause.message}`, { cause });
     });
-  const opened = stack.move();
   return {
     orm: ormOver((statement) => orRefuse(retryWhileBusy(async () => run(statement)))),
     transaction: (statements) =>

@@ -55,7 +55,7 @@ export async function importOrders(
 ): Promise<ImportComparison> {
   const { orm } = database;
   try {
-    orders.requireCancellable(await databaseTime(orm));
+    orders.requireValidCancellations(await databaseTime(orm));
     const importId = importIdOf(orders);
     const isPart = eq(orderImportParts.importId, importId);
     const parts = await storeParts(orm, importId, orders, signal);
@@ -77,17 +77,17 @@ export async function importOrders(
       ...(await asBulkChange(orm, listed, placed)),
     ];
     const isLong = parts.length > IMPORT_SIZES.partsPerBatch;
-    const failure = await database.transaction(transaction, { isLong }).then(
-      () => undefined,
-      (error: Error) =>
-        /_is_one_row/.test(error.message)
-          ? new Error("parts of this import are gone, or the store is no longer empty")
-          : error,
-    );
     // Neither is believed: an answer can be lost, or another import of the same file come first.
-    const isPlaced = failure === undefined && (await orm.$count(orderImportParts, isPart)) === 0;
-    if (isPlaced || isUnchanged(await compareFile(database, orders))) return comparison;
-    throw failure ?? new Error("the database reported success, but placed no order");
+    let failure = new Error("the database reported success, but placed no order");
+    try {
+      await database.transaction(transaction, { isLong });
+      if ((await orm.$count(orderImportParts, isPart)) === 0) return comparison;
+    } catch (error) {
+      failure = error as Error;
+    }
+    if (isUnchanged(await compareFile(database, orders))) return comparison;
+    if (!/_is_one_row/.test(failure.message)) throw failure;
+    throw new Error("parts of this import are gone, or the store is no longer empty");
   } catch (cause) {
     if (cause instanceof BadOrdersError || cause instanceof NotConfirmedError) throw cause;
     const stands = "Of the file, all orders are in the store or none: run the same command again";
@@ -147,7 +147,7 @@ export async function compareFile(
   file: SortedOrders,
   stored?: readonly Staged[],
 ): Promise<ImportComparison> {
-  file.requireCancellable(await databaseTime(orm));
+  file.requireValidCancellations(await databaseTime(orm));
   const parts = (): IteratorObject<Staged> =>
     stored?.values() ??
     file.parts(IMPORT_SIZES.partCharacters).map(({ isCancelled, json }) => {

@@ -90,7 +90,7 @@ async function importAndPrint(file: string, options: OrderOptions): Promise<void
   const count = listed + cancelled;
   if (count === 0) throw new Error("the file has no orders: nothing was imported");
   // A new store has the clock of this machine. A bad file makes none.
-  if (!hasStore(options)) orders.requireCancellable(new Date());
+  if (!hasStore(options)) orders.requireValidCancellations(new Date());
   if (options.dryRun) {
     if (!hasStore(options)) process.stderr.write("There is no store yet: this import makes one.\n");
     const allNew = { new: listed, replaced: 0, shipped: 0, unchanged: 0 };

@@ -66,7 +66,7 @@ export class SortedOrders {
    * @throws {BadOrdersError} if orders were cancelled after `now`, or do not all have a position of
    *   their own, or none.
    */
-  requireCancellable(now: Date): void {
+  requireValidCancellations(now: Date): void {
     const bad = this.#sqlite.prepare(
       `SELECT number, fault FROM (
          SELECT number, CASE
