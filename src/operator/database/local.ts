@@ -6,7 +6,7 @@ import { errorMessage } from "../command-line.ts";
 import { ormOver, type StoreDatabase, toStatement } from "../../store/database.ts";
 import { databaseFile, makeFolder, requireStoreOrEmpty } from "./local-store.ts";
 import { MIGRATIONS_TABLE, readMigrations } from "./migrations.ts";
-import { retryWhileBusy } from "./retry-while-busy.ts";
+import { retryWhileBusy } from "../retry.ts";
 import type { DatabaseName } from "../../schema/databases.ts";
 
 /** D1's limits for SQLite. A statement that D1 would refuse must fail on this machine too. */

@@ -4,11 +4,10 @@ import { createServer } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Command } from "commander";
 import type { CreatedKey } from "../../store/keys/key-settings.ts";
-import { retry } from "../retry.ts";
+import { retry, retryWhileBusy } from "../retry.ts";
 import { persistToOption, wholeNumberParser } from "../arguments.ts";
 import { createProgram, quote } from "../command-line.ts";
 import { DEFAULT_STORE, isStore } from "../database/local-store.ts";
-import { retryWhileBusy } from "../database/retry-while-busy.ts";
 import { configureWrangler, type DevServerOptions, runCron, startDevServer } from "./dev-server.ts";
 import { lockStore } from "./store-lock.ts";
 

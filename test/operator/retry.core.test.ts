@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
-import { retryWhileBusy } from "../../../src/operator/database/retry-while-busy.ts";
+import { retryWhileBusy } from "../../src/operator/retry.ts";
 
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
