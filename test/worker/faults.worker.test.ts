@@ -1,4 +1,4 @@
-import { beforeEach, expect, test, vi } from "vitest";
+import { beforeEach, expect, test } from "vitest";
 import { generateSecret } from "../../src/store/keys/new-secret.ts";
 import { MAX_ATTEMPTS } from "../../src/worker/db/availability.ts";
 import { expectError, quotaOf } from "../support/answer.ts";
@@ -82,7 +82,6 @@ test("while the orders database fails or hangs, a list receives 503 after five q
   await startWithDatabases("ORDERS");
   const limited = await createEnterpriseKey(1, 10);
   await service(UNKNOWN, limited);
-  vi.spyOn(Math, "random").mockReturnValue(-1); // No pauses between attempts.
   for (const outcome of [LOST, HANG]) {
     script.always(outcome);
     await expectUnavailable(list, outcome === LOST ? MAX_ATTEMPTS : 1);
@@ -135,7 +134,6 @@ test("while the keys database fails or hangs, an unknown key receives 503, which
 
 test("the first query of a list is repeated if the database is overloaded or the connection is lost", async () => {
   await startWithDatabases("ORDERS");
-  vi.spyOn(Math, "random").mockReturnValue(-1);
   script.next(
     LOST,
     fail("D1_ERROR: D1 DB is overloaded. Requests queued for too long."),
