@@ -1,5 +1,6 @@
-import { join } from "node:path";
-import { build } from "esbuild";
+import { mkdirSync, writeFileSync } from "node:fs";
+import { basename, join } from "node:path";
+import { build, type OutputFile } from "esbuild";
 import { afterAll } from "vitest";
 import { PROJECT_ROOT } from "../../src/operator/wrangler.ts";
 import { type Bundle, bundleIn } from "../support/bundle.ts";
@@ -29,8 +30,8 @@ export class ServedStore extends StoreFolder {
   }
 
   /**
-   * Bundles and serves a Worker, with `bindings` beside a Worker that has these service bindings, by default with the longest timeouts, so that a slow machine is no
-   * outage. Uses esbuild, because wrangler takes seconds to bundle.
+   * Serves a Worker, with `bindings` beside one that has these service bindings, by default with the
+   * longest timeouts, so that a slow machine is no outage. wrangler would take seconds to bundle it.
    */
   async serve(
     entry: string,
@@ -45,19 +46,30 @@ export class ServedStore extends StoreFolder {
 
   async #bundle(entry: string): Promise<Bundle> {
     const outdir = join(this.path, "bundle");
-    await build({
-      absWorkingDir: PROJECT_ROOT,
-      entryPoints: [entry],
-      outdir,
-      bundle: true,
-      format: "esm",
-      target: "es2024",
-      conditions: ["workerd", "worker", "browser"],
-      external: ["cloudflare:*"],
-      logLevel: "error",
-    });
+    mkdirSync(outdir, { recursive: true });
+    const files = await (BUILT[entry] ??= buildWorker(entry));
+    for (const { path, contents } of files) writeFileSync(join(outdir, basename(path)), contents);
     return bundleIn(outdir, entry, PROJECT_ROOT);
   }
+}
+
+/** The files of each Worker. Test files share a process, so each Worker is built once. */
+const BUILT: Record<string, Promise<readonly OutputFile[]>> = {};
+
+async function buildWorker(entry: string): Promise<readonly OutputFile[]> {
+  const { outputFiles } = await build({
+    absWorkingDir: PROJECT_ROOT,
+    entryPoints: [entry],
+    outdir: "dist",
+    write: false,
+    bundle: true,
+    format: "esm",
+    target: "es2024",
+    conditions: ["workerd", "worker", "browser"],
+    external: ["cloudflare:*"],
+    logLevel: "error",
+  });
+  return outputFiles;
 }
 
 /** Moves the clock of a `CLOCKED_SERVICE` forward, instead of waiting. */

@@ -16,7 +16,8 @@ export async function violations(
   rules: readonly string[] = ["wcag2a", "wcag2aa", "wcag21aa", "wcag22aa"],
   exclude: readonly string[] = [],
 ): Promise<string[]> {
-  await page.evaluate(await readFile(AXE, "utf8"));
+  const isLoaded = await page.evaluate(() => "axe" in globalThis);
+  if (!isLoaded) await page.evaluate(await readFile(AXE, "utf8"));
   const options: RunOptions = { runOnly: [...rules], resultTypes: ["violations"] };
   const results = (await page.evaluate(
     `axe.run(${JSON.stringify({ exclude })}, ${JSON.stringify(options)})`,
