@@ -36,9 +36,9 @@ export default defineConfig({
         },
         test: {
           name: "core",
-          // Each further worker loads all modules again. Projects with different numbers of workers
-          // must run one after another.
+          // Each further worker loads all modules again.
           maxWorkers: 2,
+          // Projects with different numbers of workers must run one after another.
           sequence: { groupOrder: 0 },
           // Test files share a process and its modules: starting the process and importing the
           // modules takes longer than most test files.
@@ -65,7 +65,7 @@ export default defineConfig({
         test: {
           name: "worker",
           maxWorkers: 2,
-          sequence: { groupOrder: 2 },
+          sequence: { groupOrder: 0 },
           // Test files share a few workerd processes, because starting one for each file took most of
           // the test run's time.
           isolate: false,
@@ -78,8 +78,8 @@ export default defineConfig({
       {
         test: {
           name: "node",
-          // These tests mostly wait for processes and timers.
-          maxWorkers: 3,
+          // These tests mostly wait for processes and timers: with few workers, cores are idle.
+          maxWorkers: 5,
           sequence: { groupOrder: 1 },
           // As in `core`. Most files import the same commands and libraries, which takes a second.
           isolate: false,
