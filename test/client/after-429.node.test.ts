@@ -7,6 +7,8 @@ import ky from "ky";
 import { Agent, request, RetryAgent } from "undici";
 import { expect, it, vi } from "vitest";
 import { createClient } from "../../src/client/index.ts";
+import { quotaHeaders } from "../../src/rules/limits/headers.ts";
+import { keyPolicy, SimulatedLimiter } from "../rules/limits/simulated-limiter.ts";
 
 /** Two values of `Retry-After`: within the two minutes of our client, and far beyond them. */
 const ASKED = [100, 3_600];
@@ -27,8 +29,11 @@ function describeWaits(waits: Waits): string {
 
 it("docs/limits.md says what each of these clients does after a 429", async () => {
   let asked = 0;
+  const limiter = new SimulatedLimiter(keyPolicy(1, 1_000));
+  limiter.request();
+  const headers = quotaHeaders(limiter.request());
   const server = createServer((_, response) => {
-    response.writeHead(429, { "Retry-After": asked }).end();
+    response.writeHead(429, { ...headers, "Retry-After": asked }).end();
   });
   await once(server.listen(0, "127.0.0.1"), "listening");
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;

@@ -38,3 +38,15 @@ test("a forecast counts what is left of the open window, or new windows after it
   expect(pacer.forecast(13, 0)).toEqual({ waitMs: 60_000, lastRequests: 10 });
   expect(pacer.forecast(13, 120_000)).toEqual({ waitMs: 60_000, lastRequests: 3 });
 });
+
+test("a look takes no room from other requests, whether it is answered or not, and does not outdo what they have just heard", () => {
+  const pacer = pacerAfter([[heard(1)]]);
+  pacer.look({ ...LOST, retryAfterSeconds: 5 }, 0, 10);
+  expect(pacer.waitMs(10)).toBe(0);
+  pacer.end(pacer.begin(), heard(0), 20);
+  // The service may have known this before the last request.
+  pacer.look(heard(3), 1_019, 1_019);
+  expect(pacer.waitMs(1_019)).toBeGreaterThan(0);
+  pacer.look(heard(3), 1_020, 1_030);
+  expect(pacer.waitMs(1_030)).toBe(0);
+});

@@ -1,5 +1,4 @@
 import { afterEach, beforeEach, expect, expectTypeOf, test, vi } from "vitest";
-import { Pacer } from "../../src/client/pacer.ts";
 import type { KeyQuota } from "../../src/client/quota.ts";
 import { quotaHeaders } from "../../src/rules/limits/headers.ts";
 import { peek } from "../../src/rules/limits/decision.ts";
@@ -78,23 +77,6 @@ test("quota() never waits for the limits, and a batch that waits goes on when it
   expect((await client.quota()).retryAfterSeconds).toBe(0);
   await vi.advanceTimersByTimeAsync(0);
   expect(await batch).toHaveLength(3);
-});
-
-test("a look takes no room from other requests, whether it is answered or not, and does not outdo what they have just heard", () => {
-  const heard = (remaining: number) => {
-    const window = { name: "minute", limit: 10, lengthSeconds: 60, remaining, resetSeconds: 60 };
-    return { windows: [window], retryAfterSeconds: null };
-  };
-  const pacer = new Pacer();
-  pacer.end(pacer.begin(), heard(1), 0);
-  pacer.look({ windows: [], retryAfterSeconds: 5 }, 0, 10);
-  expect(pacer.waitMs(10)).toBe(0);
-  pacer.end(pacer.begin(), heard(0), 20);
-  // The service may have known this before the last request.
-  pacer.look(heard(3), 1_019, 1_019);
-  expect(pacer.waitMs(1_019)).toBeGreaterThan(0);
-  pacer.look(heard(3), 1_020, 1_030);
-  expect(pacer.waitMs(1_030)).toBe(0);
 });
 
 test("quota() is repeated like other calls, and refuses what is no quota", async () => {

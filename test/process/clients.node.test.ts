@@ -1,11 +1,7 @@
-import { execFile } from "node:child_process";
 import { once } from "node:events";
 import { get, type IncomingMessage } from "node:http";
 import { json, text } from "node:stream/consumers";
-import { promisify } from "node:util";
 import { sql } from "drizzle-orm";
-import ky from "ky";
-import { Agent, request, RetryAgent } from "undici";
 import { beforeAll, describe, expect, it, test } from "vitest";
 import { openLocalDatabase } from "../../src/operator/database/local.ts";
 import { INT64_MIN } from "../../src/rules/int64.ts";
@@ -25,19 +21,16 @@ const SIZES = {
   stallMs: STALL_MS,
   leaseMs: STALL_MS,
 };
-/** The limits of the keys of real clients. */
-const TWO = { perMinute: 2, perDay: 1_000 };
 
 const store = new ServedStore();
-let keys: Record<"hostile" | "other" | "second" | "third" | "curl" | "ky" | "undici", string>;
+let keys: Record<"hostile" | "other" | "second" | "third", string>;
 let server: Server;
 let small: Server;
 let whole: string;
 
 beforeAll(async () => {
-  const real = { curl: TWO, ky: TWO, undici: TWO };
   const [hostile, other] = ["free", "business"] as const;
-  keys = await createKeys(store.path, { hostile, other, second: other, third: other, ...real });
+  keys = await createKeys(store.path, { hostile, other, second: other, third: other });
   const [digits, shipDate] = [String(INT64_MIN), "2026-11-20T08:30:00.000Z"];
   const rest = `"petId":${digits},"quantity":${digits},"shipDate":"${shipDate}"`;
   whole = `[${Array.from({ length: ORDERS }, (_, index) => `{"id":${index},${rest}}`).join()}]`;
@@ -48,7 +41,7 @@ beforeAll(async () => {
       INSERT INTO orders (id, pet_id, quantity, ship_date)
       SELECT id, 1 << 63, 1 << 63, ${shipDate} FROM n`,
   ]);
-  server = await store.serve(CLOCKED_SERVICE, { REQUEST_LOG: "all" });
+  server = await store.serve(CLOCKED_SERVICE);
   small = await store.serve(CLOCKED_SERVICE, { SIZES: JSON.stringify(SIZES) });
 });
 
@@ -70,13 +63,11 @@ async function readAll(response: IncomingMessage): Promise<string> {
   return all;
 }
 
-const logOf = async ({ url }: Server) => (await (await fetch(`${url}/log`)).json()) as [string][];
-
-it("answers 1,000 looks at a quota at once, all equal, with at most two calls of the limiter in a second", async () => {
+it("answers 300 looks at a quota at once, all equal, with at most two calls of the limiter in a second", async () => {
   const startMs = performance.now();
   const look = async () =>
     (await fetch(`${server.url}/v1/quota`, { headers: bearer(keys.other) })).text();
-  const answers = await Promise.all(Array.from({ length: 1_000 }, look));
+  const answers = await Promise.all(Array.from({ length: 300 }, look));
   expect([...new Set(answers)]).toEqual([
     expect.stringContaining('"remaining":1000,"resetsAt":null'),
   ]);
@@ -127,7 +118,7 @@ describe("A reader is cut off only while another list needs its place", () => {
     expect((await readAll(third)) === whole).toBe(true);
     const part = await readAll(stalled);
     expect(whole.startsWith(part) && part.length < whole.length).toBe(true);
-    expect(JSON.stringify(await logOf(small))).toContain("order_list_displaced");
+    expect(await (await fetch(`${small.url}/log`)).text()).toContain("order_list_displaced");
     second.destroy();
   });
 });
@@ -140,46 +131,11 @@ it("answers clients that share a query with clients that disconnect", async () =
 
 // Node sends each character of a header as one byte.
 test.each([
-  ["spaces and tabs", 404, "\t bearer \t ", " \t "],
+  ["spaces and tabs", 404, "\t BEARER \t ", " \t "],
   ["a BOM before", 401, "Bearer \u00EF\u00BB\u00BF", ""],
   ["a Latin-1 no-break space after", 401, "Bearer ", "\u00A0"],
 ])("%s the token: %i", async (_, status, before, after) => {
   const headers = { Authorization: `${before}${keys.other}${after}` };
   const { statusCode } = await open(`${server.url}/v1/none`, headers);
   expect(statusCode).toBe(status);
-});
-
-// All clients run at the same time, so that the test waits only once for the end of the windows.
-test("curl, ky and undici wait for Retry-After with their default retries", async () => {
-  const url = `${server.url}/v1/store/orders`;
-  const dispatcher = new RetryAgent(new Agent());
-  const ask = {
-    curl: (headers) => {
-      const options = Object.entries(headers).flatMap((pair) => ["-H", pair.join(": ")]);
-      return promisify(execFile)("curl", ["-sSI", "--fail", "--retry", "3", ...options, url]);
-    },
-    ky: (headers) => ky.head(url, { headers, timeout: false }),
-    undici: (headers) => request(url, { method: "HEAD", dispatcher, headers }),
-  } satisfies Record<string, (headers: Record<string, string>) => Promise<unknown>>;
-  const all = (["curl", "ky", "undici"] as const).map((name) => {
-    return { name, headers: { ...bearer(keys[name]), "X-Request-Id": name } };
-  });
-  const startMs = performance.now();
-  for (let spent = 0; spent < TWO.perMinute; spent += 1) {
-    await Promise.all(all.map(({ name, headers }) => ask[name](headers)));
-  }
-  // The windows then end when each client has been refused, however slow the machine: in at least 4
-  // seconds, and at most the 30 that undici waits.
-  const spentSeconds = (performance.now() - startMs) / 1_000;
-  const leftSeconds = Math.min(4 + 5 * spentSeconds, 30);
-  await advanceClock(server, Math.max(0, 60 - spentSeconds - leftSeconds));
-  await Promise.all(all.map(({ name, headers }) => ask[name](headers)));
-  await dispatcher.close();
-
-  const lines = (await logOf(server)).map(([line]) => JSON.parse(line));
-  for (const { name } of all) {
-    const own = lines.filter(({ requestId }) => requestId === name);
-    // A client that did not wait would have been refused more often.
-    expect({ [name]: own.map(({ status }) => status) }).toEqual({ [name]: [200, 200, 429, 200] });
-  }
 });

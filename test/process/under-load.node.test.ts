@@ -160,3 +160,11 @@ test("SIGKILL under load loses no admission, and no order but cancelled ones", a
   const [id] = cancelled;
   expect((await request(keys.ample, `/${id}`, "DELETE")).status).toBe(404);
 });
+
+test("with JURISDICTION, no request reaches a Durable Object outside of it", async () => {
+  const { url } = await store.serve(SERVICE, { JURISDICTION: "eu" });
+  // workerd has no jurisdictions, and says so. Without the var, the response is 200.
+  const response = await fetch(`${url}/healthz`);
+  expect(response.status).toBe(500);
+  expect(await response.text()).toContain("Jurisdiction restrictions are not implemented");
+});

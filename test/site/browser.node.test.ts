@@ -32,6 +32,8 @@ interface OpenOptions extends BrowserContextOptions {
   readonly from?: string;
 }
 
+type Answer = Parameters<Route["fulfill"]>[0];
+
 const WAIT = { "Retry-After": "86399" };
 
 const WHOLE = { body: "[]" };
@@ -202,7 +204,7 @@ describe("the reference page", needs(CHROMIUM, chromium !== undefined), () => {
   });
 
   test("shows what the newest answer alone says, while it waits nothing, and sends a request once", async () => {
-    const { page, text, see, list, answerWith } = await open({ hasClock: true });
+    const { page, text, see, list, answerWith, hold } = await open({ hasClock: true });
     await page.clock.pauseAt(Date.now() + 2 * HOUR_MS);
     const show = async (answer: (typeof ANSWERS)[number]) => {
       await answerWith(answer);
@@ -216,13 +218,7 @@ describe("the reference page", needs(CHROMIUM, chromium !== undefined), () => {
     // In the reverse order, each answer follows another one than before.
     for (const answer of ANSWERS.toReversed()) expect(await show(answer)).toBe(shown.pop());
 
-    let release = () => {};
-    const isReleased = new Promise<void>((resolve) => (release = resolve));
-    await page.unroute(ORDERS);
-    await page.route(ORDERS, async (route) => {
-      await isReleased;
-      await route.fulfill({ contentType: "application/json", body: "[]" });
-    });
+    const release = await hold(WHOLE);
     const before = apiRequests().length;
     for (let clicks = 0; clicks < 3; clicks++) {
       await page.locator(`${LIST} .send button`).click({ force: true });
@@ -236,7 +232,7 @@ describe("the reference page", needs(CHROMIUM, chromium !== undefined), () => {
   });
 
   test("shows no limit, ban or countdown of a key after another key was entered", async () => {
-    const { page, see, press, list, answerWith } = await open();
+    const { page, see, press, list, answerWith, hold } = await open();
     const windows = [
       { name: "minute", limit: 60, remaining: 0, resetsAt: "2100-01-01T00:00:00.000Z" },
     ];
@@ -257,12 +253,7 @@ describe("the reference page", needs(CHROMIUM, chromium !== undefined), () => {
       await see(`${MINUTE} .figure`, /^–$/);
     }
     // The reader stops a slow list.
-    let release = () => {};
-    const isReleased = new Promise<void>((resolve) => (release = resolve));
-    await page.route(ORDERS, async (route) => {
-      await isReleased;
-      await route.abort().catch(() => {});
-    });
+    const release = await hold(null);
     await page.locator(`${LIST} .send button`).click();
     await press("Stop", page.locator(LIST));
     await see(`${LIST} .outcome`, /^Stopped/);
@@ -436,6 +427,10 @@ async function open({ hasClock = false, from, ...options }: OpenOptions = {}) {
   if (hasClock) await page.clock.install({ time: Date.now() + HOUR_MS });
   await page.goto(from ?? origin);
 
+  const answer = async (route: Route, how: Answer | null) => {
+    if (how === null) return route.abort();
+    return route.fulfill({ contentType: "application/json", ...how });
+  };
   const text = (selector: string) => page.locator(selector).innerText();
   const press = (name: string, place: Page | Locator = page) =>
     place.getByRole("button", { name, exact: true }).click();
@@ -456,9 +451,16 @@ async function open({ hasClock = false, from, ...options }: OpenOptions = {}) {
       }
     },
     /** Answers requests to an address in place of the service; `null`: not at all. */
-    answerWith: async (answer: Parameters<Route["fulfill"]>[0] | null, url = ORDERS) => {
-      const json = { contentType: "application/json", ...answer };
-      await page.route(url, (route) => (answer === null ? route.abort() : route.fulfill(json)));
+    answerWith: (how: Answer | null, url = ORDERS) =>
+      page.route(url, (route) => answer(route, how)),
+    /** The same for lists, but waits with the answers until the returned function is called. */
+    hold: async (how: Answer | null) => {
+      const held = Promise.withResolvers<void>();
+      await page.route(ORDERS, async (route) => {
+        await held.promise;
+        await answer(route, how).catch(() => {});
+      });
+      return held.resolve;
     },
     /** Lists the orders with a key, or with the key that is in the field. */
     list: async (key?: string) => {

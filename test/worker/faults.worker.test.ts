@@ -132,17 +132,6 @@ test("while the keys database fails or hangs, an unknown key receives 503, which
   expect(eventLines().slice(1)).toMatchObject([{ event: "keys_database_available", failures: 4 }]);
 });
 
-test("the first query of a list is repeated if the database is overloaded or the connection is lost", async () => {
-  await startWithDatabases("ORDERS");
-  script.next(
-    LOST,
-    fail("D1_ERROR: D1 DB is overloaded. Requests queued for too long."),
-    LOST,
-  ).calls = 0;
-  expect((await list()).status).toBe(200);
-  expect(script.calls).toBe(4);
-});
-
 test("a list and a look-up of a key are repeated if the database hides that it is busy, a cancellation is not", async () => {
   await startWithDatabases();
   const callsOf = async (request: () => Promise<Response>, status: number) => {

@@ -9,6 +9,7 @@ import { eventLines } from "../../support/written-lines.ts";
 
 const CLEAR = { origin: "http://orders.shop.example", address: "192.0.2.44" };
 const APP = "https://app.example";
+const UNTOUCHED = { limit: 60, remaining: 60, day: { remaining: 1_000 } };
 const PREFLIGHT = { Origin: APP, "Access-Control-Request-Method": "DELETE" };
 
 test("a request over plain HTTP is refused with any key or none, counts nothing and does nothing", async () => {
@@ -27,21 +28,13 @@ test("a request over plain HTTP is refused with any key or none, counts nothing 
     CLEAR,
     { ...CLEAR, origin: "http://localhost.shop.example", key },
     { ...CLEAR, origin: "http://127.0.0.1.shop.example", key },
-    {
-      ...CLEAR,
-      origin: "https://orders.shop.example",
-      headers: { "CF-Visitor": '{"scheme":"http"}' },
-    },
+    { address: CLEAR.address, headers: { "CF-Visitor": '{"scheme":"http"}' } },
   ];
   for (const options of refused) {
     for (const method of ["GET", "DELETE", "OPTIONS"]) {
       const headers = { ...options.headers, ...(method === "OPTIONS" && PREFLIGHT) };
       const response = await service(`${LIST}/7`, { ...options, method, headers });
-      expect(quotaOf(response)).toMatchObject({
-        limit: 60,
-        remaining: 60,
-        day: { remaining: 1000 },
-      });
+      expect(quotaOf(response)).toMatchObject(UNTOUCHED);
       expect(response.headers.has("Strict-Transport-Security")).toBe(false);
       expect(response.headers.has("WWW-Authenticate")).toBe(false);
       bodies.add(await expectError(response, 403, "https_required"));

@@ -44,12 +44,8 @@ test("a key that looks 200 times still has all its requests, and its limiter has
   const nothing = { keys: [], record: null, alarmMs: null, rowsWritten: 0 };
   expect(await limiterStorage(`key:${id}`)).toStrictEqual(nothing);
   expect(quotaOf(await send(UNKNOWN, { key })).remaining).toBe(59);
-  expect(requestLines()[0]).toMatchObject({
-    route: QUOTA,
-    keyId: id,
-    remaining: 60,
-    degraded: null,
-  });
+  const line = { route: QUOTA, keyId: id, remaining: 60, degraded: null };
+  expect(requestLines()[0]).toMatchObject(line);
 });
 
 test("a look succeeds with full windows and during a ban, and says what the next request receives", async () => {
@@ -179,10 +175,8 @@ test("an object of an earlier version, which cannot be looked at, is out of reac
 });
 
 test("a look needs a valid key; another method is a counted 405, and If-Match is false", async () => {
-  const [{ key }, { key: revoked }] = [
-    await createApiKey(),
-    await createApiKey({ revokedAt: new Date() }),
-  ];
+  const { key } = await createApiKey();
+  const { key: revoked } = await createApiKey({ revokedAt: new Date() });
   await expectError(await send(QUOTA, { key: revoked }), 401, "unauthorized");
   await expectError(await send(QUOTA), 401, "unauthorized");
   const post = await send(QUOTA, { key, method: "POST" });

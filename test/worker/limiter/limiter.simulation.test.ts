@@ -146,26 +146,15 @@ afterEach(() => {
 });
 
 test("several isolates and a Durable Object keep every promise, whatever happens to calls, versions and disk", async () => {
-  const seen = {
-    waited: 0,
-    replicas: 0,
-    fallbacks: 0,
-    memory: 0,
-    object: 0,
-    fallback: 0,
-    nobody: 0,
-  };
+  const decidedBy = { memory: 0, object: 0, fallback: 0, nobody: 0 };
+  const seen = { waited: 0, replicas: 0, fallbacks: 0, ...decidedBy };
   await fc.assert(
     fc.asyncProperty(anyWorld, anyHistory, async (of, history) => {
       vi.clearAllTimers();
       const world = new World(of.policy, of.behindMs, of.vars);
       world.diskMs = of.diskMs;
       for (const { play } of history) await play(world);
-      // Calls that nobody waits for any more may still be under way.
-      await world.advance(4 * TIMEOUT_MS);
-      Object.assign(world, { wires: [PERFECT], isDiskBroken: false });
-      world.learn(...ALL);
-      await world.advance(2 * TIMEOUT_MS);
+      await settle(world);
       const { decision } = await world.answerTo(0);
       // Refusals by other isolates may have led to a ban that this isolate does not know yet.
       const isBanned = (world.stored?.ban?.untilMs ?? 0) > Date.now();
@@ -192,6 +181,7 @@ test("several isolates and a Durable Object keep every promise, whatever happens
 
 /** Ends every fault and call, and lets every isolate know the newest version of the key. */
 async function settle(world: World): Promise<void> {
+  // Calls that nobody waits for any more may still be under way.
   await world.advance(4 * TIMEOUT_MS);
   Object.assign(world, { wires: [PERFECT], lookWires: [PERFECT], isDiskBroken: false });
   world.learn(...ALL);
