@@ -25,7 +25,8 @@ export function formatTime(time: Date): string {
 }
 
 /** Formats how long ago something was, as in `5 min ago`, `3 h ago` or `12 days ago`. */
-export function formatAge(seconds: number): string {
+export function formatAge(seconds: number | null): string {
+  if (seconds === null) return MISSING;
   const hours = Math.floor(seconds / 3_600);
   if (hours < 2) return `${Math.floor(seconds / 60)} min ago`;
   return `${hours < 48 ? `${hours} h` : formatCount(Math.floor(hours / 24), "day")} ago`;

@@ -33,6 +33,7 @@ type UpdateOptions = StoreCommandOptions &
 type CreateOptions = StoreCommandOptions &
   Readonly<Partial<Limits> & { plan: Plan; name: string; expires?: Date; near?: LocationHint }>;
 type LastingOptions = StoreCommandOptions & { readonly yes: boolean };
+type RotateOptions = LastingOptions & { readonly grace: number };
 
 /** Rotating with a shorter grace period needs confirmation: clients must change their key soon. */
 const SHORT_GRACE_MS = 3_600_000;
@@ -75,10 +76,7 @@ export async function reset(id: string, options: LastingOptions): Promise<void> 
 }
 
 /** Replaces only the secret of a key. The former one stays valid for `grace` ms. */
-export async function rotate(
-  id: string,
-  options: LastingOptions & { readonly grace: number },
-): Promise<void> {
+export async function rotate(id: string, options: RotateOptions): Promise<void> {
   let secret = "";
   const decide: Decide = (current, now) => {
     const { key, record } = rotateApiKey(current, now, options.grace);

@@ -52,8 +52,8 @@ export async function usage(id: string | undefined, options: UsageOptions): Prom
   process.stderr.write(`${describeReports(all)} "peak" is of the fullest minute or day.\n`);
 }
 
-const toRow = ({ id, name, ...figures }: KeyReport) => {
-  return { id, ...toCells(figures), reported: lastReport(figures), name };
+const toRow = ({ id, name, reportAgeSeconds, ...figures }: KeyReport) => {
+  return { id, ...toCells(figures), reported: formatAge(reportAgeSeconds), name };
 };
 
 function toCells(figures: Figures) {
@@ -63,9 +63,6 @@ function toCells(figures: Figures) {
   });
   return Object.fromEntries(cells);
 }
-
-const lastReport = ({ reportAgeSeconds: age }: Pick<KeyReport, "reportAgeSeconds">) =>
-  age === null ? MISSING : formatAge(age);
 
 /**
  * Reads the usage of all keys, or of one, on some days in UTC, up to an hour old. The keys are sorted
@@ -179,9 +176,9 @@ function page(keys: readonly KeyReport[], days: readonly string[], one?: KeyRepo
     </html>`;
 }
 
-function describeKey({ id, plan, bannedUntil, ...figures }: KeyReport): Html {
+function describeKey({ id, plan, bannedUntil, reportAgeSeconds: age }: KeyReport): Html {
   const ban = bannedUntil && html`<strong>Banned until ${formatTime(bannedUntil)}.</strong>`;
-  return html`<small>${id}, ${plan}, last report: ${lastReport(figures)}</small>${ban}`;
+  return html`<small>${id}, ${plan}, last report: ${formatAge(age)}</small>${ban}`;
 }
 
 function section(heading: string, rows: readonly (Figures & { title: string | Html })[]): Html {

@@ -1,7 +1,7 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { beforeAll, expect, it, vi } from "vitest";
+import { beforeAll, beforeEach, expect, it, vi } from "vitest";
 import { openApiDocument } from "../../../src/openapi/document.ts";
 import * as databases from "../../../src/store/database.ts";
 import * as retrying from "../../../src/operator/retry.ts";
@@ -73,16 +73,19 @@ const send: Send = async (address, init) => {
 };
 
 /** The clock of verifications, and their connection to the service. */
-let world = { ...clock, send };
+const real = { ...clock, send };
+let world = real;
+beforeEach(() => void (world = real));
 
 /** Verifies everything that can be verified. */
-function verifyAll({ now, wait, ...more }: typeof world & Partial<StoreVerifyOptions>) {
-  const { send: own, ...options } = more;
-  world = { now, wait, send: own };
-  const { signal } = new AbortController();
-  const store = { persistTo: folder.path };
-  return verifyStore({ url: service.url, signal, store, isWriting: true, ...options });
-}
+const verifyAll = (options: Partial<StoreVerifyOptions>) =>
+  verifyStore({
+    url: service.url,
+    signal: new AbortController().signal,
+    store: { persistTo: folder.path },
+    isWriting: true,
+    ...options,
+  });
 
 const brokenIn = (promises: readonly PromiseResult[]) =>
   promises.filter(({ result }) => result === "broken").map(({ promise }) => promise);
@@ -123,7 +126,8 @@ beforeAll(async () => {
     return response.clone();
   };
   const report = () => void (promise += 1);
-  expect(brokenIn(await verifyAll({ ...clock, send: recording, report }))).toEqual([]);
+  world = { ...clock, send: recording };
+  expect(brokenIn(await verifyAll({ report }))).toEqual([]);
   expect(takeLeftovers()).toEqual([]);
   expect(rows("orders", "SELECT count(*) FROM orders")).toEqual([3]);
 });
@@ -144,18 +148,17 @@ function replay(sabotage: Sabotage = (own) => own, responses = recorded) {
     return repeated;
   };
   const report = () => void ([promise, index] = [promise + 1, 0]);
-  return { now: () => nowMs, wait, send: sabotage(repeat), report };
+  world = { now: () => nowMs, wait, send: sabotage(repeat) };
+  return { report };
 }
 
-function run(args: readonly string[], replaced: Partial<typeof world> = {}, input = "") {
-  world = { ...clock, send, ...replaced };
-  return runInProcess(verifyProgram(), args, input);
-}
+const run = (args: readonly string[], input = "") => runInProcess(verifyProgram(), args, input);
 
 /** Runs the command for staging. It first asks whether the service is healthy, and sends no key. */
 function runForStaging(sabotage?: Sabotage): Promise<Outcome> {
   const responses = [[recorded[0]![0]!, keyless, ...recorded.flat()]];
-  return run(["--env", "staging", "--write"], replay(sabotage, responses));
+  replay(sabotage, responses);
+  return run(["--env", "staging", "--write"]);
 }
 
 /** Runs a statement on a database of the store, and returns the values of all rows. */
@@ -224,16 +227,16 @@ it.for(SABOTAGES)(
 
 it("requests that take longer than a minute break no promise, because a new one begins meanwhile", async () => {
   const [[, target, change] = []] = SABOTAGES.filter(([title]) => title === "Of 200");
-  const replayed = replay(answer(target!, change!));
+  const { report } = replay(answer(target!, change!));
+  const replayed = world;
   let [sent, lateMs] = [0, 0];
   const late: Send = async (address, init) => {
     const response = await replayed.send(address, init);
     if (++sent === 150) lateMs = 61_000;
     return response;
   };
-  const now = () => replayed.now() + lateMs;
-  const report = () => (replayed.report(), (lateMs = 0));
-  const promises = await verifyAll({ ...replayed, now, send: late, report });
+  world = { ...replayed, now: () => replayed.now() + lateMs, send: late };
+  const promises = await verifyAll({ report: () => (report(), (lateMs = 0)) });
   expect(brokenIn(promises)).toEqual([]);
   const untried = promises.filter(({ result }) => result === "untried");
   expect(untried.map(({ reason }) => reason)).toEqual([
@@ -284,7 +287,8 @@ it("says at once until when an address may send no more bad credentials, and mak
       .replace(/(?<=x-ratelimit-remaining: )\d+/, "19")
       .replace(/(?<=x-ratelimit-reset: )\d+/, String(reset));
   const args = ["--persist-to", folder.path, "--url", service.url];
-  const refused = await run(args, { send: answer(/=> 401/, spend)(send) });
+  world = { ...real, send: answer(/=> 401/, spend)(send) };
+  const refused = await run(args);
   const end = new Date(reset * 1_000).toISOString().slice(0, 14).replace("T", " ");
   expect(refused).toEqual(failure(`run the same command after ${end}`));
   expect(takeLeftovers()).toEqual([]);
@@ -307,7 +311,7 @@ it("with a key from stdin neither revokes the key nor places orders", async () =
   const limits = ["--per-minute", "100", "--per-day", "100"];
   const plan = ["--name", "Customer", "--plan", "enterprise", ...limits];
   const { key } = await folder.keysJson("create", ...plan);
-  const { status, stdout } = await run(["--url", service.url], {}, `${key}\n`);
+  const { status, stdout } = await run(["--url", service.url], `${key}\n`);
   expect(status).toBe(0);
   expect(stdout).toMatch(/^– Of 200 simultaneous requests.*: needs a new Free key$/m);
   expect(stdout).toContain("– A revoked key stops working within 30 seconds");
@@ -319,11 +323,8 @@ it("finds the port of the service in its store, and makes no key for anything el
   writeFileSync(join(ownFolder(folder.path), "service.json"), `{"pid":${process.pid},"port":1}`);
   const isOther = "no healthy service at http://127.0.0.1:1: the answer is 404 <html>, not 200";
   const changes = rows("keys", "SELECT count(*) FROM key_changes");
-  expect(
-    await run(["--persist-to", folder.path], {
-      send: async () => new Response("<html>", { status: 404 }),
-    }),
-  ).toEqual(failure(isOther));
+  world = { ...real, send: async () => new Response("<html>", { status: 404 }) };
+  expect(await run(["--persist-to", folder.path])).toEqual(failure(isOther));
   expect(rows("keys", "SELECT count(*) FROM key_changes")).toEqual(changes);
 });
 
