@@ -20,7 +20,7 @@ import {
 } from "../../store/orders/placement.ts";
 import { startProgress } from "./progress.ts";
 import type { SortedOrders } from "./sorted-orders.ts";
-import { BadOrdersError, Faults } from "./source.ts";
+import { BadOrdersError } from "./source.ts";
 
 /** How an import divides its orders. Tests set smaller sizes. */
 export const IMPORT_SIZES = {
@@ -156,12 +156,10 @@ export async function compareFile(
   const listed = parts().filter((part) => !part.isCancelled);
   const tables = listed.map(({ source }) => stagedOrders(source));
   const { counts, refused, refusedCount } = await compareOrders(orm, tables);
-  const faults = new Faults();
-  for (const { number, id } of refused) {
-    const fault = `order ${id} has shipped, which cannot be turned back`;
-    faults.add({ kind: file.kind, number }, fault);
-  }
-  faults.throwIfAny(refusedCount);
+  const faults = refused.map(({ number, id }) =>
+    file.locate(number, `order ${id} has shipped, which cannot be turned back`),
+  );
+  if (refusedCount > 0) throw new BadOrdersError(faults, refusedCount);
   const { cancelled: all } = file.counts();
   if (all === 0) return counts;
   let cancelled = 0;
@@ -169,9 +167,9 @@ export async function compareFile(
     if (isCancelled) cancelled += await orm.$count(sql`(${lacking(source)})`);
   }
   if (cancelled > 0 && (await orm.$count(ANY_ORDER)) > 0) {
-    throw new BadOrdersError(
+    throw new BadOrdersError([
       'the file has cancelled orders, which only an empty store takes, and this store has orders: name a new store, or leave out the lines with "status":"cancelled"',
-    );
+    ]);
   }
   return { ...counts, unchanged: counts.unchanged + all - cancelled, cancelled };
 }

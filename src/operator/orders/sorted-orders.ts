@@ -1,9 +1,8 @@
 import { DatabaseSync } from "node:sqlite";
-import type { CancelledRecord, OrderRecord } from "../../rules/order.ts";
 import { ORDER_FIELD_NAMES } from "../../schema/orders.ts";
 import { stagedText, valuesOf } from "../../store/orders/placement.ts";
 import { startProgress } from "./progress.ts";
-import { Faults, parseOrder, readElements, type SourceElement } from "./source.ts";
+import { BadOrdersError, type ImportedOrder, LISTED, parseOrder, readElements } from "./source.ts";
 
 /**
  * The orders of an import in a temporary file: sorted by id, the last of each id, and the cancelled
@@ -11,7 +10,7 @@ import { Faults, parseOrder, readElements, type SourceElement } from "./source.t
  */
 export class SortedOrders {
   /** Whether the numbers of orders count lines or array elements. */
-  kind: SourceElement["kind"] = "line";
+  #kind = "line";
   // SQLite deletes a database without a name when it is closed. Up to 32 MB stay in memory.
   readonly #sqlite = new DatabaseSync("");
   readonly #put;
@@ -34,18 +33,19 @@ export class SortedOrders {
    */
   async read(bytes: AsyncIterable<Uint8Array>): Promise<void> {
     using progress = startProgress("Reading");
-    const faults = new Faults();
+    const faults: string[] = [];
+    let count = 0;
     for await (const element of readElements(bytes)) {
-      this.kind = element.kind;
+      this.#kind = element.kind;
       const order = parseOrder(element);
-      if (typeof order === "string") faults.add(element, order);
-      else this.#add(element.number, order);
+      if (typeof order !== "string") this.#add(element.number, order);
+      else if (count++ < LISTED) faults.push(this.locate(element.number, order));
       progress.advance(1);
     }
-    faults.throwIfAny();
+    if (count > 0) throw new BadOrdersError(faults, count);
   }
 
-  #add(number: number, order: OrderRecord | CancelledRecord): void {
+  #add(number: number, order: ImportedOrder): void {
     try {
       if (order.status === "cancelled") {
         const { id, cancelledAt, position = 0n } = order;
@@ -68,7 +68,7 @@ export class SortedOrders {
    */
   requireValidCancellations(now: Date): void {
     const bad = this.#sqlite.prepare(
-      `SELECT number, fault FROM (
+      `SELECT number, fault, count(*) OVER () AS found FROM (
          SELECT number, CASE
            WHEN at > :now THEN 'cancelledAt: ' || :later
            WHEN position / 1000 > :now THEN 'position: ' || :later
@@ -77,14 +77,17 @@ export class SortedOrders {
            WHEN position > 0 AND position = lag(position) OVER (ORDER BY position, number)
              THEN 'position: ' || position || ' occurs twice'
          END AS fault FROM orders WHERE at >= 0
-       ) WHERE fault IS NOT NULL ORDER BY number`,
+       ) WHERE fault IS NOT NULL ORDER BY number LIMIT ${LISTED}`,
     );
     const later = `later than the database's present time, ${now.toISOString()}`;
-    const faults = new Faults();
-    for (const { number, fault } of bad.iterate({ now: now.getTime(), later })) {
-      faults.add({ kind: this.kind, number: Number(number) }, String(fault));
-    }
-    faults.throwIfAny();
+    const rows = bad.all({ now: now.getTime(), later });
+    const faults = rows.map(({ number, fault }) => this.locate(number, fault));
+    if (faults.length > 0) throw new BadOrdersError(faults, Number(rows[0]?.["found"]));
+  }
+
+  /** Returns a fault of an order with the line or array element that has it. */
+  locate(number: unknown, fault: unknown): string {
+    return [this.#kind, " ", number, ": ", fault].join("");
   }
 
   /** Returns the number of the orders to be listed, and of the cancelled ones. */

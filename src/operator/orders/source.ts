@@ -11,6 +11,8 @@ import {
 } from "../../rules/order.ts";
 import { RECOGNIZED_BYTES, refuseOthers } from "./file-format.ts";
 
+export type ImportedOrder = OrderRecord | CancelledRecord;
+
 /** One order in the file of an import, not yet parsed. */
 export interface SourceElement {
   readonly kind: "line" | "element";
@@ -21,32 +23,22 @@ export interface SourceElement {
   readonly fault?: string | undefined;
 }
 
-/** Thrown if orders of an import are wrong. The message names their lines or array elements. */
-export class BadOrdersError extends Error {}
+/** How many bad orders a message lists. */
+export const LISTED = 10;
 
-/** Collects what is wrong with orders, so that one run shows more than the first fault. */
-export class Faults {
-  readonly #listed: string[] = [];
-  #count = 0;
-
-  add({ kind, number }: Omit<SourceElement, "text">, fault: string): void {
-    if (this.#count++ < LISTED) this.#listed.push(`${kind} ${number}: ${fault}`);
-  }
-
-  /** @throws {BadOrdersError} that lists the first faults, and counts all. */
-  throwIfAny(count = this.#count): void {
-    if (count === 0) return;
-    if (count === 1) throw new BadOrdersError(this.#listed[0]);
+/** Thrown if orders of an import are wrong. */
+export class BadOrdersError extends Error {
+  /** @param faults the first ones of `count`, which name the lines or array elements. */
+  constructor(faults: readonly string[], count = faults.length) {
     const which = count > LISTED ? `. The first ${LISTED}` : "";
     const title = `${count} orders are bad: nothing was imported${which}:`;
-    throw new BadOrdersError([title, ...this.#listed].join("\n  "));
+    super(count === 1 ? faults[0] : [title, ...faults].join("\n  "));
   }
 }
 
 /** Limits a line or array element, because a file with a single line could fill the memory. */
 const MAX_CHARACTERS = 65_536;
 const TOO_LONG = `longer than ${MAX_CHARACTERS} characters`;
-const LISTED = 10;
 
 /** Matches a character that is not JSON white space (RFC 8259, section 2). */
 const VISIBLE = /[^ \t\r\n]/g;
@@ -209,7 +201,7 @@ function endOf(kind: SourceElement["kind"], text: string, start: number): number
 export function parseOrder({
   text,
   fault,
-}: Pick<SourceElement, "text" | "fault">): OrderRecord | CancelledRecord | string {
+}: Pick<SourceElement, "text" | "fault">): ImportedOrder | string {
   if (fault !== undefined) return fault;
   const shorten = (long: string) => (long.length <= 60 ? long : `${long.slice(0, 57)}...`);
   if (!/^\s*\{/.test(text)) {

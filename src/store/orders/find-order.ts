@@ -12,13 +12,8 @@ export interface FoundOrder extends Readonly<Omit<typeof orders.$inferSelect, "s
 }
 
 /** Returns the columns of an order, with exact integers. */
-export function exactColumns({
-  id,
-  petId,
-  quantity,
-  shipDate,
-  complete,
-}: typeof orders | typeof cancelledOrders) {
+export function exactColumns(table: typeof orders | typeof cancelledOrders) {
+  const { id, petId, quantity, shipDate, complete } = table;
   return { id: exact(id), petId: exact(petId), quantity: exact(quantity), shipDate, complete };
 }
 
