@@ -15,16 +15,16 @@ export class StaleReplicaError extends Error {}
  * then skipped for a second.
  */
 export class NearestReads {
-  readonly #isNearest: boolean;
+  readonly isNearest: boolean;
   /** The time in milliseconds within which every read settles. */
   readonly timeoutMs: number;
-  readonly #queries: DatabaseQueries;
+  readonly queries: DatabaseQueries;
   readonly #outage = new Outage({ began: "list_replica_failed", ended: "list_replica_recovered" });
   #failedMs = -Infinity;
 
   constructor(queries: DatabaseQueries, isNearest: boolean) {
-    this.#queries = queries;
-    this.#isNearest = isNearest;
+    this.queries = queries;
+    this.isNearest = isNearest;
     this.timeoutMs = queries.timeoutMs + (isNearest ? REPLICA_MS : 0);
   }
 
@@ -34,9 +34,9 @@ export class NearestReads {
     mayReadReplica: boolean,
     query: (source: StatementSource) => Promise<T>,
   ): Promise<T> {
-    const primary = () => this.#queries.run(() => query(database), { isRepeatable: true });
+    const primary = () => this.queries.run(() => query(database), { isRepeatable: true });
     const isSkipped = isWithin(REPLICA_MS, this.#failedMs);
-    if (!this.#isNearest || !mayReadReplica || isSkipped) return primary();
+    if (!this.isNearest || !mayReadReplica || isSkipped) return primary();
     const replica = query(database.withSession("first-unconstrained"));
     try {
       const result = await withDeadline(replica, REPLICA_MS);
@@ -49,7 +49,7 @@ export class NearestReads {
       }
     }
     // A slow replica may still be faster than the primary.
-    const late = withDeadline(replica, this.#queries.timeoutMs);
+    const late = withDeadline(replica, this.queries.timeoutMs);
     return Promise.any([primary(), late]).catch((error: AggregateError) => {
       throw error.errors[0];
     });

@@ -10,8 +10,7 @@ import {
   orders,
   orderSegments,
 } from "../../schema/orders.ts";
-import type { DatabaseQueries } from "../db/availability.ts";
-import { NearestReads, StaleReplicaError } from "../db/nearest-reads.ts";
+import { type NearestReads, StaleReplicaError } from "../db/nearest-reads.ts";
 import { db, Statement } from "../db/statement.ts";
 import { pause } from "../deadline.ts";
 import { joined, toJson, valuesOf } from "../../schema/order-json.ts";
@@ -39,16 +38,15 @@ export interface Manifest {
 /** The JSON of each segment by the segment's version: its orders, each after a comma. */
 export type SegmentJson = ReadonlyMap<string, Uint8Array>;
 
-export interface Snapshot extends Pick<Manifest, "version" | "sequence"> {
+/** A manifest that has no segments if the list has one of the known versions. */
+export interface Snapshot extends Manifest {
   readonly servedBy: { readonly region: string | null; readonly isPrimary: boolean };
-  /** `null` if no request needed the manifest, or the list has one of the known versions. */
-  readonly manifest: Manifest | null;
   /** The segments that were not in memory; only the first one if they exceed `maxMissingBytes`. */
   readonly json: SegmentJson;
 }
 
 export interface SnapshotNeeds {
-  /** The manifest is not needed if the list has one of these versions; `*` stands for all. */
+  /** Segments are not needed if the list has one of these versions; `*` stands for all. */
   readonly knownVersions: readonly string[] | "*";
   readonly segmentVersions: readonly string[];
   /** If memory lacks more bytes than this, the query reads only the first missing segment. */
@@ -165,89 +163,85 @@ export type SnapshotRow = { readonly list_version: string; readonly sequence: nu
   | { readonly first_id: null }
 );
 
-/** The database that lists are read from: the primary one or the nearest replica. */
-export class ListDatabase {
-  readonly reads: NearestReads;
-  readonly #queries: DatabaseQueries;
-
-  constructor(queries: DatabaseQueries, isNearest: boolean) {
-    this.#queries = queries;
-    this.reads = new NearestReads(queries, isNearest);
-  }
-
-  /**
-   * Reads the list's version and, if a request needs it, the manifest and segments not in memory.
-   *
-   * @throws {DatabaseUnavailableError} if the primary database does not respond.
-   */
-  snapshot(database: D1Database, needs: SnapshotNeeds): Promise<Snapshot> {
-    const { knownVersions, segmentVersions, maxMissingBytes } = needs;
-    const values = {
-      known: knownVersions === "*" ? null : JSON.stringify(knownVersions),
-      inMemory: JSON.stringify(segmentVersions),
-      maxMissingBytes,
-    };
-    return this.reads.run(database, needs.mayReadReplica, async (source) => {
-      const result = await SNAPSHOT.bind(source, values).all();
-      // Without a session, D1 always queries the primary, whether or not its result says so.
-      const isPrimary = source === database || (result.meta.served_by_primary ?? false);
-      const servedBy = { region: result.meta.served_by_region ?? null, isPrimary };
-      const rows = SNAPSHOT.rows(result);
-      const [list] = rows;
-      if (list === undefined) throw new Error("The database has no version of the list.");
-      const listed = { version: list.list_version, sequence: list.sequence };
-      const found = rows.filter((row) => row.first_id !== null);
-      const segments = found.map(({ first_id: firstId, version, bytes }, index) => {
-        const nextId = found[index + 1]?.first_id;
-        const lastId = String(nextId === undefined ? INT64_MAX : BigInt(nextId) - 1n);
-        return { firstId, lastId, version, bytes };
-      });
-      const manifest = segments.length === 0 ? null : { ...listed, segments };
-      return { ...listed, servedBy, manifest, json: jsonIn(found) };
+/**
+ * Reads the list's version and, if a request needs them, its segments and the JSON not in memory.
+ *
+ * @throws {DatabaseUnavailableError} if the primary database does not respond.
+ */
+export function readSnapshot(
+  reads: NearestReads,
+  database: D1Database,
+  { knownVersions, segmentVersions, maxMissingBytes, mayReadReplica }: SnapshotNeeds,
+): Promise<Snapshot> {
+  const values = {
+    known: knownVersions === "*" ? null : JSON.stringify(knownVersions),
+    inMemory: JSON.stringify(segmentVersions),
+    maxMissingBytes,
+  };
+  return reads.run(database, mayReadReplica, async (source) => {
+    const result = await SNAPSHOT.bind(source, values).all();
+    // Without a session, D1 always queries the primary, whether or not its result says so.
+    const isPrimary = source === database || (result.meta.served_by_primary ?? false);
+    const servedBy = { region: result.meta.served_by_region ?? null, isPrimary };
+    const rows = SNAPSHOT.rows(result);
+    const [list] = rows;
+    if (list === undefined) throw new Error("The database has no version of the list.");
+    const found = rows.filter((row) => row.first_id !== null);
+    const segments = found.map(({ first_id: firstId, version, bytes }, index) => {
+      const nextId = found[index + 1]?.first_id;
+      const lastId = String(nextId === undefined ? INT64_MAX : BigInt(nextId) - 1n);
+      return { firstId, lastId, version, bytes };
     });
-  }
+    const { list_version: version, sequence: last } = list;
+    return { version, sequence: last, segments, servedBy, json: jsonIn(found) };
+  });
+}
 
-  /**
-   * Returns a function that reads segments of one list as they were when the manifest was read, or
-   * throws a `ListError`. Once the primary has been queried, the list stays with it, because D1
-   * allows a request 1,000 queries. `waitUntil` keeps the request alive until a query settles.
-   */
-  segmentsOf(
-    database: D1Database,
-    { version, sequence: last }: Manifest,
-    waitUntil: (promise: Promise<unknown>) => void,
-  ): (segments: readonly Segment[]) => Promise<SegmentJson> {
-    let mayReadReplica = true;
-    const read = async (segments: readonly Segment[]) => {
-      // A local D1 runs on the Worker's thread. Yield first, so that queued output is flushed and
-      // other requests continue.
-      await pause(0);
-      const wanted = segments.map((one) => [one.version, one.firstId, one.lastId]);
-      const values = { segments: JSON.stringify(wanted), sequence: last, version };
-      const json = await this.reads.run(database, mayReadReplica, async (source) => {
-        const isReplica = source !== database;
-        mayReadReplica &&= isReplica;
-        const found = jsonIn(await SEGMENTS.all(source, values));
-        if (isReplica && found.size < segments.length) throw new StaleReplicaError();
-        return found;
-      });
-      if (json.size < segments.length) throw new ListError("order_list_moved");
-      return json;
-    };
-    return (segments) => {
-      const reading = read(segments);
-      waitUntil(reading.catch(() => undefined));
-      return reading;
-    };
-  }
+/**
+ * Returns a function that reads segments of one list as they were when the manifest was read, or
+ * throws a `ListError`. Once the primary has been queried, the list stays with it, because D1 allows
+ * a request 1,000 queries. `waitUntil` keeps the request alive until a query settles.
+ */
+export function segmentReader(
+  reads: NearestReads,
+  database: D1Database,
+  { version, sequence: last }: Manifest,
+  waitUntil: (promise: Promise<unknown>) => void,
+): (segments: readonly Segment[]) => Promise<SegmentJson> {
+  let mayReadReplica = true;
+  const read = async (segments: readonly Segment[]) => {
+    // A local D1 runs on the Worker's thread. Yield first, so that queued output is flushed and other
+    // requests continue.
+    await pause(0);
+    const wanted = segments.map((one) => [one.version, one.firstId, one.lastId]);
+    const values = { segments: JSON.stringify(wanted), sequence: last, version };
+    const json = await reads.run(database, mayReadReplica, async (source) => {
+      const isReplica = source !== database;
+      mayReadReplica &&= isReplica;
+      const found = jsonIn(await SEGMENTS.all(source, values));
+      if (isReplica && found.size < segments.length) throw new StaleReplicaError();
+      return found;
+    });
+    if (json.size < segments.length) throw new ListError("order_list_moved");
+    return json;
+  };
+  return (segments) => {
+    const reading = read(segments);
+    waitUntil(reading.catch(() => undefined));
+    return reading;
+  };
+}
 
-  /** Keeps the former states that a list is read from for a day more. Logs a failure. */
-  async renewLease(database: D1Database, { sequence: last }: Manifest): Promise<void> {
-    const renewal = () => LEASE.bind(database, { sequence: last }).run();
-    await this.#queries
-      .run(renewal, { isRepeatable: true })
-      .catch((error: unknown) => this.#queries.outage.failed({ error }));
-  }
+/** Keeps the former states that a list is read from for a day more. Logs a failure. */
+export async function renewLease(
+  { queries }: NearestReads,
+  database: D1Database,
+  { sequence: last }: Manifest,
+): Promise<void> {
+  const renewal = () => LEASE.bind(database, { sequence: last }).run();
+  await queries
+    .run(renewal, { isRepeatable: true })
+    .catch((error: unknown) => queries.outage.failed({ error }));
 }
 
 function jsonIn(rows: readonly SegmentRow[]): SegmentJson {

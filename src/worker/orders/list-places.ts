@@ -16,13 +16,6 @@ export interface CountedList {
   cutOff(): void;
 }
 
-/** A list that waits for a place. */
-interface Waiting {
-  readonly list: CountedList;
-  readonly sinceMs: number;
-  readonly wake: () => void;
-}
-
 /** How often a waiting request looks after its place. */
 const LOOK_MS = 1_000;
 
@@ -46,7 +39,8 @@ export class ListPlaces {
   readonly #sizes: PlaceSizes;
   /** The lists under way, and the bytes of their places. */
   readonly #lists = new Map<CountedList, number>();
-  readonly #line = new Set<Waiting>();
+  /** The lists that wait for a place. */
+  readonly #line = new Map<CountedList, { readonly sinceMs: number; readonly wake: () => void }>();
   #servedMs = -Infinity;
 
   constructor(sizes: PlaceSizes) {
@@ -65,7 +59,7 @@ export class ListPlaces {
 
   end(list: CountedList): void {
     this.#lists.delete(list);
-    for (const waiting of this.#line) if (waiting.list === list) this.#leave(waiting);
+    this.#leave(list);
     this.#serve();
   }
 
@@ -80,23 +74,19 @@ export class ListPlaces {
   async wait(list: CountedList): Promise<boolean> {
     if (this.hasPlace(list)) return true;
     const { promise, resolve } = Promise.withResolvers<void>();
-    const waiting = { list, sinceMs: Date.now(), wake: resolve };
-    const endMs = this.#lists.has(list) ? Infinity : waiting.sinceMs + this.#sizes.lineMs;
-    list.takenMs = waiting.sinceMs;
-    this.#line.add(waiting);
+    const sinceMs = (list.takenMs = Date.now());
+    const endMs = this.#lists.has(list) ? Infinity : sinceMs + this.#sizes.lineMs;
+    this.#line.set(list, { sinceMs, wake: resolve });
     this.#serve();
-    while (this.#line.has(waiting)) {
-      const leftMs = endMs - Date.now();
-      if (leftMs <= 0) {
-        this.#line.delete(waiting);
-        break;
-      }
+    while (this.#line.has(list) && list.takenMs < endMs) {
       // Wakes by itself, because the request that frees a place may not reach this one.
-      await withDeadline(promise, Math.min(LOOK_MS, leftMs)).catch(() => undefined);
+      const waitMs = Math.min(LOOK_MS, endMs - list.takenMs);
+      await withDeadline(promise, waitMs).catch(() => undefined);
       // The client waits for the service, and the request is alive.
       list.takenMs = Date.now();
       if (list.takenMs - this.#servedMs >= LOOK_MS / 4) this.#serve();
     }
+    this.#line.delete(list);
     return this.hasPlace(list);
   }
 
@@ -108,9 +98,9 @@ export class ListPlaces {
   /** Gives places to the lists in the line, as the rule allows at this moment. */
   #serve(): void {
     const nowMs = (this.#servedMs = Date.now());
-    for (const waiting of this.#line) {
+    for (const list of this.#line.keys()) {
       // The platform has ended its request.
-      if (nowMs - waiting.list.takenMs > 3 * LOOK_MS) this.#line.delete(waiting);
+      if (nowMs - list.takenMs > 3 * LOOK_MS) this.#line.delete(list);
     }
     // A clock that was set back must not keep a list alive.
     for (const list of this.#lists.keys()) list.takenMs = Math.min(list.takenMs, nowMs);
@@ -119,20 +109,20 @@ export class ListPlaces {
         this.#lists.keys().filter((one) => !this.#isStalled(one)),
         ({ keyId }) => keyId,
       );
-      const isNeedy = ({ list }: Waiting) =>
+      const isNeedy = (list: CountedList) =>
         (moving.get(list.keyId)?.length ?? 0) === Number(this.#lists.has(list));
-      const [first] = this.#line;
-      const waiting = this.#line.values().find(isNeedy) ?? first;
-      if (waiting === undefined || !this.#makeRoom(waiting, isNeedy(waiting))) return;
-      this.#lists.set(waiting.list, waiting.list.placeBytes);
-      waiting.list.takenMs = nowMs;
-      this.#leave(waiting);
+      const [first] = this.#line.keys();
+      const list = this.#line.keys().find(isNeedy) ?? first;
+      if (list === undefined || !this.#makeRoom(list, isNeedy(list))) return;
+      this.#lists.set(list, list.placeBytes);
+      list.takenMs = nowMs;
+      this.#leave(list);
     }
   }
 
-  #leave(waiting: Waiting): void {
-    this.#line.delete(waiting);
-    waiting.wake();
+  #leave(list: CountedList): void {
+    this.#line.get(list)?.wake();
+    this.#line.delete(list);
   }
 
   #heldBy(list: CountedList): number {
@@ -143,11 +133,12 @@ export class ListPlaces {
     return this.#servedMs - takenMs >= this.#sizes.stallMs;
   }
 
-  #makeRoom({ list, sinceMs }: Waiting, isNeedy: boolean): boolean {
+  #makeRoom(list: CountedList, isNeedy: boolean): boolean {
     const missing = () => this.held + list.placeBytes - this.#sizes.placeBytes;
     for (const [one, placeBytes] of this.#lists) {
       if (one.alone > placeBytes && missing() > 0) one.forgetSpare();
     }
+    const { sinceMs = Infinity } = this.#line.get(list) ?? {};
     const isUrgent = isNeedy && this.#servedMs - sinceMs >= this.#sizes.patienceMs;
     const victims = new Set<CountedList>();
     for (let bytes = missing(); bytes > 0;) {

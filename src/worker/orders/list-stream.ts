@@ -1,4 +1,4 @@
-import type { Manifest, Segment, SegmentJson } from "./list-database.ts";
+import type { Segment, SegmentJson } from "./list-database.ts";
 import { ListError } from "./list-error.ts";
 import type { CountedList, ListPlaces } from "./list-places.ts";
 import type { ListSizes } from "./list-sizes.ts";
@@ -12,7 +12,7 @@ const MAX_WAITS = 2;
 
 interface ListStreamOptions {
   readonly keyId: string;
-  readonly manifest: Manifest;
+  readonly segments: readonly Segment[];
   readonly memory: SegmentMemory;
   readonly places: ListPlaces;
   readonly sizes: ListSizes;
@@ -30,7 +30,6 @@ export class ListStream implements CountedList {
   readonly placeBytes: number;
   takenMs = Date.now();
   readonly #options: ListStreamOptions;
-  readonly #segments: readonly Segment[];
   /** The segments that were read for this list alone and are not sent yet. */
   #own = new Map<string, Uint8Array>();
   /** The bytes that a query reads for this list alone. */
@@ -41,30 +40,27 @@ export class ListStream implements CountedList {
   #hasBegun = false;
   #hasEnded = false;
   readonly #isNeeded = Promise.withResolvers<void>();
+  /** Another request may call this: the list then ends in its own request. */
+  readonly cutOff = this.#isNeeded.resolve;
 
   constructor(options: ListStreamOptions) {
+    const { keyId, segments, sizes } = options;
     this.#options = options;
-    this.#segments = options.manifest.segments;
-    this.keyId = options.keyId;
-    const largest = Math.max(0, ...this.#segments.map(({ bytes }) => bytes));
+    this.keyId = keyId;
+    const largest = Math.max(0, ...segments.map(({ bytes }) => bytes));
     // The list needs at most `maxQueries` queries, even if each reads only a place.
-    this.placeBytes = Math.ceil(this.#segments.length / options.sizes.maxQueries) * largest;
+    this.placeBytes = Math.ceil(segments.length / sizes.maxQueries) * largest;
   }
 
   get alone(): number {
-    const taken = this.#segments[this.#next - 1]?.version ?? "";
-    const isShared = this.#options.memory.get(taken) === this.#taken;
+    const { memory, segments } = this.#options;
+    const isShared = memory.get(segments[this.#next - 1]?.version ?? "") === this.#taken;
     const own = this.#own.values().reduce((sum, { length }) => sum + length, 0);
     return (isShared ? 0 : this.#taken.length) + own + this.#readingBytes;
   }
 
   forgetSpare(): void {
     this.#own.clear();
-  }
-
-  /** Another request may call this: the list then ends in its own request. */
-  cutOff(): void {
-    this.#isNeeded.resolve();
   }
 
   /**
@@ -119,56 +115,45 @@ export class ListStream implements CountedList {
   /** Returns the next segment with orders; `null` at the end. */
   async #take(): Promise<Uint8Array | null> {
     for (;;) {
-      const segment = this.#segments[this.#next];
+      const segment = this.#options.segments[this.#next];
       if (segment === undefined) return null;
-      this.#readAhead();
+      // Only once the response has begun.
+      if (this.#hasBegun) this.#readAhead();
       this.#taken = await this.#jsonOf(segment.version);
       this.#own.delete(segment.version);
       this.#next += 1;
-      this.#readAhead();
       if (this.#taken.length > 0) return this.#taken;
     }
   }
 
   async #jsonOf(version: string): Promise<Uint8Array> {
     const { memory, places } = this.#options;
-    const wait = <P>(promise: P): P => {
+    let json = memory.get(version) ?? this.#own.get(version);
+    for (let waits = 0; json === undefined && waits < MAX_WAITS; waits += 1) {
+      const reading = memory.waitFor(version) ?? this.#share(this.#next);
+      if (reading === null) break;
       // While the service makes its client wait, a list does not stall. No wait is that long.
       this.takenMs = Date.now();
-      return promise;
-    };
-    const held = () => memory.get(version) ?? this.#own.get(version);
-    let json = held();
-    for (let waits = 0; json === undefined && waits < MAX_WAITS; waits += 1) {
-      const other = memory.waitFor(version);
-      const shared = other === null ? this.#share(this.#next) : null;
-      if (other === null && shared === null) break;
-      await wait(other);
-      json = (await wait(shared))?.get(version) ?? held();
+      json = (await reading)?.get(version) ?? memory.get(version);
     }
     // Memory has no room.
     if (json === undefined && !this.#hasEnded && (await places.wait(this))) {
-      json = (await wait(this.#readAlone())).get(version);
+      json = (await this.#readAlone()).get(version);
     }
     if (json === undefined || this.#hasEnded) throw new ListError("order_list_displaced");
     return json;
   }
 
-  /** Reads what comes next for all lists, as far as memory has room, once the response has begun. */
+  /** Reads what comes next for all lists, as far as memory has room. */
   #readAhead(): void {
-    if (!this.#hasBegun) return;
-    const { groupBytes, groupsAhead } = this.#options.sizes;
+    const { segments, sizes } = this.#options;
     let aheadBytes = 0;
-    for (let at = this.#next; aheadBytes <= (groupsAhead - 1) * groupBytes; at += 1) {
-      const segment = this.#segments[at];
+    for (let at = this.#next; aheadBytes <= (sizes.groupsAhead - 1) * sizes.groupBytes; at += 1) {
+      const segment = segments[at];
       if (segment === undefined) return;
-      if (this.#isMissing(segment)) {
-        const shared = this.#share(at);
-        if (shared === null) return;
-        // Whoever needs a segment of it sees the error.
-        shared.catch(() => undefined);
-      }
-      aheadBytes += segment.bytes;
+      // Whoever needs a segment of it sees the error of a query.
+      if (this.#isMissing(segment) && this.#share(at) === null) return;
+      if (at > this.#next) aheadBytes += segment.bytes;
     }
   }
 
@@ -182,6 +167,7 @@ export class ListStream implements CountedList {
   async #readAlone(): Promise<SegmentJson> {
     const { places, sizes, read } = this.#options;
     const maxBytes = places.allowsSpare(sizes.groupBytes) ? sizes.groupBytes : this.placeBytes;
+    this.takenMs = Date.now();
     // What it still has lies further ahead. It counts as spare, and is read again.
     this.#own.clear();
     const group = this.#missingFrom(this.#next, maxBytes);
@@ -199,7 +185,7 @@ export class ListStream implements CountedList {
   #missingFrom(start: number, maxBytes: number): Segment[] {
     let bytes = 0;
     const group: Segment[] = [];
-    for (const segment of this.#segments.slice(start)) {
+    for (const segment of this.#options.segments.slice(start)) {
       if (group.length > 0 && !this.#isMissing(segment)) continue;
       bytes += segment.bytes;
       if (group.length > 0 && bytes > maxBytes) break;

@@ -1,8 +1,15 @@
 import type { Config } from "../../rules/config.ts";
 import type { DatabaseQueries } from "../db/availability.ts";
+import { NearestReads } from "../db/nearest-reads.ts";
 import { BatchedCalls } from "../batched-calls.ts";
 import { commonTags } from "../preconditions.ts";
-import { ListDatabase, type Snapshot, type SnapshotNeeds } from "./list-database.ts";
+import {
+  readSnapshot,
+  renewLease,
+  segmentReader,
+  type Snapshot,
+  type SnapshotNeeds,
+} from "./list-database.ts";
 import { ListError } from "./list-error.ts";
 import { ListPlaces } from "./list-places.ts";
 import { LIST_SIZES, type ListSizes } from "./list-sizes.ts";
@@ -33,7 +40,7 @@ type RequestNeeds = Pick<SnapshotNeeds, "knownVersions" | "mayReadReplica">;
 export class OrderLists {
   /** Whether lists may come from the nearest replica. */
   readonly isNearest: boolean;
-  readonly #database: ListDatabase;
+  readonly #reads: NearestReads;
   readonly #sizes: ListSizes;
   readonly #snapshots: BatchedCalls<RequestNeeds, Snapshot>;
   readonly #places: ListPlaces;
@@ -49,8 +56,8 @@ export class OrderLists {
   ) {
     this.#sizes = { ...LIST_SIZES, ...options.sizes };
     this.isNearest = options.listReads === "nearest";
-    this.#database = new ListDatabase(queries, this.isNearest);
-    const { timeoutMs } = this.#database.reads;
+    this.#reads = new NearestReads(queries, this.isNearest);
+    const { timeoutMs } = this.#reads;
     const { concurrency, memoryBytes, placeBytes } = this.#sizes;
     this.#places = options.places ?? new ListPlaces(this.#sizes);
     // If lists hold more than all places, memory has so much less room.
@@ -90,18 +97,18 @@ export class OrderLists {
     // that segment too, and the response begins after one round trip.
     const canReuseHeld = held !== null && segmentVersions[0] === held.segments[0]?.version;
     const common = commonTags(requests.map(({ knownVersions }) => knownVersions));
-    const snapshot = await this.#database.snapshot(database, {
+    const snapshot = await readSnapshot(this.#reads, database, {
       knownVersions: common === "*" || !canReuseHeld ? common : [...common, held.version],
       segmentVersions,
       maxMissingBytes: Math.min(this.#sizes.bytesWithManifest, this.#memory.room),
       mayReadReplica: requests.every((request) => request.mayReadReplica),
     });
-    const { version, sequence, manifest, json, servedBy } = snapshot;
-    if (manifest === null) {
-      // No request needs the manifest, or the list's version is known. If memory has this version,
-      // only the sequence number may be outdated: an insertion that changes nothing advances it.
-      const isHeld = held?.version === version;
-      return isHeld ? { ...snapshot, manifest: { ...held, sequence } } : snapshot;
+    const { json, servedBy, ...manifest } = snapshot;
+    if (manifest.segments.length === 0) {
+      // Not the sequence number in memory: an insertion that changes nothing advances it.
+      return held?.version === manifest.version
+        ? { ...snapshot, segments: held.segments }
+        : snapshot;
     }
     // Keep the newest manifest, because queries can return out of order and replicas lag. Exception:
     // if memory has not changed meanwhile, an older manifest from the primary means a restore.
@@ -122,21 +129,19 @@ export class OrderLists {
    * @throws {ListError} if the list is too long, or too many lists are sent.
    */
   async body(
-    { manifest, json }: Snapshot,
+    { json, ...manifest }: Snapshot,
     { keyId, database, waitUntil }: ListRequest,
     options: { readonly isHead: boolean; readonly onBroken: (error: unknown) => void },
   ): Promise<Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array> | null> {
-    if (manifest === null) throw new Error("The manifest of a needed list was not read.");
     const [memory, places, sizes] = [this.#memory, this.#places, this.#sizes];
-    const [first, second] = manifest.segments;
-    const version = first?.version ?? "";
-    const only = second === undefined ? (json.get(version) ?? memory.get(version)) : undefined;
-    if (only !== undefined && only.length <= sizes.shortBytes) {
-      return options.isHead ? null : shortList(only);
-    }
-    if (manifest.segments.length > sizes.maxSegments) throw new ListError("order_list_too_long");
-    const read = this.#database.segmentsOf(database, manifest, waitUntil);
-    const list = new ListStream({ keyId, manifest, memory, places, sizes, read });
+    const { segments } = manifest;
+    const [first, second] = segments;
+    if (first === undefined) throw new Error("The manifest of a needed list was not read.");
+    const only = second === undefined && (json.get(first.version) ?? memory.get(first.version));
+    if (only && only.length <= sizes.shortBytes) return options.isHead ? null : shortList(only);
+    if (segments.length > sizes.maxSegments) throw new ListError("order_list_too_long");
+    const read = segmentReader(this.#reads, database, manifest, waitUntil);
+    const list = new ListStream({ keyId, segments, memory, places, sizes, read });
     if (!memory.canHold(manifest) && !(await places.wait(list))) {
       throw new ListError("order_lists_too_many");
     }
@@ -144,7 +149,7 @@ export class OrderLists {
       places.end(list);
       return null;
     }
-    const renew = () => waitUntil(this.#database.renewLease(database, manifest));
+    const renew = () => waitUntil(renewLease(this.#reads, database, manifest));
     const leases = setInterval(renew, sizes.leaseMs);
     return list.start((error) => {
       clearInterval(leases);

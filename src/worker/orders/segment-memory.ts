@@ -2,11 +2,13 @@ import { withDeadline } from "../deadline.ts";
 import type { Manifest, Segment, SegmentJson } from "./list-database.ts";
 
 /** A segment in memory, with the length of its JSON; or one that a request reads until `untilMs`. */
-type Entry = { readonly bytes: number } & (
-  | { readonly json: Uint8Array; readonly untilMs?: never; readonly wakes?: never }
-  /** `wakes` wake the requests that wait for the end of the query. */
-  | { readonly json?: never; readonly untilMs: number; readonly wakes: (() => void)[] }
-);
+interface Entry {
+  readonly bytes: number;
+  readonly json?: Uint8Array;
+  readonly untilMs?: number;
+  /** Give what was read to the requests that wait for it. */
+  readonly wakes?: ((found?: SegmentJson) => void)[];
+}
 
 /**
  * The newest manifest of an isolate and its segments, as the bytes that every list sends. Each
@@ -82,29 +84,30 @@ export class SegmentMemory {
   }
 
   /**
-   * Waits until another request has read a segment: successfully, if memory then contains it. If the
-   * platform has ended that request, the wait ends when its query should have settled.
+   * Waits for what another request reads: `undefined` if its query fails or, because the platform has
+   * ended that request, does not settle in time.
    *
-   * @returns `null` if no request reads it.
+   * @returns `null` if no request reads the segment.
    */
-  waitFor(version: string): Promise<void> | null {
+  waitFor(version: string): Promise<SegmentJson | undefined> | null {
     const { wakes, untilMs = 0 } = this.#entries.get(version) ?? {};
-    if (wakes === undefined || Date.now() >= untilMs) return null;
-    const woken = new Promise<void>((resolve) => void wakes.push(resolve));
-    return withDeadline(woken, untilMs - Date.now()).catch(() => undefined);
+    const leftMs = untilMs - Date.now();
+    if (wakes === undefined || leftMs <= 0) return null;
+    const { promise, resolve } = Promise.withResolvers<SegmentJson | undefined>();
+    wakes.push(resolve);
+    return withDeadline(promise, leftMs).catch(() => undefined);
   }
 
   /**
-   * Reads segments into memory with one query.
-   *
-   * @returns `null` if there is no room.
+   * Reads segments into memory with one query; `null` if there is no room. The error need not be
+   * handled.
    */
   read(
     segments: readonly Segment[],
     query: (segments: readonly Segment[]) => Promise<SegmentJson>,
   ): Promise<SegmentJson> | null {
     if (!this.#makeRoom(segments)) return null;
-    const wakes: (() => void)[] = [];
+    const wakes: NonNullable<Entry["wakes"]> = [];
     const untilMs = Date.now() + this.#readMs;
     const readings = segments.map(({ version, bytes }) => ({ version, bytes, untilMs, wakes }));
     for (const reading of readings) this.#entries.set(reading.version, reading);
@@ -116,7 +119,7 @@ export class SegmentMemory {
         if (json === undefined) this.#entries.delete(version);
         else this.#entries.set(version, { bytes: json.length, json });
       }
-      for (const wake of wakes) wake();
+      for (const wake of wakes) wake(found);
     };
     const read = query(segments);
     read.then(end, () => end());

@@ -7,7 +7,12 @@ import { orderSchema } from "../../../src/rules/order.ts";
 import { orders as table } from "../../../src/schema/orders.ts";
 import { DatabaseQueries } from "../../../src/worker/db/availability.ts";
 import { cancelOrder } from "../../../src/worker/orders/cancellation.ts";
-import { ListDatabase, type Manifest } from "../../../src/worker/orders/list-database.ts";
+import { NearestReads } from "../../../src/worker/db/nearest-reads.ts";
+import {
+  type Manifest,
+  readSnapshot,
+  segmentReader,
+} from "../../../src/worker/orders/list-database.ts";
 import { d1Of, prepare } from "../../worker/orders/isolates/order-database.ts";
 import { openMemoryStore } from "./memory-store.ts";
 
@@ -19,7 +24,7 @@ const VALUES: Record<Exclude<keyof z.output<typeof orderSchema>, "id">, [string,
   complete: ["false", "true"],
 };
 
-const NEEDS = { needsManifest: true, knownVersions: [], segmentVersions: [], maxMissingBytes: 0 };
+const NEEDS = { knownVersions: [], segmentVersions: [], maxMissingBytes: 0, mayReadReplica: false };
 
 test.each(Object.keys(orderSchema.shape).filter((field) => field !== "id"))(
   "%s goes through import, list, entity tag, former states, cancellation and export",
@@ -30,17 +35,16 @@ test.each(Object.keys(orderSchema.shape).filter((field) => field !== "id"))(
     const store = open();
     const d1 = d1Of(async (sql, values) => prepare(sqlite, sql).all(...values));
     const queries = new DatabaseQueries("orders", 1_000);
-    const lists = new ListDatabase(queries, false);
+    const reads = new NearestReads(queries, false);
     const place = async (...lines: string[]) => {
       using orders = new SortedOrders();
       await orders.read([Buffer.from(lines.join("\n"))] as never);
       return await importOrders(store, orders);
     };
-    const manifest = async () =>
-      (await lists.snapshot(d1, { ...NEEDS, mayReadReplica: false })).manifest!;
+    const manifest = () => readSnapshot(reads, d1, NEEDS);
     /** The list as it was when its manifest was read. */
     const listAsOf = async (then: Manifest) => {
-      const json = await lists.segmentsOf(d1, then, () => {})(then.segments);
+      const json = await segmentReader(reads, d1, then, () => {})(then.segments);
       return (await Promise.all([...json.values()].map((one) => new Response(one).text()))).join(
         "",
       );

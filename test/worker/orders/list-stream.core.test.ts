@@ -28,8 +28,7 @@ function storeOf({ count = 12, maxQueries = SIZES.maxQueries, memoryBytes = 1_00
   const segments = Array.from({ length: count }, (_, n) => {
     return { firstId: `${n}`, lastId: `${n}`, version: `${n}`, bytes: BYTES };
   });
-  const manifest = { version: "list", sequence: 1, segments };
-  memory.manifest = manifest;
+  memory.manifest = { version: "list", sequence: 1, segments };
   const queried: string[] = [];
   const world = { places, memory, queried, lost: "", staysLost: false, hangs: "", open };
 
@@ -46,7 +45,7 @@ function storeOf({ count = 12, maxQueries = SIZES.maxQueries, memoryBytes = 1_00
       return new Map(versions.map((version) => [version, jsonOf(version)]));
     };
     const sizes = { ...SIZES, maxQueries };
-    const list = new ListStream({ keyId, manifest, memory, places, sizes, read });
+    const list = new ListStream({ keyId, segments, memory, places, sizes, read });
     const end = vi.fn();
     const reader = list.start(end).getReader();
     /** Takes pieces until the end of a segment's orders, or of the list. */

@@ -9,7 +9,8 @@ import { orderBytes, SEGMENT_BYTES } from "../../../src/schema/orders.ts";
 import type { AppEnv } from "../../../src/worker/app-env.ts";
 import { DatabaseQueries } from "../../../src/worker/db/availability.ts";
 import { type ApiError, writeError } from "../../../src/worker/errors.ts";
-import { ListDatabase } from "../../../src/worker/orders/list-database.ts";
+import { NearestReads } from "../../../src/worker/db/nearest-reads.ts";
+import { readSnapshot, segmentReader } from "../../../src/worker/orders/list-database.ts";
 import { LIST_SIZES } from "../../../src/worker/orders/list-sizes.ts";
 import { type ListRequest, OrderLists } from "../../../src/worker/orders/order-lists.ts";
 import { listRoute } from "../../../src/worker/routes/list-orders.ts";
@@ -36,7 +37,8 @@ const snapshotOf = (isNearest: boolean, d1: D1Database) => {
     segmentVersions: [],
     mayReadReplica: true,
   };
-  return new ListDatabase(queries, isNearest).snapshot(d1, { ...needs, maxMissingBytes: 1e6 });
+  const reads = new NearestReads(queries, isNearest);
+  return readSnapshot(reads, d1, { ...needs, maxMissingBytes: 1e6 });
 };
 
 /** Runs queries on a SQLite database, each after `before`. */
@@ -114,10 +116,10 @@ test("segments are read only from a database that knows the manifest's change, e
   database.exec("SAVEPOINT earlier");
   // The second segment becomes empty, so the range of the first segment grows.
   database.exec("DELETE FROM orders WHERE id > 2");
-  const manifest = (await snapshotOf(false, d1Of(on()))).manifest!;
+  const manifest = await snapshotOf(false, d1Of(on()));
   const keep = (promise: Promise<unknown>) => void promise;
-  const read = () =>
-    new ListDatabase(queries, false).segmentsOf(d1Of(on()), manifest, keep)(manifest.segments);
+  const reads = new NearestReads(queries, false);
+  const read = () => segmentReader(reads, d1Of(on()), manifest, keep)(manifest.segments);
   const texts = (await read()).values().map((json) => new TextDecoder().decode(json));
   expect([...texts]).toStrictEqual([',{"id":1},{"id":2}']);
   database.exec("ROLLBACK TO earlier");
@@ -133,8 +135,8 @@ test("a segment's JSON is as long as the database says, if its orders have all f
   const order = `${INT64_MIN}, ${INT64_MIN}, '9999-12-31T23:59:59.999Z', 0`;
   database.exec(`INSERT INTO orders (id, pet_id, quantity, ship_date, complete)
      VALUES (${INT64_MIN}, ${order}), (1, ${order})`);
-  const { json, manifest } = await snapshotOf(false, d1Of(on()));
-  for (const { version, bytes } of manifest!.segments) {
+  const { json, segments } = await snapshotOf(false, d1Of(on()));
+  for (const { version, bytes } of segments) {
     const { length } = json.get(version)!;
     expect(length).toBeLessThanOrEqual(bytes);
     expect(length).toBeGreaterThan(0.95 * bytes);
@@ -149,7 +151,7 @@ test("the JSON of the shortest orders fits into the memory for it", () => {
 
 test("memory holds as many segments of the newest list as fit, and none of a former one", async () => {
   place(40);
-  const [first] = (await snapshotOf(false, d1Of(on()))).manifest!.segments;
+  const [first] = (await snapshotOf(false, d1Of(on()))).segments;
   const sizes = { bytesWithManifest: first!.bytes, shortBytes: 1, groupBytes: 1 };
   const lists = listsOf({ sizes: { ...sizes, memoryBytes: 4 * first!.bytes } });
   for (const quantity of [1, 2, 3]) {
