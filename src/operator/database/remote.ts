@@ -23,13 +23,9 @@ const LOST =
 /** After pauses of together some 20 seconds, so that a short failure does not end an import. */
 const PATIENCE = { retries: 6, minTimeout: 500, maxTimeout: 8_000, randomize: true };
 
-/** `jurisdiction`: where the database stays forever; `null` if it has none. */
+/** `jurisdiction`: where the database stays forever. */
 const databasesSchema = z.array(
-  z.object({
-    name: z.string(),
-    uuid: z.string(),
-    jurisdiction: z.nullable(z.string()).default(null),
-  }),
+  z.object({ name: z.string(), uuid: z.string(), jurisdiction: z.string().nullish() }),
 );
 const rowsSchema = z.object({ rows: z.array(z.array(z.unknown())) });
 const resultsSchema = z.array(z.object({ results: rowsSchema }));

@@ -44,7 +44,7 @@ export async function lookAtAccount(
       );
     }
     if (found === undefined) missing.push(name);
-    else if (found.jurisdiction !== (jurisdiction ?? null)) {
+    else if ((found.jurisdiction ?? undefined) !== jurisdiction) {
       throw new Error(
         `the database ${databases[name]} is in ${describe(found.jurisdiction)}, the var JURISDICTION ` +
           `says ${describe(jurisdiction)}, and no database can move. Change the var, or if the ` +

@@ -1,13 +1,6 @@
 import { createHash } from "node:crypto";
 import { eq, type SQL, sql } from "drizzle-orm";
-import {
-  cancelledOrders,
-  ORDER_FIELDS,
-  orderBytes,
-  orderImportParts,
-  orders as orderTable,
-  SEGMENT_BYTES,
-} from "../../schema/orders.ts";
+import { ORDER_FIELDS, orderBytes, orderImportParts, SEGMENT_BYTES } from "../../schema/orders.ts";
 import { INT64_MAX, INT64_MIN } from "../../rules/int64.ts";
 import { errorMessage } from "../command-line.ts";
 import { NotConfirmedError } from "../confirmation.ts";
@@ -175,8 +168,7 @@ export async function compareFile(
 }
 
 /** One row, unless the store has no order, cancelled or not. */
-const ANY_ORDER = sql`(
-  SELECT 1 FROM ${orderTable} UNION ALL SELECT 1 FROM ${cancelledOrders} LIMIT 1)`;
+const ANY_ORDER = sql`(SELECT 1 FROM orders UNION ALL SELECT 1 FROM cancelled_orders LIMIT 1)`;
 
 /** A statement that fails if the rest of a query that begins with `SELECT 2` has a row. */
 const fail = (rest: SQL) => sql`INSERT INTO order_bulk_change (id) SELECT 2 ${rest}`;
