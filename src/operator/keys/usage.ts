@@ -19,7 +19,7 @@ type FigureName = (typeof FIGURES)[number];
 type UsageOfDay = Omit<Readonly<typeof keyUsage.$inferSelect>, "keyId">;
 /** Usage added up over days of one or more keys. `null`: nothing was reported yet. */
 type Figures = Readonly<ReturnType<typeof sumUp>>;
-type KeyReport = Awaited<ReturnType<typeof readReports>>[number];
+type KeyReport = Awaited<ReturnType<typeof readReports>>[1][number];
 type Html = ReturnType<typeof html>;
 
 /** `near`: only keys near a limit. */
@@ -28,11 +28,9 @@ type UsageOptions = StoreCommandOptions & Readonly<{ days: number; near: boolean
 /** Prints the usage of all keys or of one, up to an hour old, or writes it to an HTML file. */
 export async function usage(id: string | undefined, options: UsageOptions): Promise<void> {
   const { near, html: file, json } = options;
-  const [days, all] = await useDatabase(options, "keys", async ({ orm }) => {
-    const now = await databaseTime(orm);
-    const latest = lastDays(now.getTime(), options.days);
-    return [latest, await readReports(orm, id, latest, now)] as const;
-  });
+  const [days, all] = await useDatabase(options, "keys", ({ orm }) =>
+    readReports(orm, id, options),
+  );
   const keys = near ? all.filter(isNear) : all;
   if (file !== undefined) {
     const text = (await page(keys, days, id === undefined ? undefined : all[0])).toString();
@@ -65,12 +63,13 @@ function toCells(figures: Figures) {
 }
 
 /**
- * Reads the usage of all keys, or of one, on some days in UTC, up to an hour old. The keys are sorted
- * by admitted, then by refused requests, the largest numbers first.
+ * Reads the usage of all keys, the busiest first, or of one, on the last days in UTC, up to an hour old.
  *
  * @throws if no key has the id.
  */
-async function readReports(orm: Orm, id: string | undefined, days: readonly string[], now: Date) {
+async function readReports(orm: Orm, id: string | undefined, { days: count }: UsageOptions) {
+  const now = await databaseTime(orm);
+  const days = lastDays(now.getTime(), count);
   const found = id === undefined ? await listApiKeys(orm, {}, now) : [await requireApiKey(orm, id)];
   const reported = Map.groupBy(await readUsage(orm, id, days), ({ keyId }) => keyId);
   const reports = found.map(({ id: key, name, plan, bannedUntil }) => {
@@ -85,7 +84,7 @@ async function readReports(orm: Orm, id: string | undefined, days: readonly stri
   });
   const busiestFirst = (one: Figures, other: Figures) =>
     (other.admitted ?? 0) - (one.admitted ?? 0) || (other.refused ?? 0) - (one.refused ?? 0);
-  return reports.toSorted(busiestFirst);
+  return [days, reports.toSorted(busiestFirst)] as const;
 }
 
 /** Adds up the usage of days. A peak is the largest share of a limit, from 0 to 1. */

@@ -42,11 +42,8 @@ export const HEALTH = {
 };
 
 /**
- * The promises of docs/api.md and docs/limits.md, in the sequence in which they must be tried:
- *
- * - The many simultaneous requests come next after the first one with the key, because they need a
- *   new minute window. They fill it, so the next test waits until it ends.
- * - The revocation comes last, because it makes the key unusable.
+ * The promises of docs/api.md and docs/limits.md, in the sequence in which they must be tried: the many
+ * simultaneous requests need a new minute window, and the revocation makes the key unusable.
  */
 export const PROMISES: Readonly<Record<string, Call | ((trial: Trial) => Promise<unknown>)>> = {
   "GET /healthz reports that every part responds, and nothing else": {
