@@ -36,8 +36,17 @@ export async function findDatabase(api: CloudflareApi, name: string) {
   return (await api.call(path, databasesSchema)).find((database) => database.name === name);
 }
 
-/** Connects at the first query. The calls throw an Error for the operator, which says what to do next. */
-function connectionTo({ env, name }: RemoteTarget) {
+const END = "\n;";
+
+/** Matches statements that may run twice: reads, and inserts that skip what is there. */
+const REPEATABLE = /^\s*\(*(?:select|with)\b|\bon conflict do nothing$/i;
+
+/**
+ * Opens the database of a deployed environment. Its methods connect at the first query, retry transient
+ * failures, and throw an Error for the operator if the database or a migration is missing, or nobody is
+ * logged in.
+ */
+export function openRemoteDatabase({ env, name }: RemoteTarget) {
   const deployFirst = `run \`npm run deploy -- --env ${env}\` first`;
 
   /** Retries a call after transient failures; one that must not happen twice only if it did not begin. */
@@ -82,27 +91,7 @@ function connectionTo({ env, name }: RemoteTarget) {
     });
   };
 
-  /** Runs wrangler once on the database. */
-  const runOnce = async (...args: readonly string[]) => {
-    const { api } = await connected();
-    const all = ["d1", "execute", BINDINGS[name], "--remote", "--env", env, ...args];
-    await retrying(false, () => runWrangler(all, { CLOUDFLARE_ACCOUNT_ID: api.accountId }));
-  };
-  return { query, runOnce };
-}
-
-const END = "\n;";
-
-/** Matches statements that may run twice: reads, and inserts that skip what is there. */
-const REPEATABLE = /^\s*\(*(?:select|with)\b|\bon conflict do nothing$/i;
-
-/**
- * Opens the database of a deployed environment. Its methods retry transient failures, and throw an
- * Error for the operator if the database or a migration is missing, or nobody is logged in.
- */
-export function openRemoteDatabase(target: RemoteTarget): StoreDatabase {
-  const { query, runOnce } = connectionTo(target);
-  return {
+  const database: StoreDatabase = {
     orm: ormOver(async (one) => {
       const [rows = []] = await query(REPEATABLE.test(one.sql), { batch: [one] });
       return rows;
@@ -117,10 +106,14 @@ export function openRemoteDatabase(target: RemoteTarget): StoreDatabase {
       await using folder = await mkdtempDisposable(join(tmpdir(), "store-orders-"));
       const file = join(folder.path, "transaction.sql");
       await writeFile(file, all.map((sql) => sql + END).join(""));
-      await runOnce("--json", "--yes", `--file=${file}`);
+      const { api } = await connected();
+      const on = [BINDINGS[name], "--remote", "--env", env];
+      const args = ["d1", "execute", ...on, "--json", "--yes", `--file=${file}`];
+      await retrying(false, () => runWrangler(args, { CLOUDFLARE_ACCOUNT_ID: api.accountId }));
       return [];
     },
   };
+  return { ...database, query };
 }
 
 /**
@@ -130,7 +123,7 @@ export function openRemoteDatabase(target: RemoteTarget): StoreDatabase {
  * @throws an Error for the operator if a migration is not recorded afterwards.
  */
 export async function applyMigrations(target: RemoteTarget): Promise<void> {
-  const { query } = connectionTo(target);
+  const { query } = openRemoteDatabase(target);
   const readApplied = async () => {
     const [rows = []] = await query(true, { sql: "SELECT name FROM d1_migrations" });
     return rows.map(([name]) => name);

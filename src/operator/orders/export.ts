@@ -19,7 +19,7 @@ const CHANGED =
 const PAGE_ORDERS = 7_500;
 
 /**
- * Exports the store's orders to a file, or to standard output, with `all` the cancelled ones too.
+ * Exports the store's orders to a file, or for `-` to standard output, with `all` the cancelled ones too.
  * Replaces an existing file only when the export is complete. Compresses a file whose name ends in
  * `.gz`.
  *
@@ -29,7 +29,7 @@ const PAGE_ORDERS = 7_500;
  */
 export async function exportOrders(
   database: StoreDatabase,
-  file: string | undefined,
+  file: string,
   { oneMoment, all }: { readonly oneMoment: boolean; readonly all: boolean },
   signal: AbortSignal,
 ) {
@@ -49,7 +49,7 @@ export async function exportOrders(
     await pipeline([pages, ...streams] as never, { signal });
     return { count, isOneMoment: versions.size === 1 };
   };
-  if (file === undefined) return unlessAborted(signal, () => write(process.stdout));
+  if (file === "-") return unlessAborted(signal, () => write(process.stdout));
   return replaceFile(file, (target) => {
     const isNewFile = target !== file;
     const attempt = async () => {

@@ -125,10 +125,9 @@ function describeImport(count: number, counts: ImportComparison): string {
   return `${formatCount(count, "order")}: ${described.join(", ")}`;
 }
 
-async function exportAndPrint(name: string | undefined, options: OrderOptions): Promise<void> {
+async function exportAndPrint(file = "-", options: OrderOptions): Promise<void> {
   const { json, oneMoment, all, ...store } = options;
-  const file = name === "-" ? undefined : name;
-  if (file === undefined && json) throw new UsageError("--json needs a FILE: stdout has orders");
+  if (file === "-" && json) throw new UsageError("--json needs a FILE: stdout has orders");
   const { exportOrders } = await import("./export.ts");
   const { count, isOneMoment } = await withInterruption("the export was complete", (signal) =>
     useDatabase(store, "orders", (database) =>
@@ -141,7 +140,7 @@ async function exportAndPrint(name: string | undefined, options: OrderOptions): 
         "changes. Add --one-moment to export the store as it was at one moment.\n",
     );
   }
-  if (file === undefined) return;
+  if (file === "-") return;
   if (json) printJson({ exported: count });
   else process.stdout.write(`Exported ${formatCount(count, "order")} to ${file}.\n`);
 }
