@@ -214,7 +214,7 @@ export class Limiter {
     const failing = isOverloaded(error) ? this.#overload : this.#outage;
     failing.failed({ requestId, keyId, error });
     if (isOverloaded(error)) return { decision: null, decidedBy: "nobody" };
-    this.#groups.get(keyId)?.quota.hear(null);
+    this.#groups.get(keyId)?.quota.outdate();
     return { decision: this.#fallback.admit(keyId, key), decidedBy: "fallback" };
   }
 }

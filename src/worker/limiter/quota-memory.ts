@@ -21,15 +21,22 @@ interface Heard {
  */
 export class QuotaMemory {
   #heard: Heard | null = null;
+  /** Whether another part has decided since: the next look asks the Durable Object. */
+  #isOutdated = false;
   #calls: BatchedCalls<LimitedKey, Quota> | null = null;
   #askedMs = -Infinity;
 
-  /** Remembers a quota, unless a newer one is known. `null`: another part has decided since. */
-  hear(heard: Heard | null): void {
+  /** Says that another part than the Durable Object has decided. */
+  outdate(): void {
+    this.#isOutdated = true;
+  }
+
+  /** Remembers a quota, unless a newer one is known. */
+  hear(heard: Heard): void {
     const before = this.#heard;
+    this.#isOutdated = false;
     // Calls that overlap can return in another order than the Durable Object answered them.
     const overlap =
-      heard !== null &&
       before !== null &&
       heard.askedMs <= before.answeredMs &&
       // False only if the clock was set back.
@@ -65,7 +72,8 @@ export class QuotaMemory {
   /** Returns the quota if it is at most a second old. */
   #known(key: LimitedKey): Quota | null {
     const heard = this.#heard;
-    return heard && isWithin(ASK_EVERY_MS, heard.askedMs, Date.now()) ? this.#newest(key) : null;
+    if (heard === null || this.#isOutdated) return null;
+    return isWithin(ASK_EVERY_MS, heard.askedMs, Date.now()) ? this.#newest(key) : null;
   }
 
   /** Returns the newest quota as of now; `null` if it is of an earlier version of the key. */

@@ -78,6 +78,15 @@ const overlappingLooks = step(
   },
 );
 
+/** The object answers one request, and the fallback limiter the next one. */
+const fallBack = step("fall back", anyIsolate, async (world: World, isolate) => {
+  for (const wire of [PERFECT, { ...PERFECT, error: {}, before: "call" as const }]) {
+    world.wires = [wire];
+    void world.send(isolate);
+    await world.advance(world.diskMs);
+  }
+});
+
 const goToTheRetryTime = step(
   "go to the retry time",
   fc.constantFrom(-1_000, -1, 0, 1),
@@ -111,6 +120,9 @@ const changes = fc.oneof<fc.Arbitrary<Step<World>>[]>(
   event("kill", (world) => world.kill()),
   step("break the disk", fc.boolean(), (world, isBroken) => {
     world.isDiskBroken = isBroken;
+  }),
+  step("break the alarm", fc.boolean(), (world, isBroken) => {
+    world.isAlarmBroken = isBroken;
   }),
 );
 
@@ -183,7 +195,8 @@ test("several isolates and a Durable Object keep every promise, whatever happens
 async function settle(world: World): Promise<void> {
   // Calls that nobody waits for any more may still be under way.
   await world.advance(4 * TIMEOUT_MS);
-  Object.assign(world, { wires: [PERFECT], lookWires: [PERFECT], isDiskBroken: false });
+  const calls = { wires: [PERFECT], lookWires: [PERFECT] };
+  Object.assign(world, { ...calls, isDiskBroken: false, isAlarmBroken: false });
   world.learn(...ALL);
   await world.advance(2 * TIMEOUT_MS);
 }
@@ -194,6 +207,7 @@ test("looks mixed into any history change no decision and no row, are never olde
     oneOf<World>(
       [10, overlappingRequests],
       [8, overlappingLooks],
+      [6, fallBack],
       [3, step("pass time", someTime, (world, ms) => world.advance(ms))],
       [3, goToTheRetryTime],
       [3, changes],

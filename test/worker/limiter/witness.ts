@@ -172,7 +172,8 @@ export class Witness {
     this.#versions.push({ known: this.#rules.known, sum: this.#sum });
   }
 
-  receives([policy]: Call, answer: Answer): void {
+  receives(isolate: Isolate, [policy]: Call, answer: Answer): void {
+    isolate.isAlone = false;
     for (const decision of answer) this.#received.set(decision, policy.revision);
   }
 
@@ -192,7 +193,9 @@ export class Witness {
       this.#told.set(isolate, { policy, quota: decision!, receivedMs: nowMs, minute: 0, day: 0 });
       if (isAsNew(decision!, isolate.decision)) isolate.decision = decision;
     } else this.claim(isolate.hasFailed, "The object decides if it can be reached.");
-    if (decidedBy === "fallback") this.#fallsBack(isolate, policy, decision!, nowMs);
+    if (decidedBy !== "fallback") return;
+    isolate.isAlone = true;
+    this.#fallsBack(isolate, policy, decision!, nowMs);
   }
 
   /** @param cancelledMs what `cancelledMs` was when the request arrived. */
@@ -234,8 +237,10 @@ export class Witness {
     isolate.peekedMs = nowMs;
   }
 
-  /** An isolate answers a look. */
-  looks(isolate: Isolate, quota: Quota | null): void {
+  /** An isolate answers a look. @param wasAlone what `isAlone` was when the look arrived. */
+  looks(isolate: Isolate, wasAlone: boolean, quota: Quota | null): void {
+    const isHeard = quota === null || !(wasAlone && isolate.isAlone);
+    this.claim(isHeard, "After the fallback has decided, a look is answered by the object.", quota);
     if (quota === null) this.claim(isolate.isBlind, "A look fails only if its call has failed.");
     else if (!this.hasChanged) {
       const isNew = isAsNew(quota, isolate.decision);

@@ -51,6 +51,8 @@ export interface Isolate {
   /** Whether a call of a look has failed, and the time of the last one. */
   isBlind: boolean;
   peekedMs: number;
+  /** Whether its fallback has decided since it last heard from the object. */
+  isAlone: boolean;
   /** The newest decision by the object that it has answered with. */
   decision: Decision | null;
 }
@@ -72,6 +74,7 @@ export class World {
   readonly verdicts: (Verdict | null)[] = [];
   readonly rows: unknown[] = [];
   isDiskBroken = false;
+  isAlarmBroken = false;
   diskMs = 3;
   /** The next reports to the keys database, in order. Later ones are perfect. */
   reports: Pick<Wire, "outMs" | "backMs" | "error" | "before">[] = [];
@@ -91,7 +94,7 @@ export class World {
     const config = parseConfig(this.#vars);
     this.bans = config.bans;
     this.isolates = behindMs.map((ms) => {
-      const failures = { hasFailed: false, isBlind: false };
+      const failures = { hasFailed: false, isBlind: false, isAlone: false };
       const seen = { ...failures, repeated: 0, reported: 0, peekedMs: 0, decision: null };
       return { limiter: new Limiter(config), policy, behindMs: ms, ...seen };
     });
@@ -145,6 +148,7 @@ export class World {
   async look(index: number): Promise<Quota | null> {
     const isolate = this.isolates[index]!;
     const peek = (policy: QuotaPolicy) => this.#peek(isolate, policy);
+    const { isAlone } = isolate;
     const quota = await isolate.limiter.look(
       { keyId: KEY_ID, ...isolate.policy },
       {
@@ -153,7 +157,7 @@ export class World {
         waitUntil: (promise) => void promise.catch(() => undefined),
       },
     );
-    this.witness.looks(isolate, quota);
+    this.witness.looks(isolate, isAlone, quota);
     return quota;
   }
 
@@ -199,7 +203,7 @@ export class World {
       if (this.#object !== object) throw failure({ error: LOST });
       await pause(wire.backMs);
       if (wire.error !== undefined) throw failure(wire);
-      this.witness.receives(call, answer);
+      this.witness.receives(isolate, call, answer);
       return answer;
     } catch (error) {
       isolate.hasFailed = true;
@@ -219,6 +223,7 @@ export class World {
       if (this.#object !== object) throw failure({ error: LOST });
       await pause(wire.backMs);
       if (wire.error !== undefined) throw failure(wire);
+      isolate.isAlone = false;
       return quota;
     } catch (error) {
       isolate.isBlind = true;
@@ -243,7 +248,10 @@ export class World {
         this.#disk = writing;
       },
       getAlarm: async () => this.#alarmMs,
-      setAlarm: async (ms: number) => this.#setAlarm(ms),
+      setAlarm: async (ms: number) => {
+        if (this.isAlarmBroken) throw new Error("alarm");
+        this.#setAlarm(ms);
+      },
       deleteAll: async () => {
         this.#disk = row = undefined;
         this.witness.deletes();
