@@ -1,7 +1,7 @@
 import { once } from "node:events";
-import { connect, type Socket } from "node:net";
 import { setTimeout as wait } from "node:timers/promises";
 import { Pool, request } from "undici";
+import { openList } from "../support/open-list.ts";
 import type { Served } from "./checkout.ts";
 
 export interface Request {
@@ -62,19 +62,9 @@ export async function sendMany(
   }
 }
 
-/** Requests the list and reads nothing of it. The caller destroys the connection. */
-export function openList(url: string, key: string): Socket {
-  const { hostname, port } = new URL(url);
-  const socket = connect(Number(port), hostname).on("error", () => {});
-  socket.write(
-    `GET /v1/store/orders HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${key}\r\n\r\n`,
-  );
-  return socket;
-}
-
 /** Opens lists, reads only the beginning of each answer, and closes them after a second. */
-export async function leaveUnread({ url }: Served, keys: readonly string[]): Promise<void> {
-  const sockets = keys.map((key) => openList(url, key));
+export async function leaveUnread(server: Served, keys: readonly string[]): Promise<void> {
+  const sockets = keys.map((key) => openList(server, key));
   await Promise.all(sockets.map((socket) => once(socket, "readable")));
   await wait(1_000);
   for (const socket of sockets) socket.destroy();

@@ -7,7 +7,7 @@ import { beforeAll, expect, test } from "vitest";
 import { documentedClient } from "../../src/operator/build/site.ts";
 import { PROJECT_ROOT } from "../../src/operator/wrangler.ts";
 import type { Server } from "../support/server.ts";
-import { AMPLE, createKeys } from "../process/create-keys.ts";
+import { AMPLE, createKeys } from "../process/store-content.ts";
 import { ServedStore, SERVICE } from "../process/worker-server.ts";
 
 const run = promisify(execFile);

@@ -1,14 +1,11 @@
 import { once } from "node:events";
-import { connect } from "node:net";
 import { setTimeout as wait } from "node:timers/promises";
-import { sql } from "drizzle-orm";
 import { beforeAll, expect, test } from "vitest";
-import { openLocalDatabase } from "../../src/operator/database/local.ts";
+import { openList } from "../support/open-list.ts";
 import type { Server } from "../support/server.ts";
-import { AMPLE, createKeys } from "./create-keys.ts";
+import { AMPLE, createKeys, placeLongOrders } from "./store-content.ts";
 import { CLOCKED_SERVICE, ServedStore } from "./worker-server.ts";
 
-const ORDERS = 7_000;
 const HOARDERS = ["a", "b", "c", "d", "e"] as const;
 const OTHERS = ["v", "w", "x", "y"] as const;
 
@@ -19,27 +16,13 @@ beforeAll(async () => {
   const ample = Object.fromEntries([...HOARDERS, ...OTHERS].map((name) => [name, AMPLE]));
   const plans = { free: "free", pro: "pro", business: "business" } as const;
   keys = await createKeys(store.path, { ...plans, ...ample } as never);
-  using orders = await openLocalDatabase(store.path, "orders");
-  await orders.transaction([
-    sql`WITH RECURSIVE n (id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM n WHERE id < ${ORDERS})
-      INSERT INTO orders (id, pet_id, quantity, ship_date)
-      SELECT id, 1 << 63, 1 << 63, '2026-11-20T08:30:00.000Z' FROM n`,
-  ]);
+  await placeLongOrders(store.path, 7_000);
 });
-
-/** Requests a list. Returns its socket, which takes nothing until it is read. */
-function request({ url }: Server, key: string) {
-  const { hostname, port } = new URL(url);
-  const socket = connect(Number(port), hostname).on("error", () => {});
-  const head = "GET /v1/store/orders HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n";
-  socket.write(`${head}Authorization: Bearer ${key}\r\n\r\n`);
-  return socket;
-}
 
 /** Reads a list to its end. Returns the status, and whether the list is whole. */
 async function read(server: Server, key: string): Promise<string> {
   let [head, tail] = ["", ""];
-  const socket = request(server, key).setEncoding("latin1");
+  const socket = openList(server, key).setEncoding("latin1");
   socket.on("data", (part: string) => {
     head ||= part;
     tail = (tail + part).slice(-16);
@@ -65,7 +48,7 @@ test("beside five keys that open many lists and read them slowly, each other key
   const sizes = { memoryBytes: 0, placeBytes: 8 * 262_144, lineMs: 4_000, patienceMs: 500 };
   const server = await store.serve(CLOCKED_SERVICE, { SIZES: JSON.stringify(sizes) });
   const hoarded = HOARDERS.flatMap((name) =>
-    Array.from({ length: 14 }, () => request(server, keys[name])),
+    Array.from({ length: 14 }, () => openList(server, keys[name])),
   );
   // 60 kB a second.
   const reading = setInterval(() => hoarded.forEach((socket) => socket.read(6_000)), 100);

@@ -1,12 +1,10 @@
 import { once } from "node:events";
 import { get, type IncomingMessage } from "node:http";
 import { json, text } from "node:stream/consumers";
-import { sql } from "drizzle-orm";
 import { beforeAll, describe, expect, it, test } from "vitest";
-import { openLocalDatabase } from "../../src/operator/database/local.ts";
 import { INT64_MIN } from "../../src/rules/int64.ts";
 import type { Server } from "../support/server.ts";
-import { createKeys } from "./create-keys.ts";
+import { createKeys, placeLongOrders } from "./store-content.ts";
 import { advanceClock, CLOCKED_SERVICE, ServedStore } from "./worker-server.ts";
 
 /** The list is longer than what the connection of a client that does not read buffers. */
@@ -31,16 +29,10 @@ let whole: string;
 beforeAll(async () => {
   const [hostile, other] = ["free", "business"] as const;
   keys = await createKeys(store.path, { hostile, other, second: other, third: other });
-  const [digits, shipDate] = [String(INT64_MIN), "2026-11-20T08:30:00.000Z"];
-  const rest = `"petId":${digits},"quantity":${digits},"shipDate":"${shipDate}"`;
-  whole = `[${Array.from({ length: ORDERS }, (_, index) => `{"id":${index},${rest}}`).join()}]`;
-  // An import of as many orders would take a second.
-  using orders = await openLocalDatabase(store.path, "orders");
-  await orders.transaction([
-    sql`WITH RECURSIVE n (id) AS (SELECT 0 UNION ALL SELECT id + 1 FROM n WHERE id < ${ORDERS - 1})
-      INSERT INTO orders (id, pet_id, quantity, ship_date)
-      SELECT id, 1 << 63, 1 << 63, ${shipDate} FROM n`,
-  ]);
+  const integers = `"petId":${INT64_MIN},"quantity":${INT64_MIN}`;
+  const rest = `${integers},"shipDate":"2026-11-20T08:30:00.000Z"`;
+  whole = `[${Array.from({ length: ORDERS }, (_, n) => `{"id":${n + 1},${rest}}`).join()}]`;
+  await placeLongOrders(store.path, ORDERS);
   server = await store.serve(CLOCKED_SERVICE);
   small = await store.serve(CLOCKED_SERVICE, { SIZES: JSON.stringify(SIZES) });
 });

@@ -2,7 +2,7 @@ import { setTimeout as wait } from "node:timers/promises";
 import { beforeAll, expect, test } from "vitest";
 import { INT64_MAX, INT64_MIN } from "../../src/rules/int64.ts";
 import type { Server } from "../support/server.ts";
-import { AMPLE, createKeys } from "./create-keys.ts";
+import { AMPLE, createKeys } from "./store-content.ts";
 import { advanceClock, call, CLOCKED_SERVICE, ServedStore } from "./worker-server.ts";
 
 const BINDINGS = {

@@ -10,7 +10,7 @@ import { StoreFolder } from "../operator/store-folder.ts";
 import { bundleIn } from "../support/bundle.ts";
 import { PATIENCE } from "../support/patience.ts";
 import { Server } from "../support/server.ts";
-import { createKeys } from "./create-keys.ts";
+import { createKeys } from "./store-content.ts";
 
 /** The documented commands, which build the deployed Worker and look up `12, 3456`. */
 const DOCUMENT = readFileSync("docs/operating.md", "utf8");

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { beforeAll, expect, test, vi } from "vitest";
 import type { Server } from "../support/server.ts";
 import { PATIENCE } from "../support/patience.ts";
-import { AMPLE, createKeys } from "./create-keys.ts";
+import { AMPLE, createKeys } from "./store-content.ts";
 import { ServedStore, SERVICE } from "./worker-server.ts";
 
 const CLIENTS = 6;

@@ -3,6 +3,7 @@ import { type CreatedKey, createApiKey } from "../../src/store/keys/key-settings
 import { openLocalDatabase } from "../../src/operator/database/local.ts";
 import { addKeys } from "../../src/store/keys/change-key.ts";
 import type { Limits, Plan } from "../../src/rules/limits/plans.ts";
+import { placeLongOrders } from "../process/store-content.ts";
 import type { Answer, Subject } from "./referee.ts";
 import type { Ask, World } from "./world.ts";
 
@@ -125,12 +126,8 @@ export async function prepareStore(folder: string): Promise<Cast> {
   using keys = await openLocalDatabase(folder, "keys");
   const records = cast.map(({ created }) => created.record);
   await addKeys(keys, records, "test");
-  await orders.transaction([
-    sql`WITH RECURSIVE n (id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM n WHERE id < ${ORDERS})
-      INSERT INTO orders (id, pet_id, quantity, ship_date, status)
-      SELECT id, 1 << 63, 1 << 63, '2026-11-20T08:30:00.000Z',
-        iif(id % ${SHIPPED_EVERY}, 'pending', 'shipped') FROM n`,
-  ]);
+  await placeLongOrders(folder, ORDERS);
+  await orders.orm.run(sql`UPDATE orders SET status = 'shipped' WHERE id % ${SHIPPED_EVERY} = 0`);
   return cast;
 }
 

@@ -1,6 +1,6 @@
 import { readRetryAfterSeconds, readWindows } from "../../src/client/rate-limit-headers.ts";
 import { differencesFromDocument } from "../../src/openapi/documented-answer.ts";
-import { openList } from "../bench/load.ts";
+import { openList } from "../support/open-list.ts";
 import type { Server } from "../support/server.ts";
 import { type Draw, seededRandom } from "../rules/limits/traffic.ts";
 import { type Answer, Subject } from "./referee.ts";
@@ -95,7 +95,7 @@ export class World {
   /** Requests the list, reads nothing of it, and disconnects after `stayMs` or at the end. */
   async leave(subject: Subject, key: string, stayMs: number): Promise<void> {
     subject.unknownMs.push(Date.now());
-    const socket = openList(await this.url, key);
+    const socket = openList({ url: await this.url }, key);
     await this.wait(stayMs);
     socket.destroy();
   }

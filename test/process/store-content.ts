@@ -1,3 +1,4 @@
+import { sql } from "drizzle-orm";
 import { openLocalDatabase } from "../../src/operator/database/local.ts";
 import { createApiKey } from "../../src/store/keys/key-settings.ts";
 import { addKeys } from "../../src/store/keys/change-key.ts";
@@ -21,4 +22,13 @@ export async function createKeys<Name extends string>(
   await addKeys(keys, records, "test");
   const secrets = created.map(({ key, record }) => [record.name, key] as const);
   return Object.fromEntries(secrets) as Record<Name, string>;
+}
+
+/** Places orders with the ids 1 to `count` and long integers. An import would take a second. */
+export async function placeLongOrders(folder: string, count: number): Promise<void> {
+  using orders = await openLocalDatabase(folder, "orders");
+  await orders.orm.run(sql`
+    WITH RECURSIVE n (id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM n WHERE id < ${count})
+    INSERT INTO orders (id, pet_id, quantity, ship_date)
+    SELECT id, 1 << 63, 1 << 63, '2026-11-20T08:30:00.000Z' FROM n`);
 }
