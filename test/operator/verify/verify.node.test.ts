@@ -54,26 +54,22 @@ interface Recorded {
 const recorded: Recorded[][] = [];
 let keyless: Recorded;
 
-/** Moves the service's clock forward instead of waiting. */
-const clock = {
+/** The clock of verifications, which moves the service's clock instead of waiting, and their fetch. */
+const real = {
   now: () => systemNow() + aheadMs,
   wait: async (milliseconds: number, _signal: AbortSignal) => {
     aheadMs += milliseconds;
     await advanceClock(service, milliseconds / 1_000);
   },
+  // Returns static files itself, because the service has none.
+  send: async (address: string, init: RequestInit) => {
+    const { pathname } = new URL(address);
+    const html = { headers: { "Content-Type": "text/html; charset=utf-8" } };
+    if (pathname === "/") return new Response("<!doctype html>", html);
+    if (pathname === "/openapi.json") return new Response(openApiDocument());
+    return realFetch(address, init);
+  },
 };
-
-/** Sends requests to the service. Returns static files itself, because the service has none. */
-const send: Send = async (address, init) => {
-  const { pathname } = new URL(address);
-  const html = { headers: { "Content-Type": "text/html; charset=utf-8" } };
-  if (pathname === "/") return new Response("<!doctype html>", html);
-  if (pathname === "/openapi.json") return new Response(openApiDocument());
-  return realFetch(address, init);
-};
-
-/** The clock of verifications, and their connection to the service. */
-const real = { ...clock, send };
 let world = real;
 beforeEach(() => void (world = real));
 
@@ -116,17 +112,17 @@ beforeAll(async () => {
 
   const unauthorized = await realFetch(`${service.url}/v1/store/orders`);
   const body = await unauthorized.text();
-  keyless = { response: new Response(body, unauthorized), atMs: clock.now() };
+  keyless = { response: new Response(body, unauthorized), atMs: real.now() };
   // Records a verification of the real service.
   let promise = 0;
   const recording: Send = async (address, init) => {
-    const received = await send(address, init);
+    const received = await real.send(address, init);
     const response = new Response((await received.text()) || null, received);
-    (recorded[promise] ??= []).push({ response, atMs: clock.now() });
+    (recorded[promise] ??= []).push({ response, atMs: real.now() });
     return response.clone();
   };
   const report = () => void (promise += 1);
-  world = { ...clock, send: recording };
+  world = { ...real, send: recording };
   expect(brokenIn(await verifyAll({ report }))).toEqual([]);
   expect(takeLeftovers()).toEqual([]);
   expect(rows("orders", "SELECT count(*) FROM orders")).toEqual([3]);
@@ -279,7 +275,7 @@ it("a second trial sends no bad credentials again, and an address that may send 
 });
 
 it("says at once until when an address may send no more bad credentials, and makes no key", async () => {
-  const reset = Math.ceil(clock.now() / 1_000) + 7_200;
+  const reset = Math.ceil(real.now() / 1_000) + 7_200;
   const spend = (text: string) =>
     text
       .replace(/"day";r=\d+;t=\d+/, '"day";r=19;t=7200')
@@ -287,7 +283,7 @@ it("says at once until when an address may send no more bad credentials, and mak
       .replace(/(?<=x-ratelimit-remaining: )\d+/, "19")
       .replace(/(?<=x-ratelimit-reset: )\d+/, String(reset));
   const args = ["--persist-to", folder.path, "--url", service.url];
-  world = { ...real, send: answer(/=> 401/, spend)(send) };
+  world = { ...real, send: answer(/=> 401/, spend)(real.send) };
   const refused = await run(args);
   const end = new Date(reset * 1_000).toISOString().slice(0, 14).replace("T", " ");
   expect(refused).toEqual(failure(`run the same command after ${end}`));
