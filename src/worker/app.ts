@@ -3,6 +3,7 @@ import { ApiKeyDirectory } from "./api-keys/directory.ts";
 import type { AppEnv } from "./app-env.ts";
 import { type Config, REMEMBERED_KEYS } from "../rules/config.ts";
 import { DatabaseQueries, DatabaseUnavailableError, logFailure } from "./db/availability.ts";
+import { NearestReads } from "./db/nearest-reads.ts";
 import { ApiError, writeError } from "./errors.ts";
 import { authenticate } from "./middleware/authenticate.ts";
 import { crossOrigin } from "./middleware/cross-origin.ts";
@@ -37,7 +38,8 @@ export function createApp(
   const orders = new DatabaseQueries("orders", config.databaseTimeoutMs);
   const keys = new DatabaseQueries("keys", config.databaseTimeoutMs);
   const directory = new ApiKeyDirectory(keys, REMEMBERED_KEYS);
-  const lists = new OrderLists(orders, { sizes, listReads: config.listReads });
+  const reads = new NearestReads(orders, config.listReads === "nearest");
+  const lists = new OrderLists(reads, { sizes });
   const addresses = new AddressBudget(config.bans);
 
   const app = new Hono<AppEnv>()

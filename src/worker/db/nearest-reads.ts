@@ -15,6 +15,7 @@ export class StaleReplicaError extends Error {}
  * then skipped for a second.
  */
 export class NearestReads {
+  /** Whether reads may come from the nearest replica. */
   readonly isNearest: boolean;
   /** The time in milliseconds within which every read settles. */
   readonly timeoutMs: number;

@@ -177,8 +177,8 @@ export class ListStream implements CountedList {
     return json;
   }
 
-  #isMissing(segment: Segment): boolean {
-    return this.#options.memory.lacks(segment) && !this.#own.has(segment.version);
+  #isMissing({ version }: Segment): boolean {
+    return this.#options.memory.lacks(version) && !this.#own.has(version);
   }
 
   /** Returns the segment at `start`, and missing ones after it, of up to this many bytes in all. */

@@ -1,9 +1,8 @@
-import type { Config } from "../../rules/config.ts";
-import type { DatabaseQueries } from "../db/availability.ts";
-import { NearestReads } from "../db/nearest-reads.ts";
+import type { NearestReads } from "../db/nearest-reads.ts";
 import { BatchedCalls } from "../batched-calls.ts";
 import { commonTags } from "../preconditions.ts";
 import {
+  type Manifest,
   readSnapshot,
   renewLease,
   segmentReader,
@@ -38,26 +37,20 @@ type RequestNeeds = Pick<SnapshotNeeds, "knownVersions" | "mayReadReplica">;
  * when the manifest was read. So changes meanwhile do not affect the list.
  */
 export class OrderLists {
-  /** Whether lists may come from the nearest replica. */
-  readonly isNearest: boolean;
-  readonly #reads: NearestReads;
+  readonly reads: NearestReads;
   readonly #sizes: ListSizes;
   readonly #snapshots: BatchedCalls<RequestNeeds, Snapshot>;
   readonly #places: ListPlaces;
   readonly #memory: SegmentMemory;
+  #newest: Manifest | null = null;
 
   constructor(
-    queries: DatabaseQueries,
-    options: {
-      readonly sizes?: Partial<ListSizes>;
-      readonly places?: ListPlaces;
-      readonly listReads?: Config["listReads"];
-    } = {},
+    reads: NearestReads,
+    options: { readonly sizes?: Partial<ListSizes>; readonly places?: ListPlaces } = {},
   ) {
+    this.reads = reads;
     this.#sizes = { ...LIST_SIZES, ...options.sizes };
-    this.isNearest = options.listReads === "nearest";
-    this.#reads = new NearestReads(queries, this.isNearest);
-    const { timeoutMs } = this.#reads;
+    const { timeoutMs, queries } = reads;
     const { concurrency, memoryBytes, placeBytes } = this.#sizes;
     this.#places = options.places ?? new ListPlaces(this.#sizes);
     // If lists hold more than all places, memory has so much less room.
@@ -91,13 +84,13 @@ export class OrderLists {
   }
 
   async #query(database: D1Database, requests: readonly RequestNeeds[]): Promise<Snapshot> {
-    const held = this.#memory.manifest;
+    const held = this.#newest;
     const segmentVersions = this.#memory.versions;
     // If memory lacks the first segment, do not use the manifest in memory. The query then reads
     // that segment too, and the response begins after one round trip.
     const canReuseHeld = held !== null && segmentVersions[0] === held.segments[0]?.version;
     const common = commonTags(requests.map(({ knownVersions }) => knownVersions));
-    const snapshot = await readSnapshot(this.#reads, database, {
+    const snapshot = await readSnapshot(this.reads, database, {
       knownVersions: common === "*" || !canReuseHeld ? common : [...common, held.version],
       segmentVersions,
       maxMissingBytes: Math.min(this.#sizes.bytesWithManifest, this.#memory.room),
@@ -105,17 +98,16 @@ export class OrderLists {
     });
     const { json, servedBy, ...manifest } = snapshot;
     if (manifest.segments.length === 0) {
-      // Not the sequence number in memory: an insertion that changes nothing advances it.
-      return held?.version === manifest.version
-        ? { ...snapshot, segments: held.segments }
-        : snapshot;
+      // An insertion that changes nothing advances the sequence number, but not the version.
+      const isHeld = held?.version === manifest.version;
+      return { ...snapshot, segments: isHeld ? held.segments : [] };
     }
     // Keep the newest manifest, because queries can return out of order and replicas lag. Exception:
     // if memory has not changed meanwhile, an older manifest from the primary means a restore.
-    const newest = this.#memory.manifest;
-    const isRestored = servedBy.isPrimary && newest === held;
-    if (isRestored || newest === null || manifest.sequence > newest.sequence) {
-      this.#memory.manifest = manifest;
+    const isRestored = servedBy.isPrimary && this.#newest === held;
+    if (isRestored || this.#newest === null || manifest.sequence > this.#newest.sequence) {
+      this.#newest = manifest;
+      this.#memory.newest = new Set(manifest.segments.map(({ version }) => version));
     }
     this.#memory.add(json);
     return snapshot;
@@ -140,16 +132,16 @@ export class OrderLists {
     const only = second === undefined && (json.get(first.version) ?? memory.get(first.version));
     if (only && only.length <= sizes.shortBytes) return options.isHead ? null : shortList(only);
     if (segments.length > sizes.maxSegments) throw new ListError("order_list_too_long");
-    const read = segmentReader(this.#reads, database, manifest, waitUntil);
+    const read = segmentReader(this.reads, database, manifest, waitUntil);
     const list = new ListStream({ keyId, segments, memory, places, sizes, read });
-    if (!memory.canHold(manifest) && !(await places.wait(list))) {
+    if (!memory.canHold(segments) && !(await places.wait(list))) {
       throw new ListError("order_lists_too_many");
     }
     if (options.isHead) {
       places.end(list);
       return null;
     }
-    const renew = () => waitUntil(renewLease(this.#reads, database, manifest));
+    const renew = () => waitUntil(renewLease(this.reads, database, manifest));
     const leases = setInterval(renew, sizes.leaseMs);
     return list.start((error) => {
       clearInterval(leases);

@@ -1,5 +1,5 @@
 import { withDeadline } from "../deadline.ts";
-import type { Manifest, Segment, SegmentJson } from "./list-database.ts";
+import type { Segment, SegmentJson } from "./list-database.ts";
 
 /** A segment in memory, with the length of its JSON; or one that a request reads until `untilMs`. */
 interface Entry {
@@ -11,17 +11,17 @@ interface Entry {
 }
 
 /**
- * The newest manifest of an isolate and its segments, as the bytes that every list sends. Each
- * segment is read once, for all lists that wait for it.
+ * The segments in the memory of an isolate, as the bytes that every list sends. Each segment is read
+ * once, for all lists that wait for it.
  *
  * Segments of older manifests stay until new ones need their room. Others are not evicted: LRU would
  * evict exactly those that a large list needs next.
  */
 export class SegmentMemory {
+  /** The versions of the segments of the newest manifest, in its order. */
+  newest: ReadonlySet<string> = new Set();
   readonly #maxBytes: () => number;
   readonly #readMs: number;
-  #manifest: Manifest | null = null;
-  #newest: ReadonlySet<string> = new Set();
   readonly #entries = new Map<string, Entry>();
 
   /**
@@ -33,15 +33,6 @@ export class SegmentMemory {
     this.#readMs = readMs;
   }
 
-  get manifest(): Manifest | null {
-    return this.#manifest;
-  }
-
-  set manifest(manifest: Manifest) {
-    this.#manifest = manifest;
-    this.#newest = new Set(manifest.segments.map(({ version }) => version));
-  }
-
   /** The bytes of all segments in memory, and of those that are being read. */
   get bytes(): number {
     return bytesOf(this.#entries.values());
@@ -49,7 +40,7 @@ export class SegmentMemory {
 
   /** The versions of the newest segments in memory, in the order of the manifest. */
   get versions(): readonly string[] {
-    return [...this.#newest].filter((version) => this.get(version) !== undefined);
+    return [...this.newest].filter((version) => this.get(version) !== undefined);
   }
 
   get(version: string): Uint8Array | undefined {
@@ -57,9 +48,9 @@ export class SegmentMemory {
   }
 
   /** Whether memory contains neither a segment nor a request that reads it. */
-  lacks({ version }: Segment): boolean {
-    const entry = this.#entries.get(version);
-    return entry === undefined || isOver(entry);
+  lacks(version: string): boolean {
+    const { untilMs = Infinity } = this.#entries.get(version) ?? { untilMs: 0 };
+    return Date.now() >= untilMs;
   }
 
   /** The bytes of newest segments that memory has room for. */
@@ -67,10 +58,10 @@ export class SegmentMemory {
     return this.#maxBytes() - this.bytes + bytesOf(this.#idle().map(([, entry]) => entry));
   }
 
-  /** Whether lists of this manifest can be sent from memory, once it has been read. */
-  canHold({ version, segments }: Manifest): boolean {
-    const missing = bytesOf(segments.filter((one) => this.lacks(one)));
-    return missing === 0 || (version === this.#manifest?.version && missing <= this.room);
+  /** Whether lists of these segments can be sent from memory, once they have been read. */
+  canHold(segments: readonly Segment[]): boolean {
+    const missing = segments.filter(({ version }) => this.lacks(version));
+    return missing.length === 0 || (this.#areNewest(missing) && bytesOf(missing) <= this.room);
   }
 
   /** Adds segments if there is room. */
@@ -130,25 +121,24 @@ export class SegmentMemory {
   #idle() {
     return this.#entries
       .entries()
-      .filter(([version, one]) => (one.json ? !this.#newest.has(version) : isOver(one)));
+      .filter(([version, { json }]) => (json ? !this.newest.has(version) : this.lacks(version)));
   }
 
   /** Returns whether there is room. Only segments of the newest manifest evict others. */
   #makeRoom(segments: readonly Pick<Segment, "version" | "bytes">[]): boolean {
     const bytes = bytesOf(segments);
-    const isNewest = segments.every(({ version }) => this.#newest.has(version));
-    if (bytes > (isNewest ? this.room : this.#maxBytes() - this.bytes)) return false;
+    const room = this.#areNewest(segments) ? this.room : this.#maxBytes() - this.bytes;
+    if (bytes > room) return false;
     for (const [version] of this.#idle()) {
       if (this.bytes + bytes <= this.#maxBytes()) break;
       this.#entries.delete(version);
     }
     return true;
   }
-}
 
-/** Whether the platform has ended the request that reads a segment. */
-function isOver({ untilMs = Infinity }: Entry): boolean {
-  return Date.now() >= untilMs;
+  #areNewest(segments: readonly Pick<Segment, "version">[]): boolean {
+    return segments.every(({ version }) => this.newest.has(version));
+  }
 }
 
 export function bytesOf(all: Iterable<Pick<Segment, "bytes">>): number {

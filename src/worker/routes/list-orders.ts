@@ -34,7 +34,7 @@ export function listRoute(lists: OrderLists) {
         "The list has another entity tag than If-Match requires. Repeat the request without If-Match.",
       );
     }
-    if (lists.isNearest) c.set("servedBy", servedBy);
+    if (lists.reads.isNearest) c.set("servedBy", servedBy);
     const headers = { ETag: `"${version}"`, "Cache-Control": "private, no-cache" };
     if (knownVersions === "*" || knownVersions.includes(version)) {
       return new Response(null, { status: 304, headers });

@@ -28,7 +28,7 @@ function storeOf({ count = 12, maxQueries = SIZES.maxQueries, memoryBytes = 1_00
   const segments = Array.from({ length: count }, (_, n) => {
     return { firstId: `${n}`, lastId: `${n}`, version: `${n}`, bytes: BYTES };
   });
-  memory.manifest = { version: "list", sequence: 1, segments };
+  memory.newest = new Set(segments.map(({ version }) => version));
   const queried: string[] = [];
   const world = { places, memory, queried, lost: "", staysLost: false, hangs: "", open };
 

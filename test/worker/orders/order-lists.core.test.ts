@@ -27,8 +27,8 @@ afterEach(() => {
 
 const TIMEOUT_MS = 10_000;
 const queries = new DatabaseQueries("orders", TIMEOUT_MS);
-const listsOf = (options: ConstructorParameters<typeof OrderLists>[1]) =>
-  new OrderLists(queries, options);
+const listsOf = (options: ConstructorParameters<typeof OrderLists>[1], isNearest = false) =>
+  new OrderLists(new NearestReads(queries, isNearest), options);
 const textOf = async (lists: OrderLists, request: ListRequest) =>
   new Response((await answerOf(lists, request)).body).text();
 const snapshotOf = (isNearest: boolean, d1: D1Database) => {
@@ -177,7 +177,7 @@ test("a list needs at most 1,000 queries, and a replica that is too old costs it
     groupsAhead: 1,
     memoryBytes: 0,
   };
-  const lists = listsOf({ listReads: "nearest", sizes });
+  const lists = listsOf({ sizes }, true);
   const request = listRequest(d1Of(on(see), on(see, stale)), undefined, {
     admission: Promise.resolve({}), // The snapshot comes from the primary.
   });
@@ -215,7 +215,7 @@ test("a request that must not read a replica never shares the query of one that 
   let release = (): void => undefined;
   const held = () => new Promise<void>((resolve) => void (release = resolve));
   const d1 = d1Of(on(), on(held, openOrderDatabase()));
-  const lists = listsOf({ listReads: "nearest", sizes: { concurrency: 1 } });
+  const lists = listsOf({ sizes: { concurrency: 1 } }, true);
   const read = (mayReadReplica: boolean) =>
     textOf(lists, listRequest(d1, undefined, { admission: Promise.resolve({ mayReadReplica }) }));
   const idle = () => new Promise((resolve) => void setImmediate(resolve));

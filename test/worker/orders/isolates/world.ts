@@ -5,6 +5,7 @@ import {
   DatabaseQueries,
   DatabaseUnavailableError,
 } from "../../../../src/worker/db/availability.ts";
+import { NearestReads } from "../../../../src/worker/db/nearest-reads.ts";
 import { ListError } from "../../../../src/worker/orders/list-error.ts";
 import { ListPlaces } from "../../../../src/worker/orders/list-places.ts";
 import { LIST_SIZES } from "../../../../src/worker/orders/list-sizes.ts";
@@ -59,12 +60,8 @@ export async function play(
   function startIsolate() {
     const sizes = { ...SMALL, ...plan.places, memoryBytes: plan.memoryBytes };
     const places = new ListPlaces(sizes);
-    const lists = new OrderLists(new DatabaseQueries("orders", TIMEOUT_MS), {
-      sizes,
-      places,
-      listReads: isNearest ? "nearest" : "primary",
-    });
-    return { lists, places };
+    const reads = new NearestReads(new DatabaseQueries("orders", TIMEOUT_MS), isNearest);
+    return { lists: new OrderLists(reads, { sizes, places }), places };
   }
 
   /** Runs scheduled steps until `work` is done. */
