@@ -39,7 +39,7 @@ export function createApp(
   const keys = new DatabaseQueries("keys", config.databaseTimeoutMs);
   const directory = new ApiKeyDirectory(keys, REMEMBERED_KEYS);
   const reads = new NearestReads(orders, config.listReads === "nearest");
-  const lists = new OrderLists(reads, { sizes });
+  const lists = new OrderLists(reads, sizes);
   const addresses = new AddressBudget(config.bans);
 
   const app = new Hono<AppEnv>()

@@ -11,7 +11,7 @@ import {
   orderSegments,
 } from "../../schema/orders.ts";
 import { type NearestReads, StaleReplicaError } from "../db/nearest-reads.ts";
-import { db, Statement } from "../db/statement.ts";
+import { db, Statement, type StatementSource } from "../db/statement.ts";
 import { pause } from "../deadline.ts";
 import { joined, toJson, valuesOf } from "../../schema/order-json.ts";
 import { ListError } from "./list-error.ts";
@@ -37,6 +37,9 @@ export interface Manifest {
 
 /** The JSON of each segment by the segment's version: its orders, each after a comma. */
 export type SegmentJson = ReadonlyMap<string, Uint8Array>;
+
+/** Reads segments of one list with one query. */
+export type ReadSegments = (segments: readonly Segment[]) => Promise<SegmentJson>;
 
 /** A manifest that has no segments if the list has one of the known versions. */
 export interface Snapshot extends Manifest {
@@ -102,14 +105,10 @@ export const SNAPSHOT = Statement.ofSql<SnapshotRow>(
 );
 
 /**
- * Reads the orders of the segments `wanted`, as they were after the change `sequence` with the list
- * version `version`. Reads nothing if the database does not know this change: on an older replica or
- * after a restore, a segment of the same version can have a smaller range.
- *
- * A segment that still has its version is read from `orders` alone. For any other, orders that have
- * changed since are read from `order_changes`, in their state before the first change. `text` is
- * `NULL` after a bulk change, which keeps no states. Ranges of ids come from the manifest, because
- * segments may have been split or joined since.
+ * Reads segments as they were after the change `sequence` with the list version `version`: orders that
+ * have changed since from `order_changes`, in their state before the first change. Reads nothing if the
+ * database does not know this change: on an older replica or after a restore, a segment of the same
+ * version can have a smaller range. `text` is `NULL` after a bulk change, which keeps no states.
  */
 export const SEGMENTS = Statement.ofSql<SegmentRow>(
   () => sql`
@@ -173,11 +172,9 @@ export function readSnapshot(
   database: D1Database,
   { knownVersions, segmentVersions, maxMissingBytes, mayReadReplica }: SnapshotNeeds,
 ): Promise<Snapshot> {
-  const values = {
-    known: knownVersions === "*" ? null : JSON.stringify(knownVersions),
-    inMemory: JSON.stringify(segmentVersions),
-    maxMissingBytes,
-  };
+  const knownJson = knownVersions === "*" ? null : JSON.stringify(knownVersions);
+  const inMemory = JSON.stringify(segmentVersions);
+  const values = { known: knownJson, inMemory, maxMissingBytes };
   return reads.run(database, mayReadReplica, async (source) => {
     const result = await SNAPSHOT.bind(source, values).all();
     // Without a session, D1 always queries the primary, whether or not its result says so.
@@ -207,41 +204,35 @@ export function segmentReader(
   database: D1Database,
   { version, sequence: last }: Manifest,
   waitUntil: (promise: Promise<unknown>) => void,
-): (segments: readonly Segment[]) => Promise<SegmentJson> {
+): ReadSegments {
   let mayReadReplica = true;
-  const read = async (segments: readonly Segment[]) => {
-    // A local D1 runs on the Worker's thread. Yield first, so that queued output is flushed and other
-    // requests continue.
-    await pause(0);
+  return (segments) => {
     const wanted = segments.map((one) => [one.version, one.firstId, one.lastId]);
     const values = { segments: JSON.stringify(wanted), sequence: last, version };
-    const json = await reads.run(database, mayReadReplica, async (source) => {
+    const query = async (source: StatementSource) => {
       const isReplica = source !== database;
       mayReadReplica &&= isReplica;
-      const found = jsonIn(await SEGMENTS.all(source, values));
-      if (isReplica && found.size < segments.length) throw new StaleReplicaError();
-      return found;
+      const json = jsonIn(await SEGMENTS.all(source, values));
+      if (isReplica && json.size < segments.length) throw new StaleReplicaError();
+      return json;
+    };
+    // A local D1 runs on the Worker's thread. Yield first, so that queued output is flushed and other
+    // requests continue.
+    const reading = pause(0).then(async () => {
+      const json = await reads.run(database, mayReadReplica, query);
+      if (json.size < segments.length) throw new ListError("order_list_moved");
+      return json;
     });
-    if (json.size < segments.length) throw new ListError("order_list_moved");
-    return json;
-  };
-  return (segments) => {
-    const reading = read(segments);
     waitUntil(reading.catch(() => undefined));
     return reading;
   };
 }
 
 /** Keeps the former states that a list is read from for a day more. Logs a failure. */
-export async function renewLease(
-  { queries }: NearestReads,
-  database: D1Database,
-  { sequence: last }: Manifest,
-): Promise<void> {
-  const renewal = () => LEASE.bind(database, { sequence: last }).run();
-  await queries
-    .run(renewal, { isRepeatable: true })
-    .catch((error: unknown) => queries.outage.failed({ error }));
+export function renewLease({ queries }: NearestReads, database: D1Database, manifest: Manifest) {
+  const renewal = () => LEASE.bind(database, { sequence: manifest.sequence }).run();
+  const renewed = queries.run(renewal, { isRepeatable: true });
+  return renewed.catch((error: unknown) => queries.outage.failed({ error }));
 }
 
 function jsonIn(rows: readonly SegmentRow[]): SegmentJson {

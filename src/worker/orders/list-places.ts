@@ -19,8 +19,6 @@ export interface CountedList {
 /** How often a waiting request looks after its place. */
 const LOOK_MS = 1_000;
 
-type PlaceSizes = Pick<ListSizes, "placeBytes" | "lineMs" | "patienceMs" | "stallMs">;
-
 /**
  * Bounds the bytes that lists hold alone. A list that is sent from memory holds none and needs no
  * place. A list that needs bytes of its own waits in line for a place. The rule:
@@ -36,14 +34,14 @@ type PlaceSizes = Pick<ListSizes, "placeBytes" | "lineMs" | "patienceMs" | "stal
  * in vain.
  */
 export class ListPlaces {
-  readonly #sizes: PlaceSizes;
+  readonly #sizes: ListSizes;
   /** The lists under way, and the bytes of their places. */
   readonly #lists = new Map<CountedList, number>();
   /** The lists that wait for a place. */
   readonly #line = new Map<CountedList, { readonly sinceMs: number; readonly wake: () => void }>();
   #servedMs = -Infinity;
 
-  constructor(sizes: PlaceSizes) {
+  constructor(sizes: ListSizes) {
     this.#sizes = sizes;
   }
 
@@ -105,12 +103,10 @@ export class ListPlaces {
     // A clock that was set back must not keep a list alive.
     for (const list of this.#lists.keys()) list.takenMs = Math.min(list.takenMs, nowMs);
     for (;;) {
-      const moving = Map.groupBy(
-        this.#lists.keys().filter((one) => !this.#isStalled(one)),
-        ({ keyId }) => keyId,
-      );
+      const moving = this.#lists.keys().filter((one) => !this.#isStalled(one));
+      const byKey = Map.groupBy(moving, ({ keyId }) => keyId);
       const isNeedy = (list: CountedList) =>
-        (moving.get(list.keyId)?.length ?? 0) === Number(this.#lists.has(list));
+        (byKey.get(list.keyId)?.length ?? 0) === Number(this.#lists.has(list));
       const [first] = this.#line.keys();
       const list = this.#line.keys().find(isNeedy) ?? first;
       if (list === undefined || !this.#makeRoom(list, isNeedy(list))) return;

@@ -1,4 +1,4 @@
-import type { Segment, SegmentJson } from "./list-database.ts";
+import type { ReadSegments, Segment, SegmentJson } from "./list-database.ts";
 import { ListError } from "./list-error.ts";
 import type { CountedList, ListPlaces } from "./list-places.ts";
 import type { ListSizes } from "./list-sizes.ts";
@@ -16,8 +16,7 @@ interface ListStreamOptions {
   readonly memory: SegmentMemory;
   readonly places: ListPlaces;
   readonly sizes: ListSizes;
-  /** Runs one query. Keeps the request alive meanwhile. */
-  readonly read: (segments: readonly Segment[]) => Promise<SegmentJson>;
+  readonly read: ReadSegments;
 }
 
 /**
@@ -42,6 +41,7 @@ export class ListStream implements CountedList {
   readonly #isNeeded = Promise.withResolvers<void>();
   /** Another request may call this: the list then ends in its own request. */
   readonly cutOff = this.#isNeeded.resolve;
+  readonly forgetSpare = () => this.#own.clear();
 
   constructor(options: ListStreamOptions) {
     const { keyId, segments, sizes } = options;
@@ -57,10 +57,6 @@ export class ListStream implements CountedList {
     const isShared = memory.get(segments[this.#next - 1]?.version ?? "") === this.#taken;
     const own = this.#own.values().reduce((sum, { length }) => sum + length, 0);
     return (isShared ? 0 : this.#taken.length) + own + this.#readingBytes;
-  }
-
-  forgetSpare(): void {
-    this.#own.clear();
   }
 
   /**

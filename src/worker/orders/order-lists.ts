@@ -20,41 +20,30 @@ export interface ListRequest {
   readonly keyId: string;
   /** The versions of the list that the client has. */
   readonly knownVersions: SnapshotNeeds["knownVersions"];
-  /**
-   * Resolves if the request is admitted, or with `null` if it is refused. The list must come from
-   * the primary database unless `mayReadReplica` is true.
-   */
+  /** `null` if the request is refused. Without `mayReadReplica`, the primary database is read. */
   readonly admission: Promise<{ readonly mayReadReplica?: boolean } | null>;
   readonly waitUntil: (promise: Promise<unknown>) => void;
 }
 
 type RequestNeeds = Pick<SnapshotNeeds, "knownVersions" | "mayReadReplica">;
 
-/**
- * Reads the list of orders. If the client or the isolate already has the current version of the
- * list, a request reads one database row. Otherwise, one query reads the manifest and the missing
- * segments. If memory lacks more than about 130,000 orders, further queries read them as they were
- * when the manifest was read. So changes meanwhile do not affect the list.
- */
+/** Reads the list of orders (docs/architecture.md, How a list is read). */
 export class OrderLists {
   readonly reads: NearestReads;
+  readonly places: ListPlaces;
   readonly #sizes: ListSizes;
   readonly #snapshots: BatchedCalls<RequestNeeds, Snapshot>;
-  readonly #places: ListPlaces;
   readonly #memory: SegmentMemory;
   #newest: Manifest | null = null;
 
-  constructor(
-    reads: NearestReads,
-    options: { readonly sizes?: Partial<ListSizes>; readonly places?: ListPlaces } = {},
-  ) {
+  constructor(reads: NearestReads, sizes: Partial<ListSizes> = {}) {
     this.reads = reads;
-    this.#sizes = { ...LIST_SIZES, ...options.sizes };
+    this.#sizes = { ...LIST_SIZES, ...sizes };
+    this.places = new ListPlaces(this.#sizes);
     const { timeoutMs, queries } = reads;
     const { concurrency, memoryBytes, placeBytes } = this.#sizes;
-    this.#places = options.places ?? new ListPlaces(this.#sizes);
     // If lists hold more than all places, memory has so much less room.
-    const maxBytes = () => memoryBytes + Math.min(0, placeBytes - this.#places.held);
+    const maxBytes = () => memoryBytes + Math.min(0, placeBytes - this.places.held);
     this.#memory = new SegmentMemory(maxBytes, timeoutMs);
     this.#snapshots = new BatchedCalls({ concurrency, timeoutMs, late: queries.unavailable });
   }
@@ -65,22 +54,19 @@ export class OrderLists {
    * @throws {DatabaseUnavailableError} if the database does not respond.
    */
   async snapshot(request: ListRequest): Promise<Snapshot | null> {
-    const early = this.#snapshot(request, true);
+    const { knownVersions, database, waitUntil } = request;
+    const call = async (all: readonly RequestNeeds[]) => {
+      const snapshot = await this.#query(database, all);
+      return all.map(() => snapshot);
+    };
+    const read = (mayReadReplica: boolean) =>
+      this.#snapshots.valueOf({ knownVersions, mayReadReplica }, call, waitUntil);
+    const early = read(true);
     early.catch(() => undefined); // If the request is admitted, this error is thrown below.
     const admission = await request.admission;
     if (admission === null) return null;
     const snapshot = await early;
-    const { isPrimary } = snapshot.servedBy;
-    return isPrimary || admission.mayReadReplica ? snapshot : this.#snapshot(request, false);
-  }
-
-  #snapshot({ knownVersions, database, waitUntil }: ListRequest, mayReadReplica: boolean) {
-    const needs = { knownVersions, mayReadReplica };
-    const call = async (requests: readonly RequestNeeds[]) => {
-      const snapshot = await this.#query(database, requests);
-      return requests.map(() => snapshot);
-    };
-    return this.#snapshots.valueOf(needs, call, waitUntil);
+    return snapshot.servedBy.isPrimary || admission.mayReadReplica ? snapshot : read(false);
   }
 
   async #query(database: D1Database, requests: readonly RequestNeeds[]): Promise<Snapshot> {
@@ -125,7 +111,7 @@ export class OrderLists {
     { keyId, database, waitUntil }: ListRequest,
     options: { readonly isHead: boolean; readonly onBroken: (error: unknown) => void },
   ): Promise<Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array> | null> {
-    const [memory, places, sizes] = [this.#memory, this.#places, this.#sizes];
+    const [memory, places, sizes] = [this.#memory, this.places, this.#sizes];
     const { segments } = manifest;
     const [first, second] = segments;
     if (first === undefined) throw new Error("The manifest of a needed list was not read.");

@@ -1,5 +1,5 @@
 import { withDeadline } from "../deadline.ts";
-import type { Segment, SegmentJson } from "./list-database.ts";
+import type { ReadSegments, Segment, SegmentJson } from "./list-database.ts";
 
 /** A segment in memory, with the length of its JSON; or one that a request reads until `untilMs`. */
 interface Entry {
@@ -93,10 +93,7 @@ export class SegmentMemory {
    * Reads segments into memory with one query; `null` if there is no room. The error need not be
    * handled.
    */
-  read(
-    segments: readonly Segment[],
-    query: (segments: readonly Segment[]) => Promise<SegmentJson>,
-  ): Promise<SegmentJson> | null {
+  read(segments: readonly Segment[], query: ReadSegments): Promise<SegmentJson> | null {
     if (!this.#makeRoom(segments)) return null;
     const wakes: NonNullable<Entry["wakes"]> = [];
     const untilMs = Date.now() + this.#readMs;

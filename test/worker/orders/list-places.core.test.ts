@@ -1,8 +1,9 @@
 import fc from "fast-check";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { type CountedList, ListPlaces } from "../../../src/worker/orders/list-places.ts";
+import { LIST_SIZES } from "../../../src/worker/orders/list-sizes.ts";
 
-const SIZES = { placeBytes: 4, lineMs: 10_000, patienceMs: 2_000, stallMs: 60_000 };
+const SIZES = { ...LIST_SIZES, placeBytes: 4 };
 
 const FAKED = ["Date", "setTimeout", "clearTimeout"] as const;
 beforeEach(() => void vi.useFakeTimers({ toFake: [...FAKED] }));

@@ -11,7 +11,7 @@ import { DatabaseQueries } from "../../../src/worker/db/availability.ts";
 import { type ApiError, writeError } from "../../../src/worker/errors.ts";
 import { NearestReads } from "../../../src/worker/db/nearest-reads.ts";
 import { readSnapshot, segmentReader } from "../../../src/worker/orders/list-database.ts";
-import { LIST_SIZES } from "../../../src/worker/orders/list-sizes.ts";
+import { LIST_SIZES, type ListSizes } from "../../../src/worker/orders/list-sizes.ts";
 import { type ListRequest, OrderLists } from "../../../src/worker/orders/order-lists.ts";
 import { listRoute } from "../../../src/worker/routes/list-orders.ts";
 import { eventLines, listenTo, startListening } from "../../support/written-lines.ts";
@@ -27,8 +27,8 @@ afterEach(() => {
 
 const TIMEOUT_MS = 10_000;
 const queries = new DatabaseQueries("orders", TIMEOUT_MS);
-const listsOf = (options: ConstructorParameters<typeof OrderLists>[1], isNearest = false) =>
-  new OrderLists(new NearestReads(queries, isNearest), options);
+const listsOf = (sizes: Partial<ListSizes>, isNearest = false) =>
+  new OrderLists(new NearestReads(queries, isNearest), sizes);
 const textOf = async (lists: OrderLists, request: ListRequest) =>
   new Response((await answerOf(lists, request)).body).text();
 const snapshotOf = (isNearest: boolean, d1: D1Database) => {
@@ -59,7 +59,7 @@ const segmentCount = () =>
 
 test("each request that shares a query receives what it lacks", async () => {
   place(8);
-  const lists = listsOf({ sizes: { concurrency: 1 } });
+  const lists = listsOf({ concurrency: 1 });
   const { version: known } = versionOf(database);
   const requests = ["*", known, known, "invented"].map((tag) => listRequest(d1Of(on()), tag));
   const texts = await Promise.all(requests.map((request) => textOf(lists, request)));
@@ -71,7 +71,7 @@ test.each([false, true])(
   async (isHead) => {
     place(8);
     const maxSegments = segmentCount();
-    const request = (sizes: ConstructorParameters<typeof OrderLists>[1]) => {
+    const request = (sizes: Partial<ListSizes>) => {
       const app = new Hono<AppEnv>()
         .use(async (c, next) => {
           c.set("apiKey", { id: "key" } as never);
@@ -84,14 +84,14 @@ test.each([false, true])(
       const method = isHead ? "HEAD" : "GET";
       return app.request("/", { method }, { ORDERS: d1Of(on()) }, context as never);
     };
-    const whole = await request({ sizes: { maxSegments } });
+    const whole = await request({ maxSegments });
     expect(await whole.text()).toBe(isHead ? "" : listOf(database));
     startListening();
     for (const [sizes, retryAfter] of [
       [{ maxSegments: maxSegments - 1 }, "3600"],
       [{ memoryBytes: 0, placeBytes: 1, lineMs: 10 }, "5"],
     ] as const) {
-      const refused = await request({ sizes });
+      const refused = await request(sizes);
       expect([refused.status, refused.headers.get("Retry-After")]).toEqual([503, retryAfter]);
     }
     expect(eventLines()).toMatchObject([
@@ -153,7 +153,7 @@ test("memory holds as many segments of the newest list as fit, and none of a for
   place(40);
   const [first] = (await snapshotOf(false, d1Of(on()))).segments;
   const sizes = { bytesWithManifest: first!.bytes, shortBytes: 1, groupBytes: 1 };
-  const lists = listsOf({ sizes: { ...sizes, memoryBytes: 4 * first!.bytes } });
+  const lists = listsOf({ ...sizes, memoryBytes: 4 * first!.bytes });
   for (const quantity of [1, 2, 3]) {
     database.exec(`UPDATE orders SET quantity = ${quantity}`);
     await textOf(lists, listRequest(d1Of(on())));
@@ -177,7 +177,7 @@ test("a list needs at most 1,000 queries, and a replica that is too old costs it
     groupsAhead: 1,
     memoryBytes: 0,
   };
-  const lists = listsOf({ sizes }, true);
+  const lists = listsOf(sizes, true);
   const request = listRequest(d1Of(on(see), on(see, stale)), undefined, {
     admission: Promise.resolve({}), // The snapshot comes from the primary.
   });
@@ -215,7 +215,7 @@ test("a request that must not read a replica never shares the query of one that 
   let release = (): void => undefined;
   const held = () => new Promise<void>((resolve) => void (release = resolve));
   const d1 = d1Of(on(), on(held, openOrderDatabase()));
-  const lists = listsOf({ sizes: { concurrency: 1 } }, true);
+  const lists = listsOf({ concurrency: 1 }, true);
   const read = (mayReadReplica: boolean) =>
     textOf(lists, listRequest(d1, undefined, { admission: Promise.resolve({ mayReadReplica }) }));
   const idle = () => new Promise((resolve) => void setImmediate(resolve));

@@ -7,7 +7,6 @@ import {
 } from "../../../../src/worker/db/availability.ts";
 import { NearestReads } from "../../../../src/worker/db/nearest-reads.ts";
 import { ListError } from "../../../../src/worker/orders/list-error.ts";
-import { ListPlaces } from "../../../../src/worker/orders/list-places.ts";
 import { LIST_SIZES } from "../../../../src/worker/orders/list-sizes.ts";
 import { OrderLists } from "../../../../src/worker/orders/order-lists.ts";
 import { DAY_MS, HOUR_MS } from "../../../support/clock.ts";
@@ -59,9 +58,8 @@ export async function play(
 
   function startIsolate() {
     const sizes = { ...SMALL, ...plan.places, memoryBytes: plan.memoryBytes };
-    const places = new ListPlaces(sizes);
     const reads = new NearestReads(new DatabaseQueries("orders", TIMEOUT_MS), isNearest);
-    return { lists: new OrderLists(reads, { sizes, places }), places };
+    return new OrderLists(reads, sizes);
   }
 
   /** Runs scheduled steps until `work` is done. */
@@ -137,7 +135,7 @@ export async function play(
     });
     const onEvent = (event: string) => void one.events.push(event);
     try {
-      const { version, body, isKnown } = await answerOf(isolate.lists, request, {
+      const { version, body, isKnown } = await answerOf(isolate, request, {
         isHead,
         onEvent,
       });
