@@ -40,15 +40,15 @@ export async function openLocalDatabase(
     statement.setReturnArrays(true);
     return statement.all(...params) as unknown as unknown[][];
   };
-  const orRefuse = <T>(work: Promise<T>) =>
-    work.catch((cause: Error) => {
+  const attempt = <T>(work: () => T) =>
+    retryWhileBusy(async () => work()).catch((cause: Error) => {
       if (!READ_ONLY.test(cause.message)) throw cause;
       throw new Error(`the store in ${folder} was not changed: ${cause.message}`, { cause });
     });
   return {
-    orm: ormOver((statement) => orRefuse(retryWhileBusy(async () => run(statement)))),
+    orm: ormOver((statement) => attempt(() => run(statement))),
     transaction: (statements) =>
-      orRefuse(inTransaction(sqlite, () => statements.map(toStatement).map(run))),
+      attempt(() => inTransaction(sqlite, () => statements.map(toStatement).map(run))),
     [Symbol.dispose]: () => opened.dispose(),
   };
 }
@@ -63,9 +63,9 @@ async function openFile(folder: string, name: DatabaseName, opened: DisposableSt
   try {
     // Creates the store's folder first, so that an error names this folder and not its subfolder.
     for (const each of [folder, dirname(file)]) makeFolder(each);
-    sqlite = open();
-    await migrate(sqlite, name);
-    return sqlite;
+    const current = (sqlite = open());
+    await retryWhileBusy(async () => migrate(current, name));
+    return current;
   } catch (error) {
     if (!existsSync(file) || !READ_ONLY.test((error as Error).message)) throw error;
     sqlite?.close();
@@ -90,7 +90,7 @@ async function openFile(folder: string, name: DatabaseName, opened: DisposableSt
  *
  * @throws an Error for the operator if another version of the service made the tables.
  */
-async function migrate(sqlite: DatabaseSync, database: DatabaseName): Promise<void> {
+function migrate(sqlite: DatabaseSync, database: DatabaseName): void {
   const migrations = readMigrations(database);
   const findPending = () => {
     const hasTable = sqlite.prepare("PRAGMA table_info(d1_migrations)").get() !== undefined;
@@ -98,10 +98,10 @@ async function migrate(sqlite: DatabaseSync, database: DatabaseName): Promise<vo
     const applied = new Set(rows.map(({ name }) => name));
     return migrations.filter(({ name }) => !applied.has(name));
   };
-  if ((await retryWhileBusy(async () => findPending())).length > 0) {
+  if (findPending().length > 0) {
     // With WAL, as in workerd, a transaction of one process does not block reads of another.
-    await retryWhileBusy(async () => sqlite.exec("PRAGMA journal_mode = WAL"));
-    await inTransaction(sqlite, () => {
+    sqlite.exec("PRAGMA journal_mode = WAL");
+    inTransaction(sqlite, () => {
       sqlite.exec(MIGRATIONS_TABLE);
       const record = sqlite.prepare("INSERT INTO d1_migrations (name) VALUES (?)");
       // Another process may have applied migrations before this transaction began.
@@ -115,22 +115,20 @@ async function migrate(sqlite: DatabaseSync, database: DatabaseName): Promise<vo
   for (const { sql } of migrations) expected.exec(sql);
   const schemaOf = (one: DatabaseSync) =>
     Array.from(one.prepare("SELECT sql FROM sqlite_schema").iterate(), (row) => row["sql"]);
-  const found = await retryWhileBusy(async () => schemaOf(sqlite));
+  const found = schemaOf(sqlite);
   if (schemaOf(expected).every((text) => found.includes(text))) return;
   throw new Error(
     "another version of the service made it. Export its orders with that version, and import them into a new store",
   );
 }
 
-function inTransaction<T>(sqlite: DatabaseSync, work: () => T): Promise<T> {
-  return retryWhileBusy(async () => {
-    sqlite.exec("BEGIN IMMEDIATE");
-    try {
-      const result = work();
-      sqlite.exec("COMMIT");
-      return result;
-    } finally {
-      if (sqlite.isTransaction) sqlite.exec("ROLLBACK");
-    }
-  });
+function inTransaction<T>(sqlite: DatabaseSync, work: () => T): T {
+  sqlite.exec("BEGIN IMMEDIATE");
+  try {
+    const result = work();
+    sqlite.exec("COMMIT");
+    return result;
+  } finally {
+    if (sqlite.isTransaction) sqlite.exec("ROLLBACK");
+  }
 }

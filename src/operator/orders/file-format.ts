@@ -48,10 +48,7 @@ export function refuseOthers(bytes: Uint8Array, file: string): void {
 }
 
 /** @param from the file as the last argument of a command; empty for standard input. */
-function recognize(
-  bytes: Uint8Array,
-  from: string,
-): readonly [name: string, command?: string] | undefined {
+function recognize(bytes: Uint8Array, from: string): [name: string, command?: string] | undefined {
   const start = Buffer.from(bytes.subarray(0, RECOGNIZED_BYTES)).toString("latin1");
   const signature = SIGNATURES.find(([beginning]) => start.startsWith(beginning));
   if (signature !== undefined) return [signature[1], signature[2] + from];

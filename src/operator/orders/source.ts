@@ -11,6 +11,7 @@ import {
 } from "../../rules/order.ts";
 import { RECOGNIZED_BYTES, refuseOthers } from "./file-format.ts";
 
+/** An order of an import, listed or cancelled. */
 export type ImportedOrder = OrderRecord | CancelledRecord;
 
 /** One order in the file of an import, not yet parsed. */
@@ -104,9 +105,7 @@ async function peek(bytes: AsyncIterable<Uint8Array>) {
  * between them, and anything else up to the end of its line. Skips a byte order mark. Ends with a fault
  * where the rest cannot be divided: an element without an end, an array that does not end or is not all.
  */
-export async function* readElements(
-  bytes: AsyncIterable<Uint8Array>,
-): AsyncGenerator<SourceElement> {
+export async function* readElements(bytes: AsyncIterable<Uint8Array>) {
   const decoder = new TextDecoder();
   let kind: SourceElement["kind"] | undefined;
   /** The number of the element, or of the line at the start of `rest`. */
