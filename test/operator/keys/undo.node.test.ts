@@ -20,13 +20,9 @@ const PRO = ["--plan", "pro"];
 const OWN = ["--plan", "enterprise", "--per-minute", "5", "--per-day", "9"];
 
 /** Runs `work` in the name of an operator. */
-async function as<T>(actor: string, work: () => Promise<T>): Promise<T> {
-  const before = process.env["STORE_ORDERS_ACTOR"];
-  process.env["STORE_ORDERS_ACTOR"] = actor;
-  return work().finally(() => {
-    delete process.env["STORE_ORDERS_ACTOR"];
-    if (before !== undefined) process.env["STORE_ORDERS_ACTOR"] = before;
-  });
+function as<T>(actor: string, work: () => Promise<T>): Promise<T> {
+  vi.stubEnv("STORE_ORDERS_ACTOR", actor);
+  return work().finally(() => vi.stubEnv("STORE_ORDERS_ACTOR", undefined));
 }
 
 /** Moves the trail so far into the past. Returns a time after it. */
@@ -41,11 +37,9 @@ beforeAll(shortenPauses);
 beforeEach(async () => void (victim = await create(...PRO)));
 
 it("undo gives settings back, revokes new keys, and revives no secret that ended", async () => {
-  const ids: Record<string, string> = {};
-  for (const name of ["changed", "own", "revoked", "rotated", "expired"]) {
-    ids[name] = await create(...(name === "own" ? OWN : PRO));
-  }
-  const { changed, own, revoked, rotated, expired } = ids as Record<string, string> as any;
+  const [changed, own] = [victim, await create(...OWN)];
+  const [revoked, rotated] = [await create(...PRO), await create(...PRO)];
+  const expired = await create(...PRO);
   const before = await json("list");
   const since = later();
   await json("update", changed, "--plan", "free", "--name", "Mine", "--expires", "2099-01-01");
