@@ -3,7 +3,7 @@ import { keysProgram } from "../../../src/operator/keys/program.ts";
 import * as wrangler from "../../../src/operator/wrangler.ts";
 import { useFakeCloudflare } from "../deploy/fake-cloudflare.ts";
 import { runFakeWrangler } from "../deploy/fake-wrangler.ts";
-import { FAULTS, atEveryCall, interrupt, shortenPauses } from "../deploy/faults.ts";
+import { FAULTS, atEveryCall, interrupt, LostConnection, shortenPauses } from "../deploy/faults.ts";
 import { failure, runInProcess } from "../in-process.ts";
 
 vi.spyOn(wrangler, "runWrangler").mockImplementation(runFakeWrangler);
@@ -187,12 +187,20 @@ it.each([
   ["create", "--plan", "pro", "--name", "New"],
   ["rotate", "ID"],
   ["reset", "ID", "--yes"],
-])("keys %s that a signal ends before its answer names the key to look at", async (...line) => {
-  cloudflare.interfere = ({ body }) => (body.includes("insert into") ? interrupt : undefined);
-  const outcome = await run(...line.map((word) => (word === "ID" ? victim : word)));
-  cloudflare.interfere = () => {};
-  expect(outcome).toEqual(failure("before you run the same command again"));
-  const id = /`npm run keys -- audit (\S+) --env staging`/.exec(outcome.stderr)?.[1] ?? "";
-  expect(outcome.stderr).toContain(`npm run keys -- rotate ${id} --env staging`);
-  expect((await json("audit", id))[0]).toMatchObject({ action: line[0] });
+])("keys %s that ends before its answer names the key to look at", async (...line) => {
+  let isLost = false;
+  const lose = () => {
+    isLost = true;
+    throw new LostConnection();
+  };
+  for (const end of [interrupt, lose]) {
+    cloudflare.interfere = ({ body }) =>
+      isLost ? lose() : body.includes("insert into") ? end : undefined;
+    const outcome = await run(...line.map((word) => (word === "ID" ? victim : word)));
+    cloudflare.interfere = () => {};
+    expect(outcome).toEqual(failure("before you run the same command again"));
+    const id = /`npm run keys -- audit (\S+) --env staging`/.exec(outcome.stderr)?.[1] ?? "";
+    expect(outcome.stderr).toContain(`npm run keys -- rotate ${id} --env staging`);
+    expect((await json("audit", id))[0]).toMatchObject({ action: line[0] });
+  }
 });
