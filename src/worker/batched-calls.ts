@@ -38,16 +38,12 @@ interface BatchedCallsOptions {
  * wait for the next new request, the end of another call, or the deadline of one of them.
  */
 export class BatchedCalls<Item, Value> {
-  readonly #concurrency: number;
-  readonly #deadlineMs: number;
-  readonly #late: (cause: Error) => Error;
+  readonly #options: BatchedCallsOptions;
   readonly #underWay = new Set<Promise<void>>();
   readonly #waiting = new Set<Waiting<Item, Value>>();
 
   constructor(options: BatchedCallsOptions) {
-    this.#concurrency = options.concurrency;
-    this.#deadlineMs = 2 * options.timeoutMs;
-    this.#late = options.late ?? ((cause) => cause);
+    this.#options = options;
   }
 
   /**
@@ -62,20 +58,22 @@ export class BatchedCalls<Item, Value> {
     const woken = Promise.withResolvers<void>();
     const waiting = { item, wake: woken.resolve, resolve, reject };
     this.#waiting.add(waiting);
-    if (this.#underWay.size < this.#concurrency) this.#start(call, waitUntil);
+    const { concurrency, timeoutMs, late } = this.#options;
+    if (this.#underWay.size < concurrency) this.#start(call, waitUntil);
     if (!this.#waiting.has(waiting)) return promise;
     void woken.promise.then(() => {
       // A new request may have made a call for this item in the meantime.
       if (this.#waiting.has(waiting)) this.#start(call, waitUntil);
     });
     const before = [...this.#underWay];
-    const answer = withDeadline(promise, this.#deadlineMs, () => {
+    const answer = withDeadline(promise, 2 * timeoutMs, () => {
       this.#waiting.delete(waiting);
       // A call that was already under way when this request arrived will never settle now: the
       // platform has ended the request that made the call.
       for (const one of before) this.#underWay.delete(one);
       this.#wakeOne();
-      return this.#late(new Error("No shared call was answered in time."));
+      const cause = new Error("No shared call was answered in time.");
+      return late?.(cause) ?? cause;
     });
     waitUntil(answer.catch(() => undefined));
     return answer;
@@ -84,7 +82,7 @@ export class BatchedCalls<Item, Value> {
   /** If another call may begin, wakes the request that has waited longest. */
   #wakeOne(): void {
     const [longest] = this.#waiting;
-    if (longest === undefined || this.#underWay.size >= this.#concurrency) return;
+    if (longest === undefined || this.#underWay.size >= this.#options.concurrency) return;
     // Move this request to the end of the queue: if the platform has ended it, the next `#wakeOne`
     // wakes another request.
     this.#waiting.delete(longest);

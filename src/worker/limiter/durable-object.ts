@@ -18,7 +18,7 @@ import { KeyReports } from "../usage/key-reports.ts";
 import { GroupCommit } from "./group-commit.ts";
 import { type CallDetails, keyIdOf, type ObjectDecision } from "./object-call.ts";
 import { RecentCalls } from "./recent-calls.ts";
-import { readState, type StoredState, toStored } from "./stored-state.ts";
+import { readState, type StoredState } from "./stored-state.ts";
 
 /** The storage key of the only row. A single row makes each commit a single write. */
 const STATE = "record";
@@ -95,16 +95,11 @@ export class RateLimiter extends DurableObject {
       const before = this.#limiter;
       const { unreportedBans } = this.#reports;
       const nowMs = Date.now();
-      // Calls by an older version do not say whether they cancel.
-      this.#cancelledMs = cancels === false ? Math.min(this.#cancelledMs, nowMs) : nowMs;
-      const reading = {
-        mayReadReplica: nowMs - this.#cancelledMs >= CANCELLATION_MS,
-        // Tells an older version that it must not read a replica.
-        ...(cancels === undefined && { lastCancellation: Infinity }),
-      };
+      this.#cancelledMs = cancels ? nowMs : Math.min(this.#cancelledMs, nowMs);
+      const mayReadReplica = nowMs - this.#cancelledMs >= CANCELLATION_MS;
       const first = this.#decide(policy, nowMs, refusals, wait);
       const others = Array.from({ length: requests - 1 }, () => this.#decide(policy, nowMs));
-      decisions = [first, ...others].map((decision) => ({ ...decision, ...reading }));
+      decisions = [first, ...others].map((decision) => ({ ...decision, mayReadReplica }));
       this.#decided.add(nonce, decisions, nowMs);
       const hasBanned = this.#reports.unreportedBans > unreportedBans;
       // The alarm reports the ban if the report below fails or a restart prevents this report.
@@ -189,8 +184,9 @@ export class RateLimiter extends DurableObject {
   #write(): void {
     // The alarm may have deleted everything between the decision and this write.
     if (this.#keyId === null || this.#limiter === null) return;
+    const { wait: _wait, ...limiter } = this.#limiter;
     this.ctx.storage.kv.put<StoredState>(STATE, {
-      ...toStored(this.#limiter),
+      ...limiter,
       cancelledMs: this.#cancelledMs,
       keyId: this.#keyId,
       ...this.#reports.toStored(),

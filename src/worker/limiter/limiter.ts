@@ -106,7 +106,10 @@ export class Limiter {
     const refusal = this.#refusals.get(key.keyId)?.repeat(Date.now(), key);
     if (refusal != null) return { decision: refusal, decidedBy: "memory" };
     try {
-      const decision = await this.#askObject(key, request);
+      const { cancels, objects, waitUntil } = request;
+      const call = (all: readonly Admission[]) => this.#call(objects, all);
+      const { admissions } = this.#group(key.keyId);
+      const decision = await admissions.valueOf({ key, cancels }, call, waitUntil);
       this.#outage.answered();
       this.#overload.answered();
       return { decision, decidedBy: "object" };
@@ -131,14 +134,6 @@ export class Limiter {
       this.#blindness.failed({ requestId, keyId, error });
       return null;
     }
-  }
-
-  #askObject(
-    key: LimitedKey,
-    { objects, waitUntil, cancels }: LimitedRequest,
-  ): Promise<ObjectDecision> {
-    const { admissions } = this.#group(key.keyId);
-    return admissions.valueOf({ key, cancels }, (all) => this.#call(objects, all), waitUntil);
   }
 
   #group(keyId: string): Group {

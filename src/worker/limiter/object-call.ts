@@ -39,15 +39,15 @@ export interface CallDetails {
   /** The number of requests to decide on: at least 1. */
   readonly requests: number;
   readonly wait: WaitReport | null;
-  /** Whether one of the requests may cancel an order. Missing in calls by older versions. */
-  readonly cancels?: boolean;
+  /** Whether one of the requests may cancel an order. */
+  readonly cancels: boolean;
 }
 
 /** A decision by a key's Durable Object. */
 export interface ObjectDecision extends Decision {
   /**
    * True if the key has cancelled no order lately, so its lists may come from a replica. Missing in
-   * decisions by older versions, and by the fallback limiter.
+   * decisions by the fallback limiter.
    */
   readonly mayReadReplica?: boolean;
 }

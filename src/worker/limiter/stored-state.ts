@@ -24,24 +24,17 @@ const limiterSchema = z.object({
   ),
 });
 
-/** The limiter state as stored: without the wait, which need not survive a restart. */
-export type StoredLimiterState = z.output<typeof limiterSchema>;
-
 /**
  * Everything that the Durable Object of a key stores, in one row. Other versions of the service
  * read this row, from 1.0.0 on. So fields must never be renamed, and a new field needs a default.
  */
-export interface StoredState extends StoredLimiterState {
+export interface StoredState extends z.output<typeof limiterSchema> {
   /** The id of the key. Stored because a Durable Object that is opened by its id has no name. */
   readonly keyId: string;
   readonly usage: Usage;
   readonly unreportedBans?: UnreportedBans;
   /** Unix time in milliseconds of the last cancellation; 0 if there was none. */
   readonly cancelledMs: number;
-}
-
-export function toStored({ wait: _wait, ...stored }: LimiterState): StoredLimiterState {
-  return stored;
 }
 
 /**

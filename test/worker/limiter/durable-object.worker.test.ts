@@ -30,7 +30,7 @@ beforeEach(async () => {
 
 const limiter = () => support.limiterNamed(name);
 const requests = (count: number, policy = POLICY, nonce: string = crypto.randomUUID()) =>
-  limiter().admit(policy, 0, nonce, { requests: count, wait: null });
+  limiter().admit(policy, 0, nonce, { requests: count, wait: null, cancels: false });
 const all = async (table: string) =>
   (await env.KEYS.prepare(`SELECT * FROM ${table}`).all()).results;
 const usage = () => all("key_usage ORDER BY day");
@@ -108,7 +108,7 @@ test("a report contains a key's counts of a day; a later one adds to them, also 
   await evict();
   const wait = { ageMs: 11_000, strikes: 2, oldestStrikeAgeMs: 900 };
   // The refusals by the isolate count once for the whole call.
-  await limiter().admit(POLICY, 40, crypto.randomUUID(), { requests: 2, wait });
+  await limiter().admit(POLICY, 40, crypto.randomUUID(), { requests: 2, wait, cancels: false });
   advanceClock(60_000);
   await requests(4);
   await comeToAlarm();
@@ -142,7 +142,8 @@ test("what is counted while a report runs over midnight is in the next report; t
   advanceClock(DAY_MS / 2 - 1);
   await requests(1);
   await runInDurableObject(limiter(), async (object, { storage: { kv } }) => {
-    const one = () => object.admit(POLICY, 0, crypto.randomUUID(), { requests: 1, wait: null });
+    const one = () =>
+      object.admit(POLICY, 0, crypto.randomUUID(), { requests: 1, wait: null, cancels: false });
     const batch = async (statements: D1PreparedStatement[]) => {
       await one();
       advanceClock(1);
@@ -166,7 +167,7 @@ test("a report waits until what it reports is on disk", async () => {
   await runInDurableObject(limiter(), async (object, { storage: disk }) => {
     const { promise: written, resolve: write } = Promise.withResolvers<void>();
     vi.spyOn(disk, "sync").mockReturnValue(written);
-    const counted = object.admit(POLICY, 0, "nonce", { requests: 1, wait: null });
+    const counted = object.admit(POLICY, 0, "nonce", { requests: 1, wait: null, cancels: false });
     const reported = object.alarm();
     expect(await usage()).toEqual([]);
     write();
