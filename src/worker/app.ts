@@ -68,7 +68,6 @@ export function createApp(
         code: "not_found",
         message:
           "There is nothing at this path. Orders are at /v1/store/orders, and the reference is at /.",
-        headers: {},
       }),
     )
     .onError((error, c) => writeError(c, toApiError(error, c)));

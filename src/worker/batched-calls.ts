@@ -2,10 +2,7 @@ import { withDeadline } from "./deadline.ts";
 
 interface Waiting<Item, Value> {
   readonly item: Item;
-  /**
-   * Wakes the request that waits. The woken request then makes the next call, unless another
-   * request has already made it.
-   */
+  /** Wakes the request. It then makes the next call, unless another request has already made it. */
   readonly wake: () => void;
   readonly resolve: (value: Value) => void;
   readonly reject: (error: unknown) => void;
@@ -49,8 +46,6 @@ export class BatchedCalls<Item, Value> {
   /**
    * Returns the value of a shared call for this item.
    *
-   * @param waitUntil keeps this request alive until a promise settles, even if its client
-   *   disconnects: other requests may share its call.
    * @throws the error of the call; the error of `late` if no call returned in time.
    */
   async valueOf(item: Item, call: Call<Item, Value>, waitUntil: WaitUntil): Promise<Value> {

@@ -8,7 +8,7 @@ export interface ApiFailure {
   readonly code: ErrorCode;
   /** States what was wrong and what to do next. Never repeats what the caller sent. */
   readonly message: string;
-  readonly headers: Readonly<Record<string, string>>;
+  readonly headers?: Readonly<Record<string, string>>;
 }
 
 /** Ends a request with an error response, which the app's error handler writes. */
@@ -25,7 +25,7 @@ export class ApiError extends Error implements ApiFailure {
 }
 
 /** Creates an error response. Its JSON body has only the fields in docs/api.md, Errors. */
-export function writeError(c: Context, { code, message, headers }: ApiFailure): Response {
+export function writeError(c: Context, { code, message, headers = {} }: ApiFailure): Response {
   const status = ERROR_STATUS[code];
   c.set("errorCode", code);
   return Response.json({ code, message, status }, { status, headers });

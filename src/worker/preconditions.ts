@@ -43,8 +43,7 @@ export function knownTags({ ifNoneMatch }: Preconditions): readonly string[] | "
 
 /** Returns the tags that the clients of all these requests already have. */
 export function commonTags(all: readonly (readonly string[] | "*")[]): readonly string[] | "*" {
-  const sets = all.filter((tags) => tags !== "*").map((tags) => new Set(tags));
-  const [first, ...others] = sets;
+  const [first, ...others] = all.filter((tags) => tags !== "*").map((tags) => new Set(tags));
   return first === undefined
     ? "*"
     : [...others.reduce((common, tags) => common.intersection(tags), first)];

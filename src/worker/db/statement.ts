@@ -59,10 +59,6 @@ export class Statement<Row> {
     return new Statement(() => ({ ...write(query()), rows: ({ results }) => results as Row[] }));
   }
 
-  get sql(): string {
-    return this.#get().sql;
-  }
-
   bind(source: StatementSource, values: Values = {}): D1PreparedStatement {
     const { sql, params } = this.#get();
     return source.prepare(sql).bind(...fillPlaceholders(params, values));

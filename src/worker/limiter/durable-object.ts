@@ -1,7 +1,6 @@
 import { DurableObject } from "cloudflare:workers";
 import { type Config, parseConfig } from "../../rules/config.ts";
 import { DatabaseQueries } from "../db/availability.ts";
-import type { Ban } from "../../rules/limits/bans.ts";
 import { type Decision, decide, peek, type Quota } from "../../rules/limits/decision.ts";
 import {
   type LimiterState,
@@ -150,17 +149,17 @@ export class RateLimiter extends DurableObject {
     if (before !== null && state.resets > before.resets) {
       logEvent({ event: "limiter_reset", keyId: this.#keyId });
     }
-    if (newBan !== null) this.#noteBan(newBan, state.resets);
+    if (newBan !== null) {
+      const { loggedOnly, ...ban } = newBan;
+      const until = new Date(ban.untilMs).toISOString();
+      const event = loggedOnly ? "would_ban" : "banned";
+      logEvent({ event, keyId: this.#keyId, number: ban.number, until });
+      if (!loggedOnly) this.#reports.addBan({ ...ban, resets: state.resets });
+    }
     for (const low of newlyNearLimit(before, decision)) {
       logEvent({ event: "quota_low", keyId: this.#keyId, ...low });
     }
     return decision;
-  }
-
-  #noteBan({ beganMs, untilMs, number, loggedOnly }: Ban, resets: number): void {
-    const event = loggedOnly ? "would_ban" : "banned";
-    logEvent({ event, keyId: this.#keyId, number, until: new Date(untilMs).toISOString() });
-    if (!loggedOnly) this.#reports.addBan({ beganMs, untilMs, number, resets });
   }
 
   async #report(): Promise<boolean> {

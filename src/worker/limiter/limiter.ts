@@ -67,8 +67,7 @@ class NotCalledError extends Error {}
 /**
  * The limiter of an isolate. The first of these layers that can decide on a request does so:
  *
- * 1. `RefusalMemory` repeats a refusal until it expires or strikes must be reported. This makes
- *    a flood cheap.
+ * 1. `RefusalMemory` repeats a refusal until it expires or strikes must be reported.
  * 2. The key's Durable Object decides exactly (`callObject`). The requests of a busy key share calls
  *    (`BatchedCalls`). For a second after a failed call, there is no call (`CircuitBreaker`).
  * 3. If there was no call or it failed, `RefusalMemory` repeats the refusal without a report.

@@ -34,7 +34,7 @@ export function requireHttps({ allowsHttp }: Config, directory: ApiKeyDirectory)
     }
     const message =
       "The request came over plain HTTP and was not performed. Use https://, and ask the operator of the service for a new API key if you sent yours.";
-    return writeError(c, { code: "https_required", message, headers: {} });
+    return writeError(c, { code: "https_required", message });
   });
 }
 

@@ -10,6 +10,7 @@ import {
   orders,
   orderSegments,
 } from "../../schema/orders.ts";
+import { DATABASE_TIME } from "../../store/database.ts";
 import { type NearestReads, StaleReplicaError } from "../db/nearest-reads.ts";
 import { db, Statement, type StatementSource } from "../db/statement.ts";
 import { pause } from "../deadline.ts";
@@ -144,13 +145,12 @@ export const SEGMENTS = Statement.ofSql<SegmentRow>(
 );
 
 /** Lets housekeeping keep the former states since a change, for lists that are read for hours. */
-const LEASE = Statement.of(() => {
-  const renewedAt = sql`CAST(unixepoch('subsec') * 1000 AS INTEGER)`;
-  return db
+const LEASE = Statement.of(() =>
+  db
     .insert(orderListLeases)
-    .values({ sequence, renewedAt })
-    .onConflictDoUpdate({ target: orderListLeases.sequence, set: { renewedAt } });
-});
+    .values({ sequence, renewedAt: DATABASE_TIME })
+    .onConflictDoUpdate({ target: orderListLeases.sequence, set: { renewedAt: DATABASE_TIME } }),
+);
 
 export interface SegmentRow {
   readonly version: string;
