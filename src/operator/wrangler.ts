@@ -46,7 +46,9 @@ export async function runWrangler(
   const outputs = [text(child.stdout), text(child.stderr)] as const;
   const [[status, signal], stdout, stderr] = await Promise.all([closed, ...outputs]);
   if (status === 0) return stdout;
-  const errors = stripVTControlCharacters(stderr).matchAll(/^✘ \[ERROR\] (.*(?:\n(?!\S).*)*)/gm);
+  const errors = stripVTControlCharacters(stderr).matchAll(
+    /^✘ \[ERROR\] (.*(?:\n(?!\S|\s*If you think).*)*)/gm,
+  );
   const message = [...errors].at(-1)?.[1]?.replaceAll(/\n\s+/g, "\n").trim();
   throw new Error(message ?? `wrangler ended with ${status ?? signal}: ${stderr}`);
 }

@@ -108,7 +108,8 @@ export function openRemoteDatabase({ env, name }: RemoteTarget) {
       await writeFile(file, all.map((sql) => sql + END).join(""));
       const { api } = await connected();
       const on = [BINDINGS[name], "--remote", "--env", env];
-      const args = ["d1", "execute", ...on, "--json", "--yes", `--file=${file}`];
+      // Not with --json, which would write errors elsewhere.
+      const args = ["d1", "execute", ...on, "--yes", `--file=${file}`];
       await retrying(false, () => runWrangler(args, { CLOUDFLARE_ACCOUNT_ID: api.accountId }));
       return [];
     },

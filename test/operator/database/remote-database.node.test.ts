@@ -15,7 +15,8 @@ import { shortenPauses } from "../deploy/faults.ts";
 import { ApiError } from "../deploy/route.ts";
 import type { DatabaseName } from "../../../src/schema/databases.ts";
 
-vi.spyOn(wrangler, "runWrangler").mockImplementation(runFakeWrangler);
+const runRealWrangler = wrangler.runWrangler;
+const runWrangler = vi.spyOn(wrangler, "runWrangler").mockImplementation(runFakeWrangler);
 
 const cloudflare = useFakeCloudflare("staging");
 const folder = new StoreFolder();
@@ -121,6 +122,15 @@ describe("a transient failure", () => {
       expect(queries()).toBe(1);
     }
   });
+});
+
+it("says why a long transaction failed in the real wrangler", async () => {
+  runWrangler.mockImplementationOnce(runRealWrangler);
+  cloudflare.interfere = ({ path }) => {
+    if (path.endsWith("/import")) throw new ApiError(400, 7500, "status_is_known");
+  };
+  const failing = stores["remote"]!.orders.transaction([insertOrder(1)], { isLong: true });
+  await expect(failing).rejects.toThrow(/status_is_known \[code: 7500\]$/);
 });
 
 it("says what to do if a database or a migration is missing, or a token is wrong", async () => {
