@@ -28,8 +28,8 @@ const STATUS = Statement.of(() => db.select({ status }).from(orders).where(isOrd
  * Cancels a pending order in one atomic step (docs/api.md, Cancelling). Returns `not_found` for an
  * order that was already cancelled.
  *
- * @param options.keyId the API key that asks for it, for the record.
- * @param options.isAllowed false if a precondition of the request is false: nothing is changed.
+ * @param keyId the API key that asks for it, for the record.
+ * @param isAllowed false if a precondition of the request is false: nothing is changed.
  * @throws {DatabaseUnavailableError} if the database does not respond. The order may be cancelled
  *   nevertheless; repeating the request is safe.
  */
@@ -37,15 +37,14 @@ export async function cancelOrder(
   database: D1Database,
   orderId: bigint,
   queries: DatabaseQueries,
-  options: { readonly keyId: string; readonly isAllowed: boolean },
+  { keyId, isAllowed }: { readonly keyId: string; readonly isAllowed: boolean },
 ): Promise<Cancellation> {
-  const values = { id: String(orderId), keyId: options.keyId };
-  const statements = [STATUS, ...(options.isAllowed ? [KEEP, REMOVE] : [])];
-  const [result] = await queries.run(() =>
-    database.batch(statements.map((statement) => statement.bind(database, values))),
-  );
+  const values = { id: String(orderId), keyId };
+  const statements = [STATUS, ...(isAllowed ? [KEEP, REMOVE] : [])];
+  const bound = statements.map((statement) => statement.bind(database, values));
+  const [result] = await queries.run(() => database.batch(bound));
   const [order] = result === undefined ? [] : STATUS.rows(result);
   if (order === undefined) return "not_found";
   if (order.status === "shipped") return "already_shipped";
-  return options.isAllowed ? "cancelled" : "precondition_failed";
+  return isAllowed ? "cancelled" : "precondition_failed";
 }
