@@ -12,20 +12,14 @@ import { recordRequest, toDataPoint } from "../telemetry/request-record.ts";
  */
 export function observeRequests({ requestLog }: Config) {
   const telemetry = new Outage({ began: "telemetry_failing", ended: "telemetry_recovered" });
-  // Each HTTP status has its own sample, because a record also represents skipped requests.
-  const samples = new Map<number, AnonymousSample>();
-  const sampleOf = (status: number): AnonymousSample => {
-    const sample = samples.get(status) ?? new AnonymousSample();
-    samples.set(status, sample);
-    return sample;
-  };
+  const sample = new AnonymousSample();
   return createMiddleware<AppEnv>(async function observeRequestsMiddleware(c, next) {
     const startedMs = Date.now();
     await next();
     if (requestLog === "none" && c.env.ANALYTICS === undefined) return;
     const { apiKey }: Partial<AppEnv["Variables"]> = c.var;
     const isSampled = apiKey === undefined && c.res.status < 500;
-    const represents = isSampled ? sampleOf(c.res.status).count(Date.now()) : 1;
+    const represents = isSampled ? sample.count(c.res.status, Date.now()) : 1;
     if (represents === null) return;
     try {
       const record = recordRequest(c, startedMs, represents);

@@ -9,23 +9,20 @@ const MINUTE_MS = 60_000;
  * little. Up to 99 skipped requests are never counted if the isolate ends. Reads no clock.
  */
 export class AnonymousSample {
-  #minute = Number.NaN;
-  #inMinute = 0;
-  #unrecorded = 0;
+  /** By HTTP status, because a record also represents skipped requests. */
+  readonly #counts = new Map<number, { minute: number; inMinute: number; unrecorded: number }>();
 
   /**
    * Counts one request. Returns how many requests its record represents: this request and those
    * skipped before it. Returns `null` if this request is not recorded.
    */
-  count(nowMs: number): number | null {
+  count(status: number, nowMs: number): number | null {
     const minute = Math.floor(nowMs / MINUTE_MS);
-    if (minute !== this.#minute) this.#inMinute = 0;
-    this.#minute = minute;
-    this.#inMinute += 1;
-    this.#unrecorded += 1;
-    if (this.#inMinute > FULL_PER_MINUTE && this.#unrecorded < ONE_IN) return null;
-    const represents = this.#unrecorded;
-    this.#unrecorded = 0;
-    return represents;
+    const before = this.#counts.get(status) ?? { minute, inMinute: 0, unrecorded: 0 };
+    const inMinute = before.minute === minute ? before.inMinute + 1 : 1;
+    const unrecorded = before.unrecorded + 1;
+    const isRecorded = inMinute <= FULL_PER_MINUTE || unrecorded >= ONE_IN;
+    this.#counts.set(status, { minute, inMinute, unrecorded: isRecorded ? 0 : unrecorded });
+    return isRecorded ? unrecorded : null;
   }
 }
