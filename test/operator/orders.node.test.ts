@@ -72,7 +72,7 @@ describe("orders import and export", () => {
     expect(one).toEqual(failure("error: line 2: id: expected an integer"));
     expect(one.stderr).toMatch(/^error: .*, got 0\.5\n$/);
     // A terminal would obey what stands in the file.
-    const { stderr: escaped } = await bad('{"id":"\u202e"}\n\u001b]52;c;eA==\u0007\n');
+    const { stderr: escaped } = await bad('\u001b]52;c;eA==\u0007\n{"id":"\u202e"}\n');
     expect(escaped).toContain('got "\\u{202e}"');
     expect(escaped).toContain("got \\u{1b}]52;c;eA==\\u{7}\n");
     const lines = Array.from({ length: 12 }, (_, index) => `{"id":${index},"petId":null}`);

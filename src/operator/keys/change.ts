@@ -68,7 +68,8 @@ export async function update(id: string, options: UpdateOptions): Promise<void> 
 }
 
 export async function revoke(ids: readonly string[], options: LastingOptions): Promise<void> {
-  printKeys(await changeKeys(ids, options, "revoke", revokeApiKey, ENDS), options);
+  const once = [...new Set(ids)];
+  printKeys(await changeKeys(once, options, "revoke", revokeApiKey, ENDS), options);
 }
 
 export async function reset(id: string, options: LastingOptions): Promise<void> {

@@ -19,7 +19,7 @@ const SIGNATURES = [
 
 const SQL = /^\s*(?:--|\/\*|(?:PRAGMA|BEGIN|START|CREATE|INSERT|DROP|SET|COPY)\s)/i;
 /** The first line of a file with columns. */
-const HEADER = /^\s*(?<columns>[^\s<{[][^\n]*?(?<separator>[,;\t])[^\n]*?)\r?(?:\n|$)/;
+const HEADER = /^\s*(?<columns>[^\s\p{Cc}<{[][^\n]*?(?<separator>[,;\t])[^\n]*?)\r?(?:\n|$)/u;
 const STRING = String.raw`"(?:[^"\\]|\\.)*"`;
 /** An object whose first field that is a list or an object holds further objects. */
 const WRAPPED = new RegExp(

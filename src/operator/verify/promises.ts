@@ -247,8 +247,9 @@ function refused(request: Call, error = ""): Call {
 }
 
 /** @throws {Untried} if the verification has placed no order. */
-function ordersOf({ orders }: Trial) {
-  if (orders === undefined) throw new Untried("places an order: add --write");
+function ordersOf({ orders, isReadOnly }: Trial) {
+  if (orders === undefined)
+    throw new Untried(`places an order${isReadOnly ? "" : ": add --write"}`);
   return orders;
 }
 

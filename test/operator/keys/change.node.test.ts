@@ -97,7 +97,7 @@ it("revoke takes several ids, and revokes none if one is unknown", async () => {
   expect(await keys.json("show", one)).toMatchObject({ state: "active" });
   const revoked = { state: "revoked" };
   expect(await keys.json("revoke", one)).toMatchObject({ id: one, ...revoked });
-  expect(await keys.json("revoke", one, other)).toMatchObject([
+  expect(await keys.json("revoke", one, other, one)).toMatchObject([
     { id: one, ...revoked },
     { id: other, ...revoked },
   ]);

@@ -297,7 +297,7 @@ it("with --read-only uses up no limit, writes nothing, and lists untried promise
   expect({ status, ...result }).toEqual({ status: 0, url: service.url, isKept: true });
   const untried = promises.filter((promise) => promise.result === "untried");
   expect(new Set(untried.map(({ reason }) => reason))).toEqual(
-    new Set(["uses up the key's minute", "no request was refused", "places an order: add --write"]),
+    new Set(["uses up the key's minute", "no request was refused", "places an order"]),
   );
   expect(takeLeftovers()).toEqual([]);
 });
