@@ -109,6 +109,19 @@ test("a list under way that waits for a place does not stall: further lists of i
   expect(all.map((list) => places.hasPlace(list))).toEqual([true, false, true]);
 });
 
+test("after its clock was set back, a list that nobody reads makes room after the stall time", async () => {
+  const places = new ListPlaces(SIZES);
+  const ahead = new List("a", SIZES.placeBytes);
+  void places.wait(ahead);
+  ahead.takenMs += 3_600_000;
+  for (const hasRoom of [false, true]) {
+    const waiting = places.wait(new List("b", SIZES.placeBytes));
+    await vi.advanceTimersByTimeAsync(SIZES.lineMs);
+    expect([await waiting, ahead.isCut]).toEqual([hasRoom, hasRoom]);
+    await vi.advanceTimersByTimeAsync(SIZES.stallMs);
+  }
+});
+
 /** Keys that request lists of up to two bytes, and read them at some pace or not at all. */
 const client = fc.record({
   key: fc.constantFrom("a", "b", "c", "d"),
