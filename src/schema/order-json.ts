@@ -76,6 +76,7 @@ export function toJson(text: string): Uint8Array<ArrayBuffer> {
   let at = 0;
   for (let read = 0; read <= end; to[at++] = END_BYTE) {
     for (const { words, bytes, isQuoted } of FRAMES) {
+      if (read > end) throw new Error("An order lacks the separators of its fields.");
       let byte = from[read++] as number;
       if (byte === SEPARATOR_BYTE) continue;
       for (let index = 0; index < words.length; index += 1) {

@@ -17,8 +17,8 @@ import { BadOrdersError } from "./source.ts";
 
 /** How an import divides its orders. Tests set smaller sizes. */
 export const IMPORT_SIZES = {
-  /** The size limit of a part in ASCII characters. A part is one row; D1 limits a row to 2 MB. */
-  partCharacters: 1_900_000,
+  /** The size limit of a part in bytes of UTF-8. A part is one row; D1 limits a row to 2 MB. */
+  partBytes: 1_900_000,
   /** The parts of a batch. D1 allows it 30 seconds; a part has 20,000 orders. */
   partsPerBatch: 4,
   /** The size of a rebuilt segment. It can grow by half before a trigger splits it. */
@@ -91,7 +91,7 @@ export async function importOrders(
 /** Returns a digest of all parts, so that imports with equal ids have equal parts. */
 function importIdOf(orders: SortedOrders): string {
   const hash = createHash("sha256");
-  for (const part of orders.parts(IMPORT_SIZES.partCharacters)) hash.update(JSON.stringify(part));
+  for (const part of orders.parts(IMPORT_SIZES.partBytes)) hash.update(JSON.stringify(part));
   return hash.digest("hex");
 }
 
@@ -106,7 +106,7 @@ async function storeParts(orm: Orm, importId: string, orders: SortedOrders, sign
   const { listed, cancelled } = orders.counts();
   using progress = startProgress("Sending", listed + cancelled);
   const parts: (Staged & { readonly placement: readonly SQL[] })[] = [];
-  for (const { isCancelled, count, json: lines } of orders.parts(IMPORT_SIZES.partCharacters)) {
+  for (const { isCancelled, count, json: lines } of orders.parts(IMPORT_SIZES.partBytes)) {
     const number = parts.length;
     if (!stored.has(number)) {
       const row = { importId, part: number, createdAt: DATABASE_TIME, lines };
@@ -143,7 +143,7 @@ export async function compareFile(
   file.requireValidCancellations(await databaseTime(orm));
   const parts = (): IteratorObject<Staged> =>
     stored?.values() ??
-    file.parts(IMPORT_SIZES.partCharacters).map(({ isCancelled, json }) => {
+    file.parts(IMPORT_SIZES.partBytes).map(({ isCancelled, json }) => {
       return { isCancelled, source: sql`json_each(${json}) AS entry` };
     });
   const listed = parts().filter((part) => !part.isCancelled);

@@ -102,23 +102,25 @@ export class SortedOrders {
    * orders: a `stagedText`, or `[number, position, time, …]` of a cancelled one. Without positions in
    * the file, the times of the cancellations give them.
    */
-  *parts(maxCharacters: number) {
+  *parts(maxBytes: number) {
     for (const isCancelled of [true, false]) {
       const rows = this.#sqlite.prepare(
         isCancelled
           ? "SELECT at, position, number, text FROM orders WHERE at >= 0 ORDER BY position, at, id"
           : "SELECT text FROM orders WHERE at < 0 ORDER BY id",
       );
-      let [last, count, json] = [0, 0, ""];
+      let [last, count, bytes, json] = [0, 0, 2, ""];
       const part = () => ({ isCancelled, count, json: `[${json}]` });
       for (const { at, position, number, text } of rows.iterate()) {
         last = Number(position) || Math.max(last + 1, Number(at) * 1_000);
         const order = isCancelled ? `[${[number, last, at, text].join()}]` : String(text);
-        if (json.length + order.length + 2 > maxCharacters) {
+        const orderBytes = Buffer.byteLength(order) + 1;
+        if (bytes + orderBytes > maxBytes && count > 0) {
           yield part();
-          [count, json] = [0, ""];
+          [count, bytes, json] = [0, 2, ""];
         }
-        json += json === "" ? order : `,${order}`;
+        json += count === 0 ? order : `,${order}`;
+        bytes += orderBytes;
         count += 1;
       }
       if (count > 0) yield part();

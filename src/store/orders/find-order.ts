@@ -1,6 +1,12 @@
-import { desc, eq } from "drizzle-orm";
+import { desc, eq, type SQL } from "drizzle-orm";
+import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
 import { exact } from "../../schema/int64.ts";
-import { cancelledOrders, orders } from "../../schema/orders.ts";
+import {
+  cancelledOrders,
+  ORDER_FIELD_NAMES,
+  type orderFields,
+  orders,
+} from "../../schema/orders.ts";
 import type { Orm } from "../database.ts";
 
 /** A stored order. A field is `null` if the order lacks it. */
@@ -11,10 +17,17 @@ export interface FoundOrder extends Readonly<Omit<typeof orders.$inferSelect, "s
   readonly cancelledBy: string | null;
 }
 
+type Columns = {
+  [Name in "id" | keyof typeof orderFields]: SQL<(typeof orders.$inferSelect)[Name]>;
+};
+
 /** Returns the columns of an order, with exact integers. */
 export function exactColumns(table: typeof orders | typeof cancelledOrders) {
-  const { id, petId, quantity, shipDate, complete } = table;
-  return { id: exact(id), petId: exact(petId), quantity: exact(quantity), shipDate, complete };
+  const columns = (["id", ...ORDER_FIELD_NAMES] as const).map((name) => {
+    const column: SQLiteColumn = table[name];
+    return [name, column.dataType === "custom" ? exact(column) : column];
+  });
+  return Object.fromEntries(columns) as Columns;
 }
 
 /** Finds an order by its id, also if it is cancelled; of several cancelled ones the last. */

@@ -18,7 +18,7 @@ const orderInput = z.strictObject({
   shipDate: z.optional(dateInput),
   complete: z.optional(z.boolean()),
   status: z._default(z.enum(["pending", "shipped"]), "pending"),
-});
+} satisfies Record<keyof OrderRecord, z.ZodMiniType>);
 const placeInput = z.object({
   orders: z.array(orderInput).check(z.minLength(1), z.maxLength(MAX_ORDERS)),
 });

@@ -26,7 +26,7 @@ beforeAll(async () => {
 });
 beforeEach(() => {
   store = new StoreFolder();
-  Object.assign(IMPORT_SIZES, { partCharacters: 1_000 });
+  Object.assign(IMPORT_SIZES, { partBytes: 1_000 });
 });
 afterEach(() => {
   vi.restoreAllMocks();

@@ -72,7 +72,7 @@ const step = fc.record({
 });
 
 const sizes = fc.record({
-  partCharacters: fc.integer({ min: 60, max: 1_000 }),
+  partBytes: fc.integer({ min: 60, max: 1_000 }),
   segmentBytes: fc.integer({ min: 100, max: 4_000 }),
   blockOrders: fc.integer({ min: 2, max: 9 }),
 });

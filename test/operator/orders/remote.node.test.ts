@@ -22,7 +22,7 @@ const file = (name: string) => join(folder, name);
 
 /** The number of orders that an import sends in two parts of this size. */
 const TWO_PARTS = 150;
-const SMALL = { partCharacters: 10_000 };
+const SMALL = { partBytes: 10_000 };
 const REAL = { ...IMPORT_SIZES };
 const BIG = 9_223_372_036_854_775_807n;
 

@@ -5,7 +5,7 @@ import { INT64_MIN } from "../../../src/rules/int64.ts";
 import { SQLiteSyncDialect } from "drizzle-orm/sqlite-core";
 import { readMigrations } from "../../../src/operator/database/migrations.ts";
 import { toJson } from "../../../src/schema/order-json.ts";
-import { orderBytes, SEGMENT_BYTES } from "../../../src/schema/orders.ts";
+import { ORDER_FIELD_NAMES, orderBytes, SEGMENT_BYTES } from "../../../src/schema/orders.ts";
 import type { AppEnv } from "../../../src/worker/app-env.ts";
 import { DatabaseQueries } from "../../../src/worker/db/availability.ts";
 import { type ApiError, writeError } from "../../../src/worker/errors.ts";
@@ -144,9 +144,10 @@ test("a segment's JSON is as long as the database says, if its orders have all f
 });
 
 test("the JSON of the shortest orders fits into the memory for it", () => {
-  const orders = Array<string>(100_000).fill("1||||");
+  const orders = Array<string>(100_000).fill("1" + "|".repeat(ORDER_FIELD_NAMES.length));
   const json = new TextDecoder().decode(toJson(orders.join("|")));
   expect(json === ',{"id":1}'.repeat(100_000)).toBe(true);
+  expect(() => toJson("1|2|")).toThrow("separators");
 });
 
 test("memory holds as many segments of the newest list as fit, and none of a former one", async () => {
