@@ -103,5 +103,6 @@ async function wranglerToken(): Promise<string> {
     const advice = "run `npx wrangler login`, or set CLOUDFLARE_API_TOKEN to a valid token";
     throw new Error(`not logged in to Cloudflare: ${advice} (${cause.message})`, { cause });
   });
-  return stdout.trim();
+  // A notice before it would make a header that `fetch` refuses, and shows with the token.
+  return stdout.trim().replace(/^[^]*\n/, "");
 }

@@ -31,7 +31,7 @@ it("the real wrangler prints the token with which commands log in, and does not 
   const child = new RegExp(`^ *(\\d+) +${process.pid} +(\\d+) .*wrangler\\.js`, "m").exec(stdout);
   // It has a process group of its own.
   expect(child?.[2]).toBe(child?.[1] ?? "a child");
-  runWrangler.mockResolvedValueOnce(await printing);
+  runWrangler.mockResolvedValueOnce(`A notice.\n${await printing}`);
   vi.stubEnv("CLOUDFLARE_API_TOKEN", "");
   await create();
   vi.stubEnv("CLOUDFLARE_API_TOKEN", cloudflare.environment["CLOUDFLARE_API_TOKEN"]);
