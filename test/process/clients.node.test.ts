@@ -11,8 +11,8 @@ import type { Server } from "../support/server.ts";
 import { createKeys, placeLongOrders } from "./store-content.ts";
 import { advanceClock, CLOCKED_SERVICE, ServedStore } from "./worker-server.ts";
 
-/** The list is longer than what the connection of a client that does not read buffers. */
-const ORDERS = 60_000;
+/** The list is twice as long as what the connection of a client that does not read buffers: 6 MiB. */
+const ORDERS = 120_000;
 const STALL_MS = 600_000;
 /** A server with these sizes remembers no orders, and has room for two lists. */
 const SIZES = {
