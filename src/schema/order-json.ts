@@ -1,5 +1,5 @@
 import { type SQL, sql, type SQLWrapper } from "drizzle-orm";
-import { ORDER_FIELD_NAMES, orders } from "./orders.ts";
+import { LISTED_FIELDS, orders } from "./orders.ts";
 
 /**
  * Orders on their way from the database to JSON. SQL writes only their values, because a result of
@@ -13,9 +13,6 @@ import { ORDER_FIELD_NAMES, orders } from "./orders.ts";
 
 type OrderField = keyof typeof orders.$inferSelect;
 
-/** The fields that the API shows, in its sequence. */
-const FIELDS: readonly OrderField[] = ["id", ...ORDER_FIELD_NAMES];
-
 /** Texts in which a CHECK allows no character that JSON escapes. They get their quotes at the end. */
 const PLAIN_TEXTS: ReadonlySet<OrderField> = new Set(["shipDate"]);
 
@@ -24,7 +21,7 @@ const separator = sql.raw(`'${SEPARATOR}'`);
 
 /** Returns a SQL expression for the values of an order. `concat` treats `NULL` as empty text. */
 export function valuesOf(columns: Readonly<Partial<Record<OrderField, SQLWrapper>>>): SQL {
-  const values = FIELDS.map((field) => {
+  const values = LISTED_FIELDS.map((field) => {
     const column = sql`${columns[field]}`;
     const { dataType } = orders[field];
     if (dataType !== "string" || PLAIN_TEXTS.has(field)) return column;
@@ -46,12 +43,12 @@ const END_BYTE = "}".charCodeAt(0);
 const TRUE_BYTE = "1".charCodeAt(0);
 const WORD_BYTES = 4;
 
-const isQuoted = FIELDS.map((field) => PLAIN_TEXTS.has(field));
-const isBoolean = FIELDS.map((field) => orders[field].dataType === "boolean");
+const isQuoted = LISTED_FIELDS.map((field) => PLAIN_TEXTS.has(field));
+const isBoolean = LISTED_FIELDS.map((field) => orders[field].dataType === "boolean");
 
 /** What is written before the value of each field, or for a boolean; then for each that is true. */
 const FRAMES = ["false", "true"].flatMap((boolean) =>
-  FIELDS.map((field, at) => {
+  LISTED_FIELDS.map((field, at) => {
     const name = `${at === 0 ? ",{" : ","}"${field}":`;
     return encoder.encode(name + (isBoolean[at] ? boolean : isQuoted[at] ? '"' : ""));
   }),
@@ -59,13 +56,16 @@ const FRAMES = ["false", "true"].flatMap((boolean) =>
 const FRAME_BYTES = Int32Array.from(FRAMES, ({ length }) => length);
 /** The words of the longest frame. Writing words takes half the time of writing bytes. */
 const STRIDE = Math.ceil(Math.max(...FRAME_BYTES) / WORD_BYTES);
-const FRAME_WORDS = Uint32Array.from({ length: FRAMES.length * STRIDE }, (_, word) => {
-  const padded = new Uint8Array(STRIDE * WORD_BYTES);
-  padded.set(FRAMES[Math.floor(word / STRIDE)] as Uint8Array);
-  return new DataView(padded.buffer).getUint32((word % STRIDE) * WORD_BYTES);
-});
-/** The most bytes of JSON that an order has besides its values. */
-const MOST_BYTES = FRAME_BYTES.reduce((sum, bytes) => sum + bytes + 1, 1);
+const padded = new Uint8Array(FRAMES.length * STRIDE * WORD_BYTES);
+FRAMES.forEach((frame, at) => padded.set(frame, at * STRIDE * WORD_BYTES));
+const FRAME_WORDS = Uint32Array.from({ length: FRAMES.length * STRIDE }, (_, word) =>
+  new DataView(padded.buffer).getUint32(word * WORD_BYTES),
+);
+/** The most bytes of JSON that an order has besides its values: each boolean is false. */
+const MOST_BYTES = FRAME_BYTES.subarray(0, LISTED_FIELDS.length).reduce(
+  (sum, bytes) => sum + bytes + 1,
+  1,
+);
 
 // Reused, because allocating memory takes longer than filling it.
 let values = new Uint8Array();
@@ -78,16 +78,16 @@ export function toJson(text: string): Uint8Array<ArrayBuffer> {
   const end = encoder.encodeInto(text, values).written;
   values[end] = SEPARATOR_BYTE;
   // The shortest order has one digit, and a separator after each field.
-  const mostOrders = Math.ceil((end + 1) / (FIELDS.length + 1));
+  const mostOrders = Math.ceil((end + 1) / (LISTED_FIELDS.length + 1));
   json = atLeast(end + mostOrders * MOST_BYTES + STRIDE * WORD_BYTES, json);
   const [from, to, view] = [values, json, new DataView(json.buffer)];
   let at = 0;
   for (let read = 0; read <= end; to[at++] = END_BYTE) {
-    for (let field = 0; field < FIELDS.length; field += 1) {
+    for (let field = 0; field < LISTED_FIELDS.length; field += 1) {
       if (read > end) throw new Error("An order lacks the separators of its fields.");
       let byte = from[read++] as number;
       if (byte === SEPARATOR_BYTE) continue;
-      const frame = isBoolean[field] && byte === TRUE_BYTE ? field + FIELDS.length : field;
+      const frame = isBoolean[field] && byte === TRUE_BYTE ? field + LISTED_FIELDS.length : field;
       for (let word = 0; word < STRIDE; word += 1) {
         view.setUint32(at + word * WORD_BYTES, FRAME_WORDS[frame * STRIDE + word] as number);
       }

@@ -35,6 +35,9 @@ export const orders = sqliteTable(
 /** The keys of `orderFields`, in the API's sequence. */
 export const ORDER_FIELD_NAMES = Object.keys(orderFields) as (keyof typeof orderFields)[];
 
+/** The fields that the API shows, in its sequence. */
+export const LISTED_FIELDS = ["id", ...ORDER_FIELD_NAMES] as const;
+
 /** The names of the columns of `orderFields`. */
 export const ORDER_FIELDS = ORDER_FIELD_NAMES.map((field) => orders[field].name);
 

@@ -1,5 +1,5 @@
 import { DatabaseSync } from "node:sqlite";
-import { ORDER_FIELD_NAMES } from "../../schema/orders.ts";
+import { LISTED_FIELDS } from "../../schema/orders.ts";
 import { stagedText, valuesOf } from "../../store/orders/placement.ts";
 import { startProgress } from "./progress.ts";
 import { BadOrdersError, type ImportedOrder, LISTED, parseOrder, readElements } from "./source.ts";
@@ -49,7 +49,7 @@ export class SortedOrders {
     try {
       if (order.status === "cancelled") {
         const { id, cancelledAt, position = 0n } = order;
-        const text = valuesOf(order, ["cancelledBy", "id", ...ORDER_FIELD_NAMES]);
+        const text = valuesOf(order, ["cancelledBy", ...LISTED_FIELDS]);
         this.#put.run(id, Date.parse(cancelledAt), position, number, text);
       } else this.#put.run(order.id, -1, 0, number, stagedText(number, order));
     } catch (cause) {

@@ -1,12 +1,7 @@
 import { desc, eq, type SQL } from "drizzle-orm";
 import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
 import { exact } from "../../schema/int64.ts";
-import {
-  cancelledOrders,
-  ORDER_FIELD_NAMES,
-  type orderFields,
-  orders,
-} from "../../schema/orders.ts";
+import { cancelledOrders, LISTED_FIELDS, orders } from "../../schema/orders.ts";
 import type { Orm } from "../database.ts";
 
 /** A stored order. A field is `null` if the order lacks it. */
@@ -18,12 +13,12 @@ export interface FoundOrder extends Readonly<Omit<typeof orders.$inferSelect, "s
 }
 
 type Columns = {
-  [Name in "id" | keyof typeof orderFields]: SQL<(typeof orders.$inferSelect)[Name]>;
+  [Name in (typeof LISTED_FIELDS)[number]]: SQL<(typeof orders.$inferSelect)[Name]>;
 };
 
 /** Returns the columns of an order, with exact integers. */
 export function exactColumns(table: typeof orders | typeof cancelledOrders) {
-  const columns = (["id", ...ORDER_FIELD_NAMES] as const).map((name) => {
+  const columns = LISTED_FIELDS.map((name) => {
     const column: SQLiteColumn = table[name];
     return [name, column.dataType === "custom" ? exact(column) : column];
   });
