@@ -9,6 +9,7 @@ import { expect, it, vi } from "vitest";
 import { createClient } from "../../src/client/index.ts";
 import { quotaHeaders } from "../../src/rules/limits/headers.ts";
 import { keyPolicy, SimulatedLimiter } from "../rules/limits/simulated-limiter.ts";
+import { PATIENCE } from "../support/patience.ts";
 
 /** Two values of `Retry-After`: within the two minutes of our client, and far beyond them. */
 const ASKED = [100, 3_600];
@@ -49,7 +50,7 @@ it("docs/limits.md says what each of these clients does after a 429", async () =
     void ask(abort.signal)
       .catch(() => {})
       .finally(() => (isOver = true));
-    await vi.waitUntil(() => isOver || waitOfTimer() !== undefined, { timeout: 20_000 });
+    await vi.waitUntil(() => isOver || waitOfTimer() !== undefined, PATIENCE);
     const wait = waitOfTimer();
     abort.abort();
     return wait === undefined ? null : Math.floor(wait / 1_000);

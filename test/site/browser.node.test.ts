@@ -441,12 +441,12 @@ async function open({ hasClock = false, from, ...options }: OpenOptions = {}) {
     rowOf: (id: string) => page.locator(`${LIST} li[data-id="${id}"]`),
     clipboard: () => page.evaluate(() => navigator.clipboard.readText()),
     see: (selector: string, expected: RegExp) =>
-      expect.poll(() => text(selector), { timeout: 10_000, message: selector }).toMatch(expected),
+      expect.poll(() => text(selector), { ...PATIENCE, message: selector }).toMatch(expected),
     /** Expects that elements are in the window, and that nothing covers their sides. */
     clear: async (...targets: readonly (string | Locator)[]) => {
       for (const target of targets) {
         const found = typeof target === "string" ? page.locator(target).first() : target;
-        const about = { timeout: 5_000, message: String(target) };
+        const about = { ...PATIENCE, message: String(target) };
         await expect.poll(() => found.evaluate(isClear), about).toBe(true);
       }
     },
