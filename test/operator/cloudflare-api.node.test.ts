@@ -9,8 +9,7 @@ import { openRemoteDatabase } from "../../src/operator/database/remote.ts";
 import { keysProgram } from "../../src/operator/keys/program.ts";
 import { PROJECT_ROOT } from "../../src/operator/wrangler.ts";
 import { useFakeCloudflare } from "./deploy/fake-cloudflare.ts";
-import { runCommand } from "./deploy/run-command.ts";
-import { failure, runInProcess } from "./in-process.ts";
+import { failure, runCommand, runInProcess } from "./commands.ts";
 
 const cloudflare = useFakeCloudflare("staging");
 
@@ -67,7 +66,7 @@ describe("a proxy of the environment", () => {
   }
   const main = join(PROJECT_ROOT, "src/operator/main.js");
   const run = (line: string, env: NodeJS.ProcessEnv) =>
-    runCommand(process.execPath, [main, ...line.split(" ")], { env });
+    runCommand(process.execPath, [main, ...line.split(" ")], env);
 
   it.each([
     ["is used for an address that NO_PROXY does not list", "a.example", true],

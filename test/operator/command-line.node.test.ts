@@ -7,8 +7,7 @@ import { afterAll, afterEach, beforeAll, expect, it, vi } from "vitest";
 import packageJson from "../../package.json" with { type: "json" };
 import { generateSecret } from "../../src/store/keys/new-secret.ts";
 import { needs } from "../support/needs.ts";
-import { runCommand } from "./deploy/run-command.ts";
-import { failure, programOf, runInProcess } from "./in-process.ts";
+import { failure, programOf, runCommand, runInProcess } from "./commands.ts";
 import { StoreFolder } from "./store-folder.ts";
 
 const store = new StoreFolder();
@@ -39,7 +38,7 @@ it.each([
   "an old Node that runs %s is told in one sentence",
   needs("an old Node", oldNode !== undefined),
   async (...args) => {
-    const { status, stdout, stderr } = await runCommand(oldNode!, args, { env: {} });
+    const { status, stdout, stderr } = await runCommand(oldNode!, args);
     expect([status, stdout]).toEqual([1, ""]);
     expect(stderr).toMatch(
       /^error: Node [\d.]+ is too old\. Start commands and tests through npm.*\n$/,
@@ -178,7 +177,7 @@ it("help loads neither drizzle nor zod, which take a second", async () => {
   const hooks = `import { registerHooks } from "node:module"; registerHooks({ resolve: ${resolve} });`;
   const watch = ["--import", `data:text/javascript,${encodeURIComponent(hooks)}`];
   const helps = ["keys", "orders", "start", "deploy", "verify"].map((name) =>
-    runCommand(process.execPath, [...watch, "src/operator/main.js", name, "--help"], { env: {} }),
+    runCommand(process.execPath, [...watch, "src/operator/main.js", name, "--help"]),
   );
   for (const help of await Promise.all(helps))
     expect(help).toMatchObject({ status: 0, stderr: "" });
@@ -187,7 +186,7 @@ it("help loads neither drizzle nor zod, which take a second", async () => {
 it("a command does nothing if npm kept options that stood before --", async () => {
   const options = ["--plan", "free", "--name", "Pet shop", "--env=production"];
   const npm = ["run", "-s", "keys", "create", ...options, "--", "--persist-to", store.path];
-  const refused = await runCommand("npm", npm, { env: {} });
+  const refused = await runCommand("npm", npm);
   expect(refused).toEqual(failure("npm kept --env and --plan and --name for itself", 2));
   const line = `create --persist-to ${store.path} --env production --plan free --name 'Pet shop'`;
   expect(refused.stderr).toContain(`\n  npm run keys -- ${line}\n`);

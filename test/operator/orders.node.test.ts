@@ -5,8 +5,7 @@ import { Readable } from "node:stream";
 import { gunzipSync, gzipSync } from "node:zlib";
 import { afterAll, afterEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { ordersProgram } from "../../src/operator/orders/program.ts";
-import { type Outcome, runCommand } from "./deploy/run-command.ts";
-import { failure, runInProcess } from "./in-process.ts";
+import { failure, type Outcome, runCommand, runInProcess } from "./commands.ts";
 import { StoreFolder } from "./store-folder.ts";
 
 const store = new StoreFolder();
@@ -134,7 +133,7 @@ describe("orders import and export", () => {
     "name what a file is (%s), and the line that converts it with %s",
     async (name, tool, make) => {
       const inFolder = (line: string): Promise<Outcome> =>
-        runCommand("bash", ["-c", `cd ${folder} && ${line}`], { env: {} });
+        runCommand("bash", ["-c", `cd ${folder} && ${line}`]);
       if (tool && (await inFolder(`command -v ${tool}`)).status !== 0) return;
       vi.stubEnv("INIT_CWD", folder);
       writeFileSync(file("orders.ndjson"), ORDERS);
@@ -175,5 +174,5 @@ describe("orders import and export", () => {
 function shell(input: string): Promise<Outcome> {
   const command = '"$NODE" src/operator/main.js orders import - --json --persist-to "$STORE"';
   const env = { NODE: process.execPath, STORE: store.path };
-  return runCommand("bash", ["-c", `${command} ${input}`], { env });
+  return runCommand("bash", ["-c", `${command} ${input}`], env);
 }

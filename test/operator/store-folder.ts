@@ -7,8 +7,7 @@ import { isStore } from "../../src/operator/database/local-store.ts";
 import { keysProgram } from "../../src/operator/keys/program.ts";
 import { ordersProgram } from "../../src/operator/orders/program.ts";
 import { DATABASE_NAMES } from "../../src/schema/databases.ts";
-import { type Outcome, withoutProgress } from "./deploy/run-command.ts";
-import { runInProcess } from "./in-process.ts";
+import { type Outcome, runInProcess, withoutProgress } from "./commands.ts";
 
 /** A temporary folder with a local store, on which commands run in this process. */
 export class StoreFolder {

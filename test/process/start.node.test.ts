@@ -8,7 +8,7 @@ import { openLocalDatabase } from "../../src/operator/database/local.ts";
 import { isStore, ownFolder } from "../../src/operator/database/local-store.ts";
 import { startProgram } from "../../src/operator/start/program.ts";
 import { orderImportParts } from "../../src/schema/orders.ts";
-import { failure, runInProcess } from "../operator/in-process.ts";
+import { failure, runInProcess } from "../operator/commands.ts";
 import { StoreFolder } from "../operator/store-folder.ts";
 import { PATIENCE } from "../support/patience.ts";
 import { Service } from "./service.ts";

@@ -21,8 +21,7 @@ import {
 } from "../../../src/operator/database/local-store.ts";
 import { PROJECT_ROOT } from "../../../src/operator/wrangler.ts";
 import { needs } from "../../support/needs.ts";
-import { runCommand } from "../deploy/run-command.ts";
-import { failure, programOf, runInProcess } from "../in-process.ts";
+import { failure, programOf, runCommand, runInProcess } from "../commands.ts";
 import { StoreFolder } from "../store-folder.ts";
 
 let store = new StoreFolder();
@@ -138,7 +137,7 @@ test(
       TMPDIR=$0 "$2" "$3" orders export --persist-to "$0" 2>&1`;
     const main = join(PROJECT_ROOT, "src/operator/main.js");
     const args = ["-rm", "sh", "-c", script, disk, store.path, process.execPath, main];
-    const { stdout, stderr } = await runCommand("unshare", args, { env: {} });
+    const { stdout, stderr } = await runCommand("unshare", args);
     expect(stderr).toMatch(/cat: .*No space left on device/);
     const [keys = "", ...rest] = stdout.split("\n");
     expect(JSON.parse(keys)).toMatchObject([{ id }]);

@@ -8,15 +8,10 @@ import { orders } from "../../../src/schema/orders.ts";
 import { createApiKey } from "../../../src/store/keys/key-settings.ts";
 import { findApiKey } from "../../../src/store/keys/find-keys.ts";
 import * as wrangler from "../../../src/operator/wrangler.ts";
-import { useFakeCloudflare } from "../deploy/fake-cloudflare.ts";
-import { runFakeWrangler } from "../deploy/fake-wrangler.ts";
+import { runRealWrangler, useFakeCloudflare } from "../deploy/fake-cloudflare.ts";
 import { StoreFolder } from "../store-folder.ts";
-import { shortenPauses } from "../deploy/faults.ts";
 import { ApiError } from "../deploy/route.ts";
 import type { DatabaseName } from "../../../src/schema/databases.ts";
-
-const runRealWrangler = wrangler.runWrangler;
-const runWrangler = vi.spyOn(wrangler, "runWrangler").mockImplementation(runFakeWrangler);
 
 const cloudflare = useFakeCloudflare("staging");
 const folder = new StoreFolder();
@@ -24,7 +19,6 @@ const opened = new DisposableStack();
 let stores: Record<string, Record<DatabaseName, StoreDatabase>>;
 
 beforeAll(async () => {
-  shortenPauses();
   // Cloudflare's search also finds longer names. Here, its first result is a wrong database.
   cloudflare.d1.create("old-store-orders-staging-orders");
   cloudflare.d1.databases.reverse();
@@ -125,7 +119,7 @@ describe("a transient failure", () => {
 });
 
 it("says why a long transaction failed in the real wrangler", async () => {
-  runWrangler.mockImplementationOnce(runRealWrangler);
+  vi.mocked(wrangler.runWrangler).mockImplementationOnce(runRealWrangler);
   cloudflare.interfere = ({ path }) => {
     if (path.endsWith("/import")) throw new ApiError(400, 7500, "status_is_known");
   };

@@ -11,15 +11,13 @@ import { TRIAL_PATIENCE } from "../../../src/operator/deploy/trial.ts";
 import * as verification from "../../../src/operator/verify/verify.ts";
 import * as wrangler from "../../../src/operator/wrangler.ts";
 import { parseConfig } from "../../../src/rules/config.ts";
-import { runInProcess } from "../in-process.ts";
-import { FakeCloudflare } from "./fake-cloudflare.ts";
-import { atEveryCall, shortenPauses } from "./faults.ts";
+import { runInProcess } from "../commands.ts";
+import { runRealWrangler, useFakeCloudflare } from "./fake-cloudflare.ts";
 import { runFakeWrangler } from "./fake-wrangler.ts";
+import { atEveryCall } from "./faults.ts";
 import { ApiError } from "./route.ts";
 import { DATABASE_NAMES } from "../../../src/schema/databases.ts";
 
-const runRealWrangler = wrangler.runWrangler;
-const runWrangler = vi.spyOn(wrangler, "runWrangler");
 // The deployed service is a fake. `verify.node.test.ts` verifies a real one.
 const verify = vi.spyOn(verification, "verifyStore");
 
@@ -30,22 +28,18 @@ const STAGING = ["--env", "staging"];
 const CREATE = [...STAGING, "--location", "weur", "--yes"];
 const PASSED = ", which has passed its trial";
 
-let cloudflare: FakeCloudflare;
+const cloudflare = useFakeCloudflare();
 let folder: string;
-beforeEach(async () => {
+beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), "store-orders-deploy-test-"));
   copyFileSync("wrangler.toml", join(folder, "wrangler.toml"));
   TRIAL_PATIENCE.maxRetryTime = 0;
-  cloudflare = new FakeCloudflare();
-  await cloudflare.start();
-  runWrangler.mockImplementation(runFakeWrangler);
-  verify.mockResolvedValue([]);
+  verify.mockReset().mockResolvedValue([]);
 });
 afterEach(() => {
-  vi.resetAllMocks();
-  cloudflare.stop();
   TRIAL_PATIENCE.maxRetryTime = 60_000;
   rmSync(folder, { recursive: true });
+  cloudflare.clear();
 });
 
 const deploy = (...args: readonly string[]) => runInProcess(deployProgram(folder), args);
@@ -73,9 +67,9 @@ function commit(): string {
 it("the real wrangler rolls out first where it is told, then tries each version before and after traffic", async () => {
   // It runs once for each kind of command.
   const kinds = [/^d1/, /^deploy(?!.*--dry-run)/, /^versions upload/, /@0%/, /^triggers/];
-  runWrangler.mockImplementation((args, env) => {
+  vi.mocked(wrangler.runWrangler).mockImplementation((args, env) => {
     const kind = kinds.findIndex((pattern) => pattern.test(args.join(" ")));
-    if (kind < 0) return runFakeWrangler(args);
+    if (kind < 0) return runFakeWrangler(cloudflare, args);
     kinds.splice(kind, 1);
     return runRealWrangler(args, env);
   });
@@ -134,10 +128,9 @@ it.each([
   ["a first roll-out", CREATE],
 ])(
   "whatever happens at any step, %s ends finished or gone back, or says what stands, and the same command finishes it",
-  async (_, args) => {
-    shortenPauses();
+  async (_method, args) => {
     // Starting git takes long.
-    vi.spyOn(checks, "readCommit").mockResolvedValue(undefined);
+    using _ = vi.spyOn(checks, "readCommit").mockResolvedValue(undefined);
     const isFirst = args === CREATE;
     let before: string | undefined;
     const worker = () => cloudflare.workers.scripts.get(WORKER);
@@ -154,10 +147,7 @@ it.each([
     });
     /** Begins again with an account that has no service, or one that lacks migrations. */
     const run = () => {
-      cloudflare.workers.scripts.clear();
-      cloudflare.workers.crons.clear();
-      cloudflare.d1.databases.length = 0;
-      cloudflare.changes.length = 0;
+      cloudflare.clear();
       before = isFirst ? undefined : cloudflare.deployService("staging", { without: 1 }).before;
       return deploy(...args);
     };
@@ -221,7 +211,7 @@ it("a dry run changes nothing, prints all steps also without a login, and what w
   expect(stepsOf(without, /^Not checked without a login: (.*)$/gm)).toHaveLength(2);
   expect(stepsOf(without).slice(2)).toEqual(stepsOf(next));
   expect((await deploy(...STAGING)).stderr).toContain('Cloudflare" failed: not logged in');
-  vi.stubEnv("CLOUDFLARE_API_TOKEN", cloudflare.environment["CLOUDFLARE_API_TOKEN"]);
+  cloudflare.logIn();
   expect(cloudflare.changes).toEqual([]);
   const real = await deploy(...STAGING);
   expect(stepsOf(real, /^((?!Check|Log in).*) \.\.\.$/gm)).toEqual(stepsOf(next));
@@ -281,7 +271,6 @@ it.each([
 });
 
 it("a trial does not begin again after an error that no time mends", async () => {
-  shortenPauses();
   TRIAL_PATIENCE.maxRetryTime = 60_000;
   cloudflare.deployService("staging");
   verify.mockRejectedValueOnce(new Error("a key could not be made"));
@@ -350,7 +339,7 @@ it("production takes a commit that was tried on staging, and contains the commit
   // Customers use it, so a trial uses up no limit and places no order.
   expect(verify.mock.lastCall?.[0]).toMatchObject({ isReadOnly: true, isWriting: false });
   // The build of the reference page says how this environment reads lists.
-  expect(runWrangler).toHaveBeenCalledWith(expect.anything(), {
+  expect(wrangler.runWrangler).toHaveBeenCalledWith(expect.anything(), {
     LIST_READS: "nearest",
     CLOUDFLARE_ACCOUNT_ID: "0123456789abcdef0123456789abcdef",
   });

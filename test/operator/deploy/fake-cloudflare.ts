@@ -1,23 +1,40 @@
 import { once } from "node:events";
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { buffer } from "node:stream/consumers";
 import { afterAll, beforeAll, vi } from "vitest";
 import type { RemoteEnvironment } from "../../../src/operator/arguments.ts";
+import * as wrangler from "../../../src/operator/wrangler.ts";
 import { FakeD1Api } from "./fake-d1.ts";
 import { FakeWorkers } from "./fake-workers.ts";
+import { runFakeWrangler } from "./fake-wrangler.ts";
+import { shortenPauses } from "./faults.ts";
 import { type ApiCall, ApiError, type Routes } from "./route.ts";
 import { BINDINGS, DATABASE_NAMES } from "../../../src/schema/databases.ts";
 
 const ACCOUNT_ID = "0123456789abcdef0123456789abcdef";
 const TOKEN = "fake-token";
 
-/** Makes commands use a fake account that has these environments. */
+/** Returns the origin at which a server listens. */
+export async function listen(server: Server): Promise<string> {
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+export const runRealWrangler = wrangler.runWrangler;
+
+/**
+ * Makes commands use a fake account that has these environments, and a fake wrangler. Shortens the
+ * pauses of commands between attempts.
+ */
 export function useFakeCloudflare(...environments: readonly RemoteEnvironment[]): FakeCloudflare {
   const cloudflare = new FakeCloudflare();
   beforeAll(async () => {
     await cloudflare.start();
     for (const environment of environments) cloudflare.d1.createStore(environment);
+    const run = (args: readonly string[]) => runFakeWrangler(cloudflare, args);
+    vi.spyOn(wrangler, "runWrangler").mockImplementation(run);
+    shortenPauses();
   });
   afterAll(() => cloudflare.stop());
   return cloudflare;
@@ -25,7 +42,6 @@ export function useFakeCloudflare(...environments: readonly RemoteEnvironment[])
 
 /** A fake of Cloudflare's API and of deployed Workers, for `fetch`, and for wrangler on a port. */
 export class FakeCloudflare {
-  static current: FakeCloudflare;
   readonly d1 = new FakeD1Api();
   readonly workers = new FakeWorkers();
   /** The API calls that changed something in the account, such as `deploy store-orders-staging`. */
@@ -33,11 +49,7 @@ export class FakeCloudflare {
   /** Called before each API call, and what it returns after it. May throw: see faults.ts. */
   interfere: (call: ApiCall) => void | (() => void) = () => {};
   origin = "";
-  accounts = [{ id: ACCOUNT_ID, name: "Pets" }];
-  readonly environment: Record<string, string> = {
-    CLOUDFLARE_API_TOKEN: TOKEN,
-    CLOUDFLARE_ACCOUNT_ID: ACCOUNT_ID,
-  };
+  readonly accounts = [{ id: ACCOUNT_ID, name: "Pets" }];
   readonly #routes: Routes = {
     "GET /accounts": () => this.accounts,
     ...this.d1.routes,
@@ -47,11 +59,8 @@ export class FakeCloudflare {
   readonly #server = createServer((message, response) => void this.#serve(message, response));
 
   async start(): Promise<void> {
-    FakeCloudflare.current = this;
-    await once(this.#server.listen(0, "127.0.0.1"), "listening");
-    this.origin = `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
-    this.environment["CLOUDFLARE_API_BASE_URL"] = this.origin;
-    for (const [name, value] of Object.entries(this.environment)) vi.stubEnv(name, value);
+    this.origin = await listen(this.#server);
+    this.logIn();
     globalThis.fetch = async (input, init) => {
       const { origin, hostname } = new URL(input instanceof Request ? input.url : input);
       if (origin === this.origin) return this.#answer(new Request(input, init));
@@ -61,8 +70,24 @@ export class FakeCloudflare {
     };
   }
 
+  /** Sets the environment variables of commands, also after a test changed them. */
+  logIn(): void {
+    vi.stubEnv("CLOUDFLARE_API_BASE_URL", this.origin);
+    vi.stubEnv("CLOUDFLARE_API_TOKEN", TOKEN);
+    vi.stubEnv("CLOUDFLARE_ACCOUNT_ID", ACCOUNT_ID);
+  }
+
+  /** Removes all that the account has, and undoes what tests change. */
+  clear(): void {
+    const { scripts, crons, domains } = this.workers;
+    for (const each of [scripts, crons, domains]) each.clear();
+    for (const each of [this.d1.databases, this.changes]) each.length = 0;
+    this.accounts.length = 1;
+    this.workers.choose = undefined;
+    this.logIn();
+  }
+
   stop(): void {
-    vi.unstubAllEnvs();
     globalThis.fetch = this.#realFetch;
     this.#server.closeAllConnections();
     this.#server.close();

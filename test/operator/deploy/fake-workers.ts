@@ -36,8 +36,8 @@ export class FakeWorkers {
   readonly domains = new Map<string, string>();
   /** The bodies of the last uploads of settings and of the list of static files. */
   uploaded: Record<string, any> = {};
-  /** Chooses the version that answers. */
-  choose = (selected: string | undefined, current: string): string => selected ?? current;
+  /** Chooses the version that answers, instead of the selected or the current one. */
+  choose: ((selected: string | undefined) => string) | undefined;
 
   readonly routes: Routes = {
     "GET /workers/subdomain": { subdomain: "example" },
@@ -88,7 +88,8 @@ export class FakeWorkers {
     const { deployments, current = "" } = this.find(worker);
     const overrides = headers.get("Cloudflare-Workers-Version-Overrides");
     const isSelected = ({ version_id: id }: Share) => overrides === `${worker}="${id}"`;
-    const version = this.choose(deployments[0]?.versions.find(isSelected)?.version_id, current);
+    const selected = deployments[0]?.versions.find(isSelected)?.version_id;
+    const version = this.choose?.(selected) ?? selected ?? current;
     const answered = { "X-Version": version, "X-Request-Id": headers.get("X-Request-Id") ?? "" };
     return Response.json({ orders: "ok", keys: "ok", limiter: "ok" }, { headers: answered });
   }

@@ -1,13 +1,15 @@
 import { readFileSync } from "node:fs";
 import { parseArgs } from "node:util";
-import { FakeCloudflare } from "./fake-cloudflare.ts";
+import type { FakeCloudflare } from "./fake-cloudflare.ts";
 import { ApiError } from "./route.ts";
 
 const TEXT = { type: "string" } as const;
 
 /** Makes the API call that matters of a command of wrangler, which takes two seconds to start. */
-export async function runFakeWrangler(args: readonly string[]): Promise<string> {
-  const cloudflare = FakeCloudflare.current;
+export async function runFakeWrangler(
+  cloudflare: FakeCloudflare,
+  args: readonly string[],
+): Promise<string> {
   const options = { env: TEXT, tag: TEXT, message: TEXT, file: TEXT };
   const parsed = parseArgs({ args: [...args], options, strict: false, allowPositionals: true });
   const values = parsed.values as Record<string, string>;

@@ -3,7 +3,7 @@ import { expect, vi } from "vitest";
 import * as retrying from "../../../src/operator/retry.ts";
 import type { FakeCloudflare } from "./fake-cloudflare.ts";
 import { type ApiCall, ApiError } from "./route.ts";
-import type { Outcome } from "./run-command.ts";
+import type { Outcome } from "../commands.ts";
 
 /** Closes the connection without a response. */
 export class LostConnection extends Error {
@@ -18,7 +18,7 @@ export function interrupt(index = 0): void {
   for (const listener of [...own, ...own]) listener(signal);
 }
 
-const lose = () => {
+export const lose = () => {
   throw new LostConnection();
 };
 

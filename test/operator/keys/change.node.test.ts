@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
 import * as databases from "../../../src/store/database.ts";
 import { hashSecret, isSecret } from "../../../src/rules/keys/secret.ts";
-import { failure } from "../in-process.ts";
+import { failure } from "../commands.ts";
 import { KeysCommand, TIME } from "./keys-command.ts";
 
 const NOW = new Date("2030-01-01T12:00:00.000Z");

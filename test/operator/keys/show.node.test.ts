@@ -8,7 +8,7 @@ import { createVerificationKey } from "../../../src/store/keys/verification-key.
 import { generateSecret } from "../../../src/store/keys/new-secret.ts";
 import { keysProgram } from "../../../src/operator/keys/program.ts";
 import { keyBans } from "../../../src/schema/keys.ts";
-import { failure, runInProcess } from "../in-process.ts";
+import { failure, runInProcess } from "../commands.ts";
 import { KeysCommand, TIME } from "./keys-command.ts";
 
 const NOW = new Date();

@@ -1,12 +1,8 @@
-import { beforeAll, beforeEach, expect, it, vi } from "vitest";
+import { beforeEach, expect, it, vi } from "vitest";
 import { keysProgram } from "../../../src/operator/keys/program.ts";
-import * as wrangler from "../../../src/operator/wrangler.ts";
 import { useFakeCloudflare } from "../deploy/fake-cloudflare.ts";
-import { runFakeWrangler } from "../deploy/fake-wrangler.ts";
-import { FAULTS, atEveryCall, interrupt, LostConnection, shortenPauses } from "../deploy/faults.ts";
-import { failure, runInProcess } from "../in-process.ts";
-
-vi.spyOn(wrangler, "runWrangler").mockImplementation(runFakeWrangler);
+import { FAULTS, atEveryCall } from "../deploy/faults.ts";
+import { failure, runInProcess } from "../commands.ts";
 
 const cloudflare = useFakeCloudflare("staging");
 const database = () => cloudflare.d1.find("store-orders-staging-keys");
@@ -33,7 +29,6 @@ function later(): string {
 }
 
 let victim: string;
-beforeAll(shortenPauses);
 beforeEach(async () => void (victim = await create(...PRO)));
 
 it("undo gives settings back, revokes new keys, and revives no secret that ended", async () => {
@@ -168,39 +163,4 @@ it("undo, however it fails, takes back all or nothing, and the same command ends
     },
     FAULTS,
   );
-});
-
-it.each([
-  ["update", "ID", "--plan", "business"],
-  ["revoke", "ID", "--yes"],
-])("keys %s that a signal ends before its answer is typed again", async (...line) => {
-  cloudflare.interfere = ({ body }) => (body.includes("insert into") ? interrupt : undefined);
-  const typed = line.map((word) => (word === "ID" ? victim : word));
-  expect(await run(...typed)).toEqual(failure("was changed. Run the same command again\n"));
-  cloudflare.interfere = () => {};
-  const changes = await json("audit", victim);
-  expect(await run(...typed)).toMatchObject({ status: 0 });
-  expect(await json("audit", victim)).toEqual(changes);
-});
-
-it.each([
-  ["create", "--plan", "pro", "--name", "New"],
-  ["rotate", "ID"],
-  ["reset", "ID", "--yes"],
-])("keys %s that ends before its answer names the key to look at", async (...line) => {
-  let isLost = false;
-  const lose = () => {
-    isLost = true;
-    throw new LostConnection();
-  };
-  for (const end of [interrupt, lose]) {
-    cloudflare.interfere = ({ body }) =>
-      isLost ? lose() : body.includes("insert into") ? end : undefined;
-    const outcome = await run(...line.map((word) => (word === "ID" ? victim : word)));
-    cloudflare.interfere = () => {};
-    expect(outcome).toEqual(failure("before you run the same command again"));
-    const id = /`npm run keys -- audit (\S+) --env staging`/.exec(outcome.stderr)?.[1] ?? "";
-    expect(outcome.stderr).toContain(`npm run keys -- rotate ${id} --env staging`);
-    expect((await json("audit", id))[0]).toMatchObject({ action: line[0] });
-  }
 });

@@ -4,7 +4,7 @@ import { sql } from "drizzle-orm";
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import { keyBans, keyUsage } from "../../../src/schema/keys.ts";
 import { keysProgram } from "../../../src/operator/keys/program.ts";
-import { runInProcess } from "../in-process.ts";
+import { runInProcess } from "../commands.ts";
 import { KeysCommand } from "./keys-command.ts";
 
 const NOW = new Date("2026-11-21T12:00:00.000Z");

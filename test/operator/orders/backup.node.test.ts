@@ -7,7 +7,7 @@ import { PROJECT_ROOT, runWrangler } from "../../../src/operator/wrangler.ts";
 import { databaseFile } from "../../../src/operator/database/local-store.ts";
 import { ordersProgram } from "../../../src/operator/orders/program.ts";
 import { INT64_MAX, INT64_MIN } from "../../../src/rules/int64.ts";
-import { failure, runInProcess } from "../in-process.ts";
+import { failure, runInProcess } from "../commands.ts";
 import { StoreFolder } from "../store-folder.ts";
 
 const KEY = "key_abcdefghijklmnop";

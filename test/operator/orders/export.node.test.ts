@@ -5,7 +5,7 @@ import { DatabaseSync } from "node:sqlite";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it, vi } from "vitest";
 import { databaseFile } from "../../../src/operator/database/local-store.ts";
 import { shortenPauses } from "../deploy/faults.ts";
-import { failure } from "../in-process.ts";
+import { failure } from "../commands.ts";
 import { StoreFolder } from "../store-folder.ts";
 
 /** The number of orders in the store: three pages of an export. */

@@ -5,15 +5,10 @@ import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from "vites
 import { ordersProgram } from "../../../src/operator/orders/program.ts";
 import { IMPORT_SIZES } from "../../../src/operator/orders/import.ts";
 import * as retrying from "../../../src/operator/retry.ts";
-import * as wrangler from "../../../src/operator/wrangler.ts";
 import { useFakeCloudflare } from "../deploy/fake-cloudflare.ts";
-import { runFakeWrangler } from "../deploy/fake-wrangler.ts";
-import { LostConnection, atEveryCall, interrupt, shortenPauses } from "../deploy/faults.ts";
+import { LostConnection, atEveryCall, interrupt } from "../deploy/faults.ts";
 import { ApiError } from "../deploy/route.ts";
-import { withoutProgress } from "../deploy/run-command.ts";
-import { failure, runInProcess } from "../in-process.ts";
-
-vi.spyOn(wrangler, "runWrangler").mockImplementation(runFakeWrangler);
+import { failure, runInProcess, withoutProgress } from "../commands.ts";
 
 const NAME = "store-orders-staging-orders";
 const cloudflare = useFakeCloudflare("staging");
@@ -94,7 +89,6 @@ describe("an import into a deployed store", () => {
   ])(
     "places all or none %s, whatever happens at any call, and repeating ends it",
     async (_, most) => {
-      shortenPauses();
       IMPORT_SIZES.partsPerBatch = most;
       const importAnew = () => {
         sqlite().exec("DELETE FROM order_import_parts; DELETE FROM orders");

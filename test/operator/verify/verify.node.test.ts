@@ -7,6 +7,7 @@ import * as databases from "../../../src/store/database.ts";
 import * as retrying from "../../../src/operator/retry.ts";
 import { databaseFile, ownFolder } from "../../../src/operator/database/local-store.ts";
 import { useDatabase } from "../../../src/operator/database/open.ts";
+import { deployProgram } from "../../../src/operator/deploy/program.ts";
 import { addKeys } from "../../../src/store/keys/change-key.ts";
 import { createVerificationKey } from "../../../src/store/keys/verification-key.ts";
 import { verifyProgram } from "../../../src/operator/verify/program.ts";
@@ -17,15 +18,12 @@ import {
   type StoreVerifyOptions,
   verifyStore,
 } from "../../../src/operator/verify/verify.ts";
-import * as wrangler from "../../../src/operator/wrangler.ts";
 import { INT64_MAX, INT64_MIN } from "../../../src/rules/int64.ts";
 import type { Server } from "../../support/server.ts";
 import { advanceClock, CLOCKED_SERVICE, ServedStore } from "../../process/worker-server.ts";
 import { useFakeCloudflare } from "../deploy/fake-cloudflare.ts";
-import { runFakeWrangler } from "../deploy/fake-wrangler.ts";
-import { FAULTS, atEveryCall, shortenPauses } from "../deploy/faults.ts";
-import type { Outcome } from "../deploy/run-command.ts";
-import { failure, runInProcess } from "../in-process.ts";
+import { FAULTS, atEveryCall } from "../deploy/faults.ts";
+import { failure, type Outcome, runInProcess } from "../commands.ts";
 import { answer, become, INVALID, type Sabotage, SABOTAGES, type Send } from "./sabotages.ts";
 import { DATABASE_NAMES, type DatabaseName } from "../../../src/schema/databases.ts";
 
@@ -36,7 +34,8 @@ const ORDERS = `{"id":1,"petId":2,"quantity":3,"shipDate":"2026-11-20T08:30:00.0
 const STAGING = "https://store-orders-staging.example.workers.dev";
 const HOUR_MS = 3_600_000;
 
-const cloudflare = useFakeCloudflare("staging");
+const ENVIRONMENTS = ["staging", "production"] as const;
+const cloudflare = useFakeCloudflare(...ENVIRONMENTS);
 const folder = new ServedStore();
 const open = (name: DatabaseName) =>
   new DatabaseSync(databaseFile(folder.path, name), { timeout: 5_000 });
@@ -90,15 +89,14 @@ beforeAll(async () => {
   await folder.ordersJson(["import", "-"], ORDERS);
   await folder.keysJson("list");
   service = await folder.serve(CLOCKED_SERVICE);
-  // Staging has the databases of the local service.
-  for (const name of DATABASE_NAMES) {
-    Object.assign(cloudflare.d1.find(`store-orders-staging-${name}`), { sqlite: open(name) });
+  // The environments have the databases of the local service.
+  for (const env of ENVIRONMENTS) {
+    for (const name of DATABASE_NAMES) {
+      cloudflare.d1.find(`store-orders-${env}-${name}`).sqlite = open(name);
+    }
+    cloudflare.deployService(env);
   }
-  cloudflare.workers.find("store-orders-staging", { mayMake: true });
-  vi.spyOn(wrangler, "runWrangler").mockImplementation(runFakeWrangler);
   vi.spyOn(databases, "databaseTime").mockImplementation(async () => new Date(startMs));
-  shortenPauses();
-
   vi.spyOn(Date, "now").mockImplementation(() => world.now());
   vi.spyOn(retrying, "pause").mockImplementation((ms, signal) => world.wait(ms, signal));
   // Each verification places the order of the recorded one.
@@ -272,6 +270,40 @@ it("a second trial sends no bad credentials again, and an address that may send 
   expect(await verifyAgain()).toEqual([]);
   // The key that is revoked is new in each trial.
   expect(await verifyAgain()).toHaveLength(11);
+});
+
+it("a trial of a deployment begins again while the version is not healthy or another one answers, and is not refused for its bad credentials", async () => {
+  const { versions, before } = cloudflare.deployService("production");
+  const statuses: number[] = [];
+  /** The numbers of answers that say that a part does not respond, and that name another version. */
+  let [unhealthy, late] = [3, 6];
+  const send: Send = async (address, init) => {
+    const { pathname, search } = new URL(address);
+    if (pathname === "/healthz" && unhealthy > 0)
+      return new Response("", { status: (unhealthy--, 503) });
+    // The local service has no versions.
+    const sent = new Headers(init.headers);
+    const version = sent.get("X-Version") ?? "";
+    sent.delete("X-Version");
+    const response = await real.send(service.url + pathname + search, { ...init, headers: sent });
+    statuses.push(response.status);
+    const answered = new Response(response.body, response);
+    const isLate = init.method === "HEAD" && late > 0;
+    if (isLate) late -= 1;
+    answered.headers.set("X-Version", isLate ? "another" : version);
+    return answered;
+  };
+  world = { ...real, send };
+  const args = ["--env", "production", "--skip-checks"];
+  const { status, stdout, stderr } = await runInProcess(deployProgram(), args);
+  expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
+  expect([unhealthy, late]).toEqual([0, 0]);
+  expect(versions.current).not.toBe(before);
+  // One by each promise about bad credentials, and one by the revoked key of each whole trial.
+  expect(statuses.filter((each) => each === 401)).toHaveLength(11 + 2);
+  expect(statuses).not.toContain(429);
+  expect(stdout).toMatch(/ \d+ promises kept, 0 broken, \d+ not tried\n/);
+  expect(takeLeftovers()).toEqual([]);
 });
 
 it("says at once until when an address may send no more bad credentials, and makes no key", async () => {

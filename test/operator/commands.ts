@@ -1,9 +1,17 @@
 import { AsyncLocalStorage } from "node:async_hooks";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { Readable, Writable } from "node:stream";
+import { text } from "node:stream/consumers";
 import type { Command } from "commander";
 import { expect } from "vitest";
 import { exitStatus } from "../../src/operator/command-line.ts";
-import type { Outcome } from "./deploy/run-command.ts";
+
+export interface Outcome {
+  readonly status: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
 
 interface Streams {
   readonly stdin: Readable;
@@ -54,4 +62,21 @@ export async function runInProcess(
 /** The outcome of a command that prints this error message, and no data. */
 export function failure(message: string, status = 1): Outcome {
   return { status, stdout: "", stderr: expect.stringContaining(message) };
+}
+
+/** Runs a command in a process of its own. */
+export async function runCommand(
+  command: string,
+  args: readonly string[],
+  env: NodeJS.ProcessEnv = {},
+): Promise<Outcome> {
+  const child = spawn(command, args, { env: { ...process.env, ...env } });
+  child.stdin.end();
+  const outputs = [text(child.stdout), text(child.stderr)] as const;
+  const [[status], stdout, stderr] = await Promise.all([once(child, "close"), ...outputs]);
+  return { status, stdout, stderr };
+}
+
+export function withoutProgress({ stderr }: Outcome): string {
+  return stderr.replace(/^[A-Z][a-z ]+:(?: [\d.,]+(?: of [\d.,]+)? \w+,)? \d+ s\n/gm, "");
 }
