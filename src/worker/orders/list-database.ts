@@ -81,7 +81,7 @@ function ordersBetween(first: SQLWrapper, last: SQLWrapper): SQL {
  * A single statement, so the version, the manifest and the orders are consistent. If no request
  * needs the manifest, the join compares `first_id` with `NULL`: the statement reads only one row.
  */
-export const SNAPSHOT = Statement.ofSql<SnapshotRow>(
+const SNAPSHOT = Statement.ofSql<SnapshotRow>(
   () => sql`
   SELECT ${orderList.version} AS list_version, ${orderList.sequence} AS sequence,
     ${exact(segment.firstId)} AS first_id,
@@ -111,7 +111,7 @@ export const SNAPSHOT = Statement.ofSql<SnapshotRow>(
  * database does not know this change: on an older replica or after a restore, a segment of the same
  * version can have a smaller range. `text` is `NULL` after a bulk change, which keeps no states.
  */
-export const SEGMENTS = Statement.ofSql<SegmentRow>(
+const SEGMENTS = Statement.ofSql<SegmentRow>(
   () => sql`
   WITH wanted AS (
     SELECT value ->> 0 AS version, CAST(value ->> 1 AS INTEGER) AS first_id,
@@ -152,12 +152,12 @@ const LEASE = Statement.of(() =>
     .onConflictDoUpdate({ target: orderListLeases.sequence, set: { renewedAt: DATABASE_TIME } }),
 );
 
-export interface SegmentRow {
+interface SegmentRow {
   readonly version: string;
   readonly text: string | null;
 }
 
-export type SnapshotRow = { readonly list_version: string; readonly sequence: number } & (
+type SnapshotRow = { readonly list_version: string; readonly sequence: number } & (
   | (SegmentRow & { readonly first_id: string; readonly bytes: number })
   | { readonly first_id: null }
 );

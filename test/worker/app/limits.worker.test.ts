@@ -1,34 +1,34 @@
 import { env } from "cloudflare:workers";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { parseConfig } from "../../../src/rules/config.ts";
 import { createApp } from "../../../src/worker/app.ts";
 import { expectError, quotaOf } from "../../support/answer.ts";
 import { createApiKey, createEnterpriseKey, updateApiKey } from "../../support/api-key-fixture.ts";
-import { advanceClock, stopClock } from "../../support/clock.ts";
-import { evictLimiter } from "../../support/limiter.ts";
+import { advanceClock, DAY_MS, HOUR_MS, MINUTE_MS, stopClock } from "../../support/clock.ts";
+import { fail, faultyLimiters, loseTheAnswer, PASS } from "../../support/faults.ts";
+import { evictLimiter, limiterStorage } from "../../support/limiter.ts";
 import { placeOrder, storedOrder } from "../../support/order-fixture.ts";
-import { LIST, send, startService } from "../../support/service.ts";
+import { LIST, type Send, send, startService } from "../../support/service.ts";
+import { eventLines, requestLines } from "../../support/written-lines.ts";
 
+const QUOTA = "/v1/quota";
 const UNKNOWN = "/v1/nothing";
 
-test("exactly 60 of 200 simultaneous requests through four isolates are admitted, whatever another key does", async () => {
-  const [{ key }, other] = [await createApiKey(), await createEnterpriseKey(5, 5)];
-  const isolates = Array.from({ length: 4 }, () => startService());
-  const requests = Array.from({ length: 200 }, (_, n) => isolates[n % 4]!(UNKNOWN, { key }));
-  const others = Array.from({ length: 8 }, () => send(UNKNOWN, other));
-  for (const [all, admitted] of [
-    [requests, 60],
-    [others, 5],
-  ] as const) {
-    const statuses = (await Promise.all(all)).map(({ status }) => status);
-    expect(statuses.filter((status) => status === 404)).toHaveLength(admitted);
+async function look(key: string, to: Send = send) {
+  const response = await to(QUOTA, { key });
+  expect(response.status).toBe(200);
+  const body: any = await response.json();
+  const { minute, day } = quotaOf(response);
+  for (const [index, { limit, remaining }] of [minute, day].entries()) {
+    expect(body.windows[index], "The headers say the same.").toMatchObject({ limit, remaining });
   }
-});
+  return body;
+}
 
 test("every method on every route under /v1 counts, and is refused once a window is full, but for GET and HEAD of the quota", async () => {
   const { routes } = createApp(parseConfig(env));
   const patterns = new Set(routes.map(({ path }) => path).filter((path) => path.startsWith("/v1")));
-  expect([...patterns]).toEqual(expect.arrayContaining([`${LIST}/:orderId`, "/v1/quota"]));
+  expect([...patterns]).toEqual(expect.arrayContaining([`${LIST}/:orderId`, QUOTA]));
   const { key } = await createEnterpriseKey(1_000, 2_000);
   let left = 1_000;
   for (const pattern of patterns) {
@@ -36,7 +36,7 @@ test("every method on every route under /v1 counts, and is refused once a window
     // The isolate does not yet remember a refusal of this key.
     const full = await createEnterpriseKey(1, 1);
     await send(UNKNOWN, full);
-    const reads = path === "/v1/quota" ? [] : ["GET", "HEAD"];
+    const reads = path === QUOTA ? [] : ["GET", "HEAD"];
     for (const method of [...reads, "DELETE", "POST", "OPTIONS"]) {
       const counted = quotaOf(await send(path, { method, key }));
       expect(counted.remaining, `${method} ${path}`).toBe((left -= 1));
@@ -79,9 +79,10 @@ test("both windows end exactly their length after their first request, also afte
   expect(await status()).toBe(404);
 });
 
-test("a key that keeps sending refused requests is banned at its last strike, in every isolate, until a reset, which takes effect within 30 seconds", async () => {
+test("a key that keeps sending refused requests is banned at its last strike, in every isolate, until a reset, which takes effect within 30 seconds; a look succeeds, and says what the next request receives", async () => {
   const { id, key } = await createEnterpriseKey(1, 100);
-  const nowMs = stopClock();
+  const startMs = stopClock();
+  const at = (ms: number) => new Date(startMs + ms).toISOString();
   const elsewhere = startService();
   const refusal = async (code: string, service = send) => {
     const response = await service(LIST, { key });
@@ -89,6 +90,11 @@ test("a key that keeps sending refused requests is banned at its last strike, in
     return { ...quotaOf(response), retryAfter: response.headers.get("Retry-After") };
   };
   await send(UNKNOWN, { key });
+  const windows = [
+    { name: "minute", limit: 1, remaining: 0, resetsAt: at(MINUTE_MS) },
+    { name: "day", limit: 100, remaining: 99, resetsAt: at(DAY_MS) },
+  ];
+  expect(await look(key)).toMatchObject({ windows, ban: null, retryAfterSeconds: 60 });
   advanceClock(1_500);
   // Refusals of the first ten seconds are no strikes.
   for (let n = 0; n < 100; n++) {
@@ -96,22 +102,123 @@ test("a key that keeps sending refused requests is banned at its last strike, in
     expect(await refusal("rate_limit_exceeded")).toMatchObject({ ...full, retryAfter: "59" });
   }
   advanceClock(29_000);
-  for (let strike = 1; strike < 60; strike++) await refusal("rate_limit_exceeded");
+  for (let strike = 1; strike < 60; strike++) {
+    await refusal("rate_limit_exceeded");
+    expect((await look(key)).ban).toBeNull();
+  }
+  expect(await look(key, elsewhere)).toMatchObject({ windows, ban: null, retryAfterSeconds: 30 });
   const banned = {
     limit: 1,
     remaining: 0,
-    reset: Math.ceil((nowMs + 90_500) / 1_000),
+    reset: Math.ceil((startMs + 90_500) / 1_000),
     retryAfter: "60",
     minute: { limit: 1, remaining: 0, seconds: 60 },
     day: { limit: 100, remaining: 0, seconds: 60 },
   };
   expect(await refusal("api_key_banned")).toStrictEqual(banned);
+  advanceClock(1_000);
   await evictLimiter(`key:${id}`);
-  expect(await refusal("api_key_banned", elsewhere)).toStrictEqual(banned);
-  advanceClock(30_000);
+  const endsAt = at(90_500);
+  const ban = { ban: { endsAt, number: 1 }, retryAfterSeconds: 59 };
+  const full = windows.map((window) => ({ ...window, remaining: 0, resetsAt: endsAt }));
+  for (const isolate of [send, elsewhere]) {
+    expect(await look(key, isolate)).toMatchObject({ windows: full, ...ban });
+    expect(await refusal("api_key_banned", isolate)).toMatchObject({ retryAfter: "59" });
+  }
+  advanceClock(29_000);
   await refusal("api_key_banned", elsewhere);
   await updateApiKey(id, { resets: 1 });
   advanceClock(29_999);
   const fresh = quotaOf(await elsewhere(LIST, { key }));
   expect(fresh).toMatchObject({ remaining: 0, day: { remaining: 99, seconds: 86_400 } });
+});
+
+test("a key that looks 20 times still has all its requests, and its limiter has stored nothing", async () => {
+  const expiresAt = new Date(Date.now() + DAY_MS);
+  const { id, key } = await createApiKey({ expiresAt });
+  for (let times = 0; times < 20; times += 1) {
+    const response = await send(QUOTA, { key, method: times % 2 === 0 ? "GET" : "HEAD" });
+    expect(response.headers.get("Cache-Control")).toBe("no-store");
+    await response.text();
+  }
+  expect(await look(key)).toStrictEqual({
+    keyId: id,
+    plan: "free",
+    expiresAt: expiresAt.toISOString(),
+    windows: [
+      { name: "minute", limit: 60, remaining: 60, resetsAt: null },
+      { name: "day", limit: 1_000, remaining: 1_000, resetsAt: null },
+    ],
+    ban: null,
+    retryAfterSeconds: 0,
+  });
+  const nothing = { keys: [], record: null, alarmMs: null, rowsWritten: 0 };
+  expect(await limiterStorage(`key:${id}`)).toStrictEqual(nothing);
+  expect(quotaOf(await send(UNKNOWN, { key })).remaining).toBe(59);
+  const line = { route: QUOTA, keyId: id, remaining: 60, degraded: null };
+  expect(requestLines()[0]).toMatchObject(line);
+});
+
+test("a look whose answer comes late says what the isolate was told meanwhile, as of now, and one after the clock was set back what the limiter says", async () => {
+  const { key } = await createEnterpriseKey(1, 100);
+  const { bindings, script } = faultyLimiters();
+  const [service, elsewhere] = [startService({}, bindings), startService()];
+  stopClock();
+  const late = Promise.withResolvers<void>();
+  script.next(async (call) => {
+    const answer = await call();
+    await late.promise;
+    return answer;
+  });
+  const looking = look(key, service);
+  await vi.waitFor(() => expect(script.calls).toBe(1));
+  expect(quotaOf(await service(UNKNOWN, { key })).remaining).toBe(0);
+  advanceClock(1_500);
+  late.resolve();
+  expect(await looking).toMatchObject({ windows: [{ remaining: 0 }, {}], retryAfterSeconds: 59 });
+  advanceClock(-HOUR_MS);
+  await elsewhere(UNKNOWN, { key });
+  expect(await look(key, service)).toEqual(await look(key, elsewhere));
+});
+
+test("if the limiter cannot be reached, a look is 503, and decides nothing about other requests", async () => {
+  const { id, key } = await createApiKey();
+  const { bindings, script } = faultyLimiters();
+  const service = startService({}, bindings);
+  stopClock();
+  await service(UNKNOWN, { key });
+  for (const outcome of [fail("Lost.", { retryable: true }), loseTheAnswer("Lost.")]) {
+    const { calls } = script;
+    script.always(outcome);
+    for (const method of ["GET", "HEAD", "GET"]) {
+      advanceClock(1_000);
+      const response = await service(QUOTA, { key, method });
+      expect(response.headers.get("Retry-After")).toBe("1");
+      if (method === "GET") await expectError(response, 503, "service_unavailable");
+      expect(quotaOf(response)).toMatchObject({ limit: 1_000, remaining: 0 });
+    }
+    // No failed call is repeated, and no second begins within a second.
+    expect(script.calls).toBe(calls + 3);
+    expect(requestLines().at(-1)).toMatchObject({ route: QUOTA, status: 503, degraded: "limiter" });
+    script.always(PASS);
+    expect((await service(UNKNOWN, { key })).status).toBe(404);
+  }
+  expect((await look(key, service)).windows[1].remaining).toBe(997);
+  expect(eventLines()).toMatchObject([{ event: "quota_unavailable", keyId: id }]);
+});
+
+test("a look needs a valid key; another method is a counted 405, and If-Match is false", async () => {
+  const { key } = await createApiKey();
+  const { key: revoked } = await createApiKey({ revokedAt: new Date() });
+  await expectError(await send(QUOTA, { key: revoked }), 401, "unauthorized");
+  await expectError(await send(QUOTA), 401, "unauthorized");
+  const post = await send(QUOTA, { key, method: "POST" });
+  expect([post.headers.get("Allow"), quotaOf(post).remaining]).toEqual(["GET, HEAD", 59]);
+  await expectError(post, 405, "method_not_allowed");
+  const { key: pro } = await createApiKey({ plan: "pro" });
+  const conditional = await send(QUOTA, { key: pro, headers: { "If-Match": '""' } });
+  expect(quotaOf(conditional)).toMatchObject({ limit: 300, remaining: 300 });
+  await expectError(conditional, 412, "precondition_failed");
+  expect((await send(QUOTA, { key, headers: { "If-Match": "*" } })).status).toBe(200);
+  await expectError(await send(`${QUOTA}/`, { key }), 404, "not_found");
 });

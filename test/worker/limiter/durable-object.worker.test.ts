@@ -101,31 +101,6 @@ test.each([
   expect(await bans()).toMatchObject([{ number: 1, began_at: beganAt, lifted_at: liftedAt }]);
 });
 
-test("a report contains a key's counts of a day; a later one adds to them, also after an eviction, and one that is repeated changes nothing", async () => {
-  await requests(4);
-  advanceClock(11_000);
-  // The eviction must not postpone the alarm, because the alarm sends the report.
-  await evict();
-  const wait = { ageMs: 11_000, strikes: 2, oldestStrikeAgeMs: 900 };
-  // The refusals by the isolate count once for the whole call.
-  await limiter().admit(POLICY, 40, crypto.randomUUID(), { requests: 2, wait, cancels: false });
-  advanceClock(60_000);
-  await requests(4);
-  await comeToAlarm();
-  const counts = { admitted: 6, refused: 44, strikes: 4, bans: 0, peak_minute: 3, peak_day: 6 };
-  const of = { key_id: keyId, day: new Date(noonMs).toISOString().slice(0, 10) };
-  const reported = [{ ...of, ...counts, per_minute: 3, per_day: 1_000, reported_at: Date.now() }];
-  expect(await usage()).toStrictEqual(reported);
-  await runInDurableObject(limiter(), (object) => object.alarm());
-  expect(await usage()).toStrictEqual(reported);
-  // The object stored its counts before it reported them, so the eviction loses none.
-  await evict();
-  advanceClock(60_000);
-  await requests(5);
-  await comeToAlarm();
-  expect(await usage()).toMatchObject([{ admitted: 9, refused: 46, strikes: 4 }]);
-});
-
 test("a Durable Object that is opened without its name reports for the key in its stored row", async () => {
   await requests(1);
   const state = await runInDurableObject(limiter(), (_, { storage: { kv } }) => kv.get("record"));
@@ -142,8 +117,7 @@ test("what is counted while a report runs over midnight is in the next report; t
   advanceClock(DAY_MS / 2 - 1);
   await requests(1);
   await runInDurableObject(limiter(), async (object, { storage: { kv } }) => {
-    const one = () =>
-      object.admit(POLICY, 0, crypto.randomUUID(), { requests: 1, wait: null, cancels: false });
+    const one = () => support.admit(object, POLICY);
     const batch = async (statements: D1PreparedStatement[]) => {
       await one();
       advanceClock(1);
@@ -167,7 +141,7 @@ test("a report waits until what it reports is on disk", async () => {
   await runInDurableObject(limiter(), async (object, { storage: disk }) => {
     const { promise: written, resolve: write } = Promise.withResolvers<void>();
     vi.spyOn(disk, "sync").mockReturnValue(written);
-    const counted = object.admit(POLICY, 0, "nonce", { requests: 1, wait: null, cancels: false });
+    const counted = support.admit(object, POLICY);
     const reported = object.alarm();
     expect(await usage()).toEqual([]);
     write();
@@ -176,9 +150,10 @@ test("a report waits until what it reports is on disk", async () => {
   expect(await usage()).toMatchObject([{ admitted: 2 }]);
 });
 
-test("if an alarm never fires, the next admission after its time reports, also after an eviction, and the alarm is set again", async () => {
+test("a report comes within a minute of the first admission, within an hour of later ones, and a minute after a failed one; if its alarm never fires, the next admission reports, also after an eviction; the storage is deleted when all windows and the day have ended", async () => {
   const { bindings, script } = faultyDatabases("KEYS");
   await requests(2);
+  expect((await storage()).alarmMs).toBe(noonMs + 60_000);
   for (const [after, admitted] of [
     ["the first report of a day", 3],
     ["an eviction", 4],
@@ -197,6 +172,11 @@ test("if an alarm never fires, the next admission after its time reports, also a
     const inMs = after === "a failed report" ? 60_000 : HOUR_MS;
     expect((await storage()).alarmMs, after).toBe(Date.now() + inMs);
   }
+  await comeToAlarm();
+  expect(await storage()).toMatchObject({ keys: ["record"], alarmMs: noonMs + DAY_MS });
+  await evict();
+  await comeToAlarm();
+  expect(await storage()).toMatchObject({ keys: [], alarmMs: null });
 });
 
 test("what a clock that was ahead has counted is of today after the next report, its ban is over, and the storage is kept no longer", async () => {
@@ -228,28 +208,9 @@ test("what a clock that was ahead has counted is of today after the next report,
   expect(Date.now()).toBeLessThan(rightMs + 2 * DAY_MS);
 });
 
-test("the alarm repeats a failed report, and deletes the storage when all windows and the day have ended, also after an eviction", async () => {
-  const { bindings, script } = faultyDatabases("KEYS");
-  await support.withEnvironment(name, bindings);
-  await requests(1);
-  // The first report of a day comes within a minute, the next a minute later if it fails, or an hour.
-  for (const dueMs of [60_000, 120_000, 120_000 + HOUR_MS]) {
-    script.always(dueMs === 60_000 ? LOST : PASS);
-    await comeToAlarm();
-    expect(Date.now()).toBe(noonMs + dueMs);
-  }
-  expect(await storage()).toMatchObject({ keys: ["record"], alarmMs: noonMs + DAY_MS });
-  await evict();
-  await comeToAlarm();
-  expect(await storage()).toMatchObject({ keys: [], alarmMs: null });
-});
-
 test("for ten minutes after a call that cancels, decisions allow no replica, also after an eviction; the note costs no row", async () => {
-  const mayReadReplica = async (cancels = false) => {
-    const details = { requests: 1, wait: null, cancels };
-    const [decision] = await limiter().admit(POLICY, 0, crypto.randomUUID(), details);
-    return decision!.mayReadReplica;
-  };
+  const mayReadReplica = async (cancels = false) =>
+    (await support.admit(limiter(), POLICY, { cancels })).mayReadReplica;
   expect(await mayReadReplica()).toBe(true);
   const { rowsWritten } = await storage();
   expect(await mayReadReplica(true)).toBe(false);
@@ -271,8 +232,7 @@ test("the storage is kept until the note of a cancellation has ended", async () 
   advanceClock(DAY_MS / 2 - 60_000);
   await requests(1);
   advanceClock(DAY_MS - 10_000);
-  const cancelling = { requests: 1, wait: null, cancels: true };
-  await limiter().admit(POLICY, 0, crypto.randomUUID(), cancelling);
+  await support.admit(limiter(), POLICY, { cancels: true });
   // Both windows and the day have ended at midnight.
   for (const [ms, keys] of [
     [80_000, ["record"]],

@@ -274,11 +274,8 @@ export class Witness {
     const answered = Object.values(this.decidedBy).reduce((sum, count) => sum + count);
     this.claim(answered === this.requests, "Each request is answered.", answered);
     const [events, expected] = [this.#events, this.#expectedEvents];
-    this.claim(
-      isDeepStrictEqual(events, expected),
-      "Bans, resets and low quotas are logged.",
-      events,
-    );
+    const isLogged = isDeepStrictEqual(events, expected);
+    this.claim(isLogged, "Bans, resets and low quotas are logged.", events);
     for (const { hasFailed, reported, repeated } of isolates) {
       const isOnce = hasFailed ? reported <= repeated : reported === repeated;
       this.claim(isOnce, "Each refusal is reported once.", reported, repeated);

@@ -125,15 +125,8 @@ export class World {
     this.witness.requests += 1;
     const nth = this.verdicts.push(null) - 1;
     const admit = (...call: Call) => this.#attempt(isolate, call);
-    const verdict = await limiter.admit(
-      { keyId: KEY_ID, ...policy },
-      {
-        cancels,
-        objects: { getByName: () => ({ admit }) } as never,
-        requestId: "simulated",
-        waitUntil: (promise) => void promise.catch(() => undefined),
-      },
-    );
+    const request = { cancels, ...requestTo({ admit }) };
+    const verdict = await limiter.admit({ keyId: KEY_ID, ...policy }, request);
     this.verdicts[nth] = verdict;
     const { retryAtMs = null, nowMs = 0 } = verdict.decision ?? {};
     if (retryAtMs !== null) this.retryAtMs = Date.now() + retryAtMs - nowMs;
@@ -144,19 +137,12 @@ export class World {
     return verdict;
   }
 
-  /** Looks at the quota. */
   async look(index: number): Promise<Quota | null> {
     const isolate = this.isolates[index]!;
     const peek = (policy: QuotaPolicy) => this.#peek(isolate, policy);
     const { isAlone } = isolate;
-    const quota = await isolate.limiter.look(
-      { keyId: KEY_ID, ...isolate.policy },
-      {
-        objects: { getByName: () => ({ peek }) } as never,
-        requestId: "simulated",
-        waitUntil: (promise) => void promise.catch(() => undefined),
-      },
-    );
+    const key = { keyId: KEY_ID, ...isolate.policy };
+    const quota = await isolate.limiter.look(key, requestTo({ peek }));
     this.witness.looks(isolate, isAlone, quota);
     return quota;
   }
@@ -185,7 +171,7 @@ export class World {
   async #attempt(isolate: Isolate, call: Call): Promise<Answer> {
     const nonce = call[2];
     this.witness.calls(isolate, call, Date.now());
-    const wire = this.wires.length > 1 ? this.wires.shift()! : this.wires[0]!;
+    const wire = nextOf(this.wires);
     isolate.hasFailed ||= wire.backMs >= TIMEOUT_MS;
     try {
       await pause(wire.outMs);
@@ -213,7 +199,7 @@ export class World {
 
   async #peek(isolate: Isolate, policy: QuotaPolicy): Promise<Quota> {
     this.witness.peeks(isolate, Date.now());
-    const wire = this.lookWires.length > 1 ? this.lookWires.shift()! : this.lookWires[0]!;
+    const wire = nextOf(this.lookWires);
     isolate.isBlind ||= wire.backMs >= TIMEOUT_MS;
     try {
       await pause(wire.outMs);
@@ -291,6 +277,13 @@ export class World {
     if (error !== undefined) throw new Error("D1_ERROR: Network connection lost.");
   }
 }
+
+function requestTo(object: object) {
+  const waitUntil = (promise: Promise<unknown>) => void promise.catch(() => undefined);
+  return { objects: { getByName: () => object } as never, requestId: "simulated", waitUntil };
+}
+
+const nextOf = (wires: Wire[]) => (wires.length > 1 ? wires.shift()! : wires[0]!);
 
 function pause(ms: number): Promise<void> {
   return ms === 0 ? Promise.resolve() : new Promise((resolve) => void setTimeout(resolve, ms));

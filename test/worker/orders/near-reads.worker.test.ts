@@ -4,7 +4,7 @@ import { createApiKey } from "../../support/api-key-fixture.ts";
 import { advanceClock, HOUR_MS, MINUTE_MS, stopClock } from "../../support/clock.ts";
 import { placeManyOrders } from "../../support/order-fixture.ts";
 import { LIST, type Send, startService } from "../../support/service.ts";
-import { brokenLimiters, fail, faultyLimiters, type Outcome, PASS } from "../../support/faults.ts";
+import { brokenLimiters, fail, faultyLimiters, PASS } from "../../support/faults.ts";
 import { events, requestLines } from "../../support/written-lines.ts";
 
 /** The replica's rows: copied from the primary database at the first query, then unchanged. */
@@ -90,15 +90,4 @@ test("a cancellation counts if its first answer was lost, or if the fallback lim
   expect((await list(other))[1]).toBe(NEAR);
   expect(await cancel(service)).toBe(404);
   expect(await list(other)).toEqual(["1", PRIMARY]);
-});
-
-test("a decision that does not know of cancellations counts as one", async () => {
-  const unknowing: Outcome = async (call) => {
-    const answer = await call();
-    return (answer as object[]).map((one) => ({ ...one, mayReadReplica: undefined })) as never;
-  };
-  const { bindings, script } = faultyLimiters();
-  expect(await list(start())).toEqual(["1,2", NEAR]);
-  script.next(unknowing);
-  expect(await list(start(bindings))).toEqual(["1,2", PRIMARY]);
 });

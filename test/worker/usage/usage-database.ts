@@ -4,16 +4,14 @@ import type { Ban } from "../../../src/rules/limits/bans.ts";
 import type { Decision } from "../../../src/rules/limits/decision.ts";
 import { prepare } from "../orders/isolates/order-database.ts";
 
+const PEAKS = { peakMinute: 0, peakDay: 0, perMinute: 0, perDay: 0 };
+const UNUSED = { admitted: 0, refused: 0, strikes: 0, bans: 0, ...PEAKS };
+
 /** What operators read of a key: its usage on each day in UTC, and its bans, the oldest first. */
 export interface Sum {
-  readonly days: Readonly<Record<string, Record<(typeof COUNTS)[number], number>>>;
+  readonly days: Readonly<Record<string, Readonly<typeof UNUSED>>>;
   readonly bans: readonly Pick<Ban, "beganMs" | "untilMs" | "number">[];
 }
-
-const COUNTS = [
-  ...(["admitted", "refused", "strikes", "bans", "peakMinute", "peakDay"] as const),
-  ...(["perMinute", "perDay"] as const),
-];
 
 export const NOTHING: Sum = { days: {}, bans: [] };
 
@@ -24,15 +22,15 @@ export function plus(
   more: { readonly refused: number; readonly strikes: number; readonly newBan: Ban | null },
 ): Sum {
   const today = new Date(nowMs).toISOString().slice(0, 10);
-  const before = days[today];
+  const before = days[today] ?? UNUSED;
   const isBan = more.newBan !== null && !more.newBan.loggedOnly;
   const after = {
-    admitted: (before?.admitted ?? 0) + Number(admitted),
-    refused: (before?.refused ?? 0) + Number(!admitted) + more.refused,
-    strikes: (before?.strikes ?? 0) + more.strikes,
-    bans: (before?.bans ?? 0) + Number(isBan),
-    peakMinute: Math.max(before?.peakMinute ?? 0, minute.limit - minute.remaining),
-    peakDay: Math.max(before?.peakDay ?? 0, day.limit - day.remaining),
+    admitted: before.admitted + Number(admitted),
+    refused: before.refused + Number(!admitted) + more.refused,
+    strikes: before.strikes + more.strikes,
+    bans: before.bans + Number(isBan),
+    peakMinute: Math.max(before.peakMinute, minute.limit - minute.remaining),
+    peakDay: Math.max(before.peakDay, day.limit - day.remaining),
     perMinute: minute.limit,
     perDay: day.limit,
   };
@@ -66,23 +64,14 @@ export function emptyUsageDatabase(send: (transact: () => void) => Promise<void>
   return { prepare: (sql: string) => ({ bind: bind(sql) }), batch };
 }
 
-/** Returns what operators read. */
+const USAGE = `SELECT day, admitted, refused, strikes, bans, peak_minute AS peakMinute,
+  peak_day AS peakDay, per_minute AS perMinute, per_day AS perDay FROM key_usage ORDER BY day`;
+const BANS = `SELECT began_at AS beganMs, ends_at AS untilMs, number FROM key_bans
+  ORDER BY began_at`;
+
 export function readUsage(): Sum {
-  const camel = (name: string) =>
-    name.replace(/_(\w)/g, (_, letter: string) => letter.toUpperCase());
-  const rows = prepare(sqlite, "SELECT * FROM key_usage ORDER BY day").all();
-  const days = rows.map((row) => {
-    const named = Object.fromEntries(
-      Object.entries(row).map(([name, value]) => [camel(name), value]),
-    );
-    return [row["day"], Object.fromEntries(COUNTS.map((name) => [name, named[name]]))];
-  });
-  const bans = prepare(
-    sqlite,
-    "SELECT began_at AS beganMs, ends_at AS untilMs, number FROM key_bans ORDER BY began_at",
-  ).all();
-  return {
-    days: Object.fromEntries(days),
-    bans: bans.map((ban) => ({ ...ban })),
-  } as unknown as Sum;
+  const rows = prepare(sqlite, USAGE).all();
+  const days = Object.fromEntries(rows.map(({ day, ...counts }) => [day, counts]));
+  const bans = prepare(sqlite, BANS).all();
+  return { days, bans: bans.map((ban) => ({ ...ban })) } as unknown as Sum;
 }
