@@ -4,68 +4,60 @@ import { Pool, request } from "undici";
 import { openList } from "../support/open-list.ts";
 import type { Served } from "./checkout.ts";
 
-export interface Request {
-  readonly url: string;
-  readonly method?: "GET" | "DELETE" | "PUT";
-  readonly headers?: Readonly<Record<string, string>>;
-  readonly body?: string;
-}
+export const LIST = "/v1/store/orders";
 
-export function listRequest({ url }: { readonly url: string }, key: string): Request {
-  return { url: `${url}/v1/store/orders`, headers: { Authorization: `Bearer ${key}` } };
-}
+const withKey = (key = "") =>
+  ({ method: "GET", headers: { Authorization: `Bearer ${key}` } }) as const;
 
-/** Sends a request on its own connection. Returns the body; throws for another status. */
-export async function send(sent: Request, expectedStatus?: number): Promise<string> {
-  const { url, ...options } = sent;
-  const { statusCode, body } = await request(url, { ...options, reset: true });
-  const text = await body.text();
-  if (expectedStatus !== undefined && statusCode !== expectedStatus) {
-    throw new Error(`${url}: ${statusCode} instead of ${expectedStatus}.`);
-  }
-  return text;
+/**
+ * Sends a request with the first key, on its own connection. Returns the end of the body. Throws for
+ * another status than `expected`.
+ */
+export async function send(
+  { url, keys }: Served,
+  path: string,
+  expected?: number,
+  options: { readonly method?: "DELETE" | "PUT"; readonly body?: string } = {},
+): Promise<string> {
+  const sent = { ...withKey(keys[0]), ...options, reset: true };
+  const { statusCode, body } = await request(url + path, sent);
+  let end = "";
+  for await (const piece of body) end = String(piece);
+  if (statusCode !== (expected ?? statusCode)) throw new Error(`${statusCode}, not ${expected}.`);
+  return end;
 }
 
 /** Requests a list and reads all of it. Throws for another status, or if the list is cut off. */
-export async function readList(server: Served, key: string): Promise<void> {
-  const { url, ...options } = listRequest(server, key);
-  const { statusCode, body } = await request(url, { ...options, reset: true });
-  let last: Buffer | undefined;
-  for await (const piece of body) last = piece as Buffer;
-  if (statusCode !== 200 || last?.at(-1) !== "]".charCodeAt(0)) {
-    throw new Error(`No complete list: ${statusCode}.`);
-  }
+export async function readList(server: Served): Promise<void> {
+  if (!(await send(server, LIST, 200)).endsWith("]")) throw new Error("The list was cut off.");
 }
 
-/** Sends a request `count` times over `connections` connections. */
+/** Requests the list `count` times over `connections` connections. */
 export async function sendMany(
-  { url, ...options }: Request,
+  { url, keys }: Served,
   count: number,
   connections: number,
-  expectedStatus: number,
+  expected: number,
 ): Promise<void> {
-  const { origin, pathname: path } = new URL(url);
   // Opens new connections for each load, because Workers close idle connections.
-  const pool = new Pool(origin, { connections });
+  const pool = new Pool(url, { connections });
   let left = count;
   const sendUntilNoneIsLeft = async () => {
     while (left-- > 0) {
-      const { statusCode, body } = await pool.request({ path, method: "GET", ...options });
+      const { statusCode, body } = await pool.request({ ...withKey(keys[0]), path: LIST });
       await body.arrayBuffer();
-      if (statusCode !== expectedStatus) throw new Error(`${url}: ${statusCode}.`);
+      if (statusCode !== expected) throw new Error(`${statusCode}, not ${expected}.`);
     }
   };
-  try {
-    await Promise.all(Array.from({ length: connections }, sendUntilNoneIsLeft));
-  } finally {
-    await pool.destroy();
-  }
+  await Promise.all(Array.from({ length: connections }, sendUntilNoneIsLeft));
+  await pool.destroy();
 }
 
-/** Opens lists, reads only the beginning of each answer, and closes them after a second. */
-export async function leaveUnread(server: Served, keys: readonly string[]): Promise<void> {
-  const sockets = keys.map((key) => openList(server, key));
+/** Opens lists with the keys in turn, reads only the beginnings, and closes them after a second. */
+export const leavingUnread = (count: number) => async (server: Served) => {
+  const { keys } = server;
+  const sockets = Array.from({ length: count }, (_, n) => openList(server, keys[n % keys.length]!));
   await Promise.all(sockets.map((socket) => once(socket, "readable")));
   await wait(1_000);
   for (const socket of sockets) socket.destroy();
-}
+};

@@ -59,12 +59,8 @@ class LimitedService {
   }
 }
 
-beforeEach(() => {
-  vi.useFakeTimers({ loopLimit: 1_000_000 });
-});
-afterEach(() => {
-  vi.useRealTimers();
-});
+beforeEach(() => void vi.useFakeTimers({ loopLimit: 1_000_000 }));
+afterEach(() => void vi.useRealTimers());
 
 function ids(count: number): bigint[] {
   return Array.from({ length: count }, (_, index) => BigInt(index + 1));

@@ -9,12 +9,8 @@ import { type Answer, clientOf, failed, ScriptedService, settled } from "./scrip
 // The client declares its own type. `npm run typecheck` fails if the service reports another one.
 expectTypeOf<QuotaReport>().toExtend<Pick<KeyQuota, keyof QuotaReport>>();
 
-beforeEach(() => {
-  vi.useFakeTimers({ now: START_MS });
-});
-afterEach(() => {
-  vi.useRealTimers();
-});
+beforeEach(() => void vi.useFakeTimers({ now: START_MS }));
+afterEach(() => void vi.useRealTimers());
 
 /** A service whose clock is ahead of the client's. */
 function serviceOf(limiter: SimulatedLimiter, aheadMs = 0) {

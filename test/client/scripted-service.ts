@@ -3,13 +3,14 @@ import { vi } from "vitest";
 import { createClient, type StoreOrdersClient } from "../../src/client/client.ts";
 import type { ClientOptions } from "../../src/client/options.ts";
 
-export interface SentRequest {
-  readonly method: string;
-  readonly url: string;
-  readonly headers: Headers;
-  readonly signal: AbortSignal | null;
-  readonly atMs: number;
-}
+const toRequest = (url: unknown, init: RequestInit = {}) => ({
+  method: init.method,
+  url: String(url),
+  headers: new Headers(init.headers as Record<string, string>),
+  signal: init.signal,
+  atMs: performance.now(),
+});
+type SentRequest = ReturnType<typeof toRequest>;
 
 export type Answer = (request: SentRequest) => Response | Promise<Response>;
 
@@ -22,18 +23,10 @@ export class ScriptedService {
     this.#answers = answers;
   }
 
-  readonly fetch = async (url: unknown, init: RequestInit = {}): Promise<Response> => {
-    const request = {
-      method: init.method ?? "GET",
-      url: String(url),
-      headers: new Headers(init.headers as Record<string, string>),
-      signal: init.signal ?? null,
-      atMs: performance.now(),
-    };
-    this.requests.push(request);
-    const answer = this.#answers[this.requests.length - 1] ?? this.#answers.at(-1);
-    if (answer === undefined) throw new Error("no answer is scripted");
-    return answer(request);
+  readonly fetch = async (...sent: Parameters<typeof toRequest>): Promise<Response> => {
+    const count = this.requests.push(toRequest(...sent));
+    const answer = this.#answers[count - 1] ?? this.#answers.at(-1)!;
+    return answer(this.requests[count - 1]!);
   };
 
   get gapsMs(): number[] {
@@ -55,9 +48,7 @@ export function list(...parts: readonly (string | Error)[]): Answer {
   return () => new Response(ReadableStream.from(body()), { headers });
 }
 
-export function cancelled(): Response {
-  return new Response(null, { status: 204 });
-}
+export const cancelled = () => new Response(null, { status: 204 });
 
 /** Returns the rate-limit headers of a key with room in its minute. */
 export function quota(leftInDay: number) {
@@ -66,20 +57,11 @@ export function quota(leftInDay: number) {
   return { "RateLimit-Policy": policy, RateLimit: left };
 }
 
-export function roomy(): Response {
-  return new Response(null, { status: 204, headers: quota(999) });
-}
+export const roomy = () => new Response(null, { status: 204, headers: quota(999) });
 
-export function failed(
-  status: number,
-  code: string,
-  headers: Record<string, string> = {},
-): () => Response {
-  return () =>
-    Response.json(
-      { code, message: `about ${code}`, status },
-      { status, headers: { "X-Request-Id": "request-1", ...headers } },
-    );
+export function failed(status: number, code: string, more: Record<string, string> = {}) {
+  const headers = { "X-Request-Id": "request-1", ...more };
+  return () => Response.json({ code, message: `about ${code}`, status }, { status, headers });
 }
 
 export function unreachable(): never {
@@ -87,9 +69,7 @@ export function unreachable(): never {
 }
 
 /** Never returns a response, even if the request is aborted. */
-export function ignoresSignal(): Promise<Response> {
-  return new Promise(() => undefined);
-}
+export const ignoresSignal = () => new Promise<Response>(() => undefined);
 
 export function clientOf(
   { fetch }: { readonly fetch: typeof globalThis.fetch },

@@ -9,7 +9,7 @@ import { QUIET_WRANGLER } from "../../src/operator/wrangler.ts";
 import { StoreFolder } from "../operator/store-folder.ts";
 import { bundleIn } from "../support/bundle.ts";
 import { PATIENCE } from "../support/patience.ts";
-import { Server } from "../support/server.ts";
+import { startServer } from "../support/server.ts";
 import { createKeys } from "./store-content.ts";
 
 /** The documented commands, which build the deployed Worker and look up `12, 3456`. */
@@ -45,13 +45,11 @@ test("the stack that a minified Worker has logged leads to our lines", async () 
   sqlite.exec("ALTER TABLE order_list RENAME TO lost");
   const lines: string[] = [];
   const bundle = bundleIn(outdir, "index.ts", process.cwd());
-  await using server = await Server.start(bundle, {
+  await using server = await startServer(bundle, {
     store: store.path,
     onLog: (line) => void lines.push(line),
   });
-  const headers = { Authorization: `Bearer ${key}` };
-  const { status } = await fetch(`${server.url}/v1/store/orders`, { headers });
-  expect(status).toBe(500);
+  expect((await server.request(key)).status).toBe(500);
   const stack = await vi.waitUntil(
     () =>
       lines.map((line) => JSON.parse(line)).find(({ event }) => event === "internal_error")?.stack,

@@ -34,21 +34,16 @@ function linesOf(ids: readonly number[]): string {
   return ids.map((id) => `{"id":${id},${rest}}\n`).join("");
 }
 
-function request(key: string, path = "", method = "GET"): Promise<Response> {
-  const headers = { Authorization: `Bearer ${key}` };
-  return fetch(`${server.url}/v1/store/orders${path}`, { method, headers });
-}
-
 async function cancelNext(): Promise<Response> {
   const id = PLACED[attempted.size]!;
   attempted.add(id);
-  const response = await request(keys.ample, `/${id}`, "DELETE");
+  const response = await server.request(keys.ample, `/${id}`, "DELETE");
   if (response.status === 204) cancelled.add(id);
   return response;
 }
 
 async function listedIds(): Promise<number[]> {
-  const orders = (await (await request(keys.ample)).json()) as { id: number }[];
+  const orders = (await (await server.request(keys.ample)).json()) as { id: number }[];
   return orders.map(({ id }) => id);
 }
 
@@ -99,7 +94,7 @@ async function drop(index: number): Promise<void> {
 }
 
 test("no request or order is lost while commands run and clients disconnect", async () => {
-  const lists = new Load(2, () => request(keys.ample));
+  const lists = new Load(2, () => server.request(keys.ample));
   const cancels = new Load(2, cancelNext);
   const dropping = async () => {
     for (let index = 0; index < DROPS; index += 1) await drop(index);
@@ -116,7 +111,7 @@ test("no request or order is lost while commands run and clients disconnect", as
 
   expect(imported).toMatchObject({ imported: IMPORTED.length });
   expect(readFileSync(file, "utf8")).toContain(linesOf(IMPORTED));
-  expect((await request(created.key)).status).toBe(200);
+  expect((await server.request(created.key)).status).toBe(200);
   expect([...lists.failures, ...cancels.failures]).toEqual([]);
   expect([new Set(lists.statuses), new Set(cancels.statuses)]).toEqual([
     new Set([200]),
@@ -128,21 +123,19 @@ test("no request or order is lost while commands run and clients disconnect", as
 
 test("SIGKILL under load loses no admission, and no order but cancelled ones", async () => {
   const cancelledBefore = cancelled.size;
-  const first = await request(keys.limited, "", "HEAD");
-  const admissions = new Load(CLIENTS, () => request(keys.limited, "", "HEAD"));
+  const first = await server.request(keys.limited, "", "HEAD");
+  const admissions = new Load(CLIENTS, () => server.request(keys.limited, "", "HEAD"));
   const cancels = new Load(CLIENTS, cancelNext);
   const isBusy = () =>
     admissions.count > 80 && cancels.count > 0 && cancelled.size > cancelledBefore;
   await vi.waitUntil(isBusy, { ...PATIENCE, interval: 5 });
-  server.process.kill();
-  await Promise.all([admissions.stop(), cancels.stop()]);
-  await server[Symbol.asyncDispose]();
+  await Promise.all([server.kill(), admissions.stop(), cancels.stop()]);
   expect([...admissions.failures, ...cancels.failures]).not.toEqual([]);
   expect(admissions.statuses.length).toBeLessThan(LIMIT - 1);
 
   server = await store.serve(SERVICE);
   const after = await Promise.all(
-    Array.from({ length: LIMIT }, () => request(keys.limited, "", "HEAD")),
+    Array.from({ length: LIMIT }, () => server.request(keys.limited, "", "HEAD")),
   );
   const answers = [first, ...after];
   const ends = new Set(answers.map(({ headers }) => headers.get("X-RateLimit-Reset")));
@@ -158,7 +151,7 @@ test("SIGKILL under load loses no admission, and no order but cancelled ones", a
   const kept = [...PLACED, ...IMPORTED].filter((id) => !attempted.has(id));
   expect(kept.filter((id) => !listed.has(id))).toEqual([]);
   const [id] = cancelled;
-  expect((await request(keys.ample, `/${id}`, "DELETE")).status).toBe(404);
+  expect((await server.request(keys.ample, `/${id}`, "DELETE")).status).toBe(404);
 });
 
 test("with JURISDICTION, no request reaches a Durable Object outside of it", async () => {

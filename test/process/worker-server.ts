@@ -1,10 +1,9 @@
-import { mkdirSync, writeFileSync } from "node:fs";
-import { basename, join } from "node:path";
-import { build, type OutputFile } from "esbuild";
+import { join } from "node:path";
+import { build } from "esbuild";
 import { afterAll } from "vitest";
 import { PROJECT_ROOT } from "../../src/operator/wrangler.ts";
 import { type Bundle, bundleIn } from "../support/bundle.ts";
-import { type Caller, Server } from "../support/server.ts";
+import { type Caller, type Server, startServer } from "../support/server.ts";
 import { StoreFolder } from "../operator/store-folder.ts";
 import { decode, encode } from "./workers/exact-json.ts";
 
@@ -41,35 +40,24 @@ export class ServedStore extends StoreFolder {
     const bundle = await this.#bundle(entry);
     const caller = bindings && { script: (await this.#bundle(CALLER)).script, bindings };
     const options = { store: this.path, vars: { ...PATIENT, ...vars }, ...(caller && { caller }) };
-    return this.#servers.use(await Server.start(bundle, options));
+    return this.#servers.use(await startServer(bundle, options));
   }
 
   async #bundle(entry: string): Promise<Bundle> {
     const outdir = join(this.path, "bundle");
-    mkdirSync(outdir, { recursive: true });
-    const files = await (BUILT[entry] ??= buildWorker(entry));
-    for (const { path, contents } of files) writeFileSync(join(outdir, basename(path)), contents);
+    await build({
+      absWorkingDir: PROJECT_ROOT,
+      entryPoints: [entry],
+      outdir,
+      bundle: true,
+      format: "esm",
+      target: "es2024",
+      conditions: ["workerd", "worker", "browser"],
+      external: ["cloudflare:*"],
+      logLevel: "error",
+    });
     return bundleIn(outdir, entry, PROJECT_ROOT);
   }
-}
-
-/** The files of each Worker. Test files share a process, so each Worker is built once. */
-const BUILT: Record<string, Promise<readonly OutputFile[]>> = {};
-
-async function buildWorker(entry: string): Promise<readonly OutputFile[]> {
-  const { outputFiles } = await build({
-    absWorkingDir: PROJECT_ROOT,
-    entryPoints: [entry],
-    outdir: "dist",
-    write: false,
-    bundle: true,
-    format: "esm",
-    target: "es2024",
-    conditions: ["workerd", "worker", "browser"],
-    external: ["cloudflare:*"],
-    logLevel: "error",
-  });
-  return outputFiles;
 }
 
 /** Moves the clock of a `CLOCKED_SERVICE` forward, instead of waiting. */

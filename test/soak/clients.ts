@@ -1,9 +1,6 @@
 import { sql } from "drizzle-orm";
-import { type CreatedKey, createApiKey } from "../../src/store/keys/key-settings.ts";
 import { openLocalDatabase } from "../../src/operator/database/local.ts";
-import { addKeys } from "../../src/store/keys/change-key.ts";
-import type { Limits, Plan } from "../../src/rules/limits/plans.ts";
-import { placeLongOrders } from "../process/store-content.ts";
+import { createKeys, type KeyLimits, placeLongOrders } from "../process/store-content.ts";
 import type { Answer, Subject } from "./referee.ts";
 import type { Ask, World } from "./world.ts";
 
@@ -71,8 +68,7 @@ function leaving(mostMs: number, paceMs: number): Play {
 /** A kind of client, with the number of its keys and the number of clients that share each key. */
 interface Role {
   readonly name: string;
-  readonly plan: Plan;
-  readonly limits?: Limits;
+  readonly limits: KeyLimits;
   readonly keys: number;
   readonly clients: number;
   readonly isWellBehaved: boolean;
@@ -80,32 +76,32 @@ interface Role {
 }
 
 const single = { clients: 1, isWellBehaved: true };
-const hostile = { plan: "free", keys: 2, isWellBehaved: false } as const;
+const hostile = { limits: "free", keys: 2, isWellBehaved: false } as const;
 
 const alone = (paceMs: number) => patient(paceMs, true);
 const inFleet = patient(500, false);
 const keeping = leaving(300_000, 1_000);
 const hoarding = leaving(300_000, 20_000);
 
-const enterprise = (perMinute: number, perDay: number) =>
-  ({ plan: "enterprise", limits: { perMinute, perDay } }) as const;
+const FEW = { perMinute: 3, perDay: 100 };
+const ONE_DAY = { perMinute: 40, perDay: 70 };
 
 const ROLES: readonly Role[] = [
-  { name: "patient", plan: "free", keys: 20, ...single, play: alone(100) },
-  { name: "patient", plan: "pro", keys: 6, ...single, play: alone(60) },
-  { name: "patient", plan: "business", keys: 2, ...single, play: alone(25) },
-  { name: "patient", ...enterprise(3, 100), keys: 6, ...single, play: alone(50) },
-  { name: "patient until tomorrow", ...enterprise(40, 70), keys: 4, ...single, play: alone(100) },
-  { name: "a fleet", plan: "free", keys: 2, clients: 40, isWellBehaved: true, play: inFleet },
-  { name: "a fleet", plan: "pro", keys: 1, clients: 60, isWellBehaved: true, play: inFleet },
+  { name: "patient", limits: "free", keys: 20, ...single, play: alone(100) },
+  { name: "patient", limits: "pro", keys: 6, ...single, play: alone(60) },
+  { name: "patient", limits: "business", keys: 2, ...single, play: alone(25) },
+  { name: "patient", limits: FEW, keys: 6, ...single, play: alone(50) },
+  { name: "patient until tomorrow", limits: ONE_DAY, keys: 4, ...single, play: alone(100) },
+  { name: "a fleet", limits: "free", keys: 2, clients: 40, isWellBehaved: true, play: inFleet },
+  { name: "a fleet", limits: "pro", keys: 1, clients: 60, isWellBehaved: true, play: inFleet },
   { name: "hammering", ...hostile, clients: 3, play: hammering(30) },
-  { name: "hammering", ...hostile, plan: "business", clients: 4, play: hammering(20) },
+  { name: "hammering", ...hostile, limits: "business", clients: 4, play: hammering(20) },
   { name: "hammering slowly", ...hostile, clients: 1, play: hammering(300) },
-  { name: "observing", plan: "free", keys: 1, ...single, play: async () => {} },
+  { name: "observing", limits: "free", keys: 1, ...single, play: async () => {} },
   { name: "dropping connections", ...hostile, clients: 2, play: leaving(20, 150) },
   { name: "hoarding lists", ...hostile, keys: 20, clients: 1, play: hoarding },
   { name: "keeping lists", ...hostile, keys: 1, clients: 1, play: keeping },
-  { name: "keeping lists", ...hostile, plan: "business", keys: 1, clients: 1, play: keeping },
+  { name: "keeping lists", ...hostile, limits: "business", keys: 1, clients: 1, play: keeping },
 ];
 
 /** The list is longer than what the connection of a client that does not read buffers. */
@@ -113,28 +109,23 @@ const ORDERS = 24_000;
 const SHIPPED_EVERY = 10;
 
 /** The keys in the soak's store, each with the role of its clients. */
-export type Cast = readonly { readonly role: Role; readonly created: CreatedKey }[];
+export type Cast = Awaited<ReturnType<typeof prepareStore>>;
 
-export async function prepareStore(folder: string): Promise<Cast> {
-  const cast = ROLES.flatMap((role) =>
-    Array.from({ length: role.keys }, () => {
-      const { name, plan, limits = null } = role;
-      return { role, created: createApiKey({ name, plan, limits, expiresAt: null }, new Date()) };
-    }),
+export async function prepareStore(folder: string) {
+  const cast = ROLES.flatMap((role, index) =>
+    Array.from({ length: role.keys }, (_, n) => ({ role, name: `${role.name} ${index}.${n}` })),
   );
-  using orders = await openLocalDatabase(folder, "orders");
-  using keys = await openLocalDatabase(folder, "keys");
-  const records = cast.map(({ created }) => created.record);
-  await addKeys(keys, records, "test");
+  const limits = cast.map(({ role, name }) => [name, role.limits] as const);
+  const keys = await createKeys(folder, Object.fromEntries(limits));
   await placeLongOrders(folder, ORDERS);
+  using orders = await openLocalDatabase(folder, "orders");
   await orders.orm.run(sql`UPDATE orders SET status = 'shipped' WHERE id % ${SHIPPED_EVERY} = 0`);
-  return cast;
+  return cast.map(({ role, name }) => ({ role, name, key: keys[name]! }));
 }
 
 export async function playAll(world: World, cast: Cast): Promise<void> {
-  const playing = cast.flatMap(({ role, created }) => {
-    const name = `${role.name}, ${role.plan}, ${created.record.id}`;
-    const holder = { key: created.key, subject: world.subject(name, role.isWellBehaved) };
+  const playing = cast.flatMap(({ role, name, key }) => {
+    const holder = { key, subject: world.subject(name, role.isWellBehaved) };
     return Array.from({ length: role.clients }, () => role.play(world, holder));
   });
   await Promise.all(playing);
@@ -144,9 +135,7 @@ export async function playAll(world: World, cast: Cast): Promise<void> {
 export async function judgeOrders(world: World, cast: Cast): Promise<string[]> {
   // No client has used the observer's key, so the rate limits admit this request.
   const observer = cast.find(({ role }) => role.name === "observing")!;
-  const response = await fetch(`${await world.url}/v1/store/orders`, {
-    headers: { Authorization: `Bearer ${observer.created.key}` },
-  });
+  const response = await (await world.server).request(observer.key);
   const listed = (await response.json()) as { id: number }[];
   const ids = new Set(listed.map(({ id }) => id));
   const wrong: string[] = [];

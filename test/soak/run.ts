@@ -1,36 +1,28 @@
-import { rmSync } from "node:fs";
-import { mkdtemp } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseCount } from "../../src/operator/arguments.ts";
 import { createProgram, runProgram } from "../../src/operator/command-line.ts";
 import { PROJECT_ROOT } from "../../src/operator/wrangler.ts";
 import { bundleWorker } from "../support/bundle.ts";
-import { Server } from "../support/server.ts";
+import { startServer } from "../support/server.ts";
+import { temporaryFolder } from "../support/temporary-folder.ts";
 import { judgeOrders, playAll, prepareStore } from "./clients.ts";
 import { World } from "./world.ts";
 
 /** The minimum milliseconds between two kills of the service. The maximum is twice this time. */
 const KILL_EVERY_MS = 12_000;
 
-interface SoakOptions {
-  readonly minutes: number;
-  readonly seed: number;
-}
-
-async function soak({ minutes, seed }: SoakOptions): Promise<void> {
-  const folder = await mkdtemp(join(tmpdir(), "store-orders-soak-"));
-  process.once("exit", () => rmSync(folder, { recursive: true, force: true }));
+async function soak({ minutes, seed }: Record<"minutes" | "seed", number>): Promise<void> {
+  const folder = temporaryFolder("soak");
   const store = join(folder, "store");
   const cast = await prepareStore(store);
   const bundle = await bundleWorker(PROJECT_ROOT, "src/worker/index.ts", join(folder, "bundle"));
-  const start = () => Server.start(bundle, { store });
+  const start = () => startServer(bundle, { store });
   const world = new World(start, Date.now() + minutes * 60_000, seed);
   try {
     await Promise.all([playAll(world, cast), killAgainAndAgain(world)]);
     report(world, await judgeOrders(world, cast));
   } finally {
-    await world.kill();
+    await (await world.server).kill();
   }
 }
 

@@ -25,31 +25,21 @@ export class World {
   kills = 0;
   /** The number of requests without a response, mostly because the service was killed. */
   lost = 0;
+  /** The running service. While the service is down, the promise is pending. */
+  server: Promise<Server>;
   readonly #start: () => Promise<Server>;
-  #server: Promise<Server>;
 
   constructor(start: () => Promise<Server>, endMs: number, seed: number) {
     this.#start = start;
-    this.#server = start();
+    this.server = start();
     this.endMs = endMs;
     this.draw = seededRandom(seed);
   }
 
-  /** The URL of the service. While the service is down, the promise is pending. */
-  get url(): Promise<string> {
-    return this.#server.then(({ url }) => url);
-  }
-
-  async kill(): Promise<void> {
-    const server = await this.#server;
-    server.process.kill();
-    await server[Symbol.asyncDispose]();
-  }
-
   async restart(): Promise<void> {
     this.kills += 1;
-    this.#server = this.kill().then(this.#start);
-    await this.#server;
+    this.server = this.server.then((server) => server.kill()).then(this.#start);
+    await this.server;
   }
 
   subject(name: string, isWellBehaved: boolean): Subject {
@@ -71,7 +61,7 @@ export class World {
   /** Sends a request and records it. Returns `null` unless the response is as documented. */
   async send(subject: Subject, ask: Ask): Promise<Answer | null> {
     const { method = "GET", path = "/v1/store/orders", key } = ask;
-    const url = await this.url;
+    const { url } = await this.server;
     const { kills } = this;
     const sentMs = Date.now();
     const headers = { Authorization: `Bearer ${key}` };
@@ -95,7 +85,7 @@ export class World {
   /** Requests the list, reads nothing of it, and disconnects after `stayMs` or at the end. */
   async leave(subject: Subject, key: string, stayMs: number): Promise<void> {
     subject.unknownMs.push(Date.now());
-    const socket = openList({ url: await this.url }, key);
+    const socket = openList(await this.server, key);
     await this.wait(stayMs);
     socket.destroy();
   }

@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { vi } from "vitest";
 import * as deadlines from "../../src/worker/deadline.ts";
-import { wrapDatabase, wrapLimiters } from "./observed-bindings.ts";
+import { wrapDatabase, wrapLimiters } from "./wrapped-bindings.ts";
 
 /** Runs one call to a binding, or makes the call fail or hang. */
 export type Outcome = <T>(call: () => Promise<T>) => Promise<T>;
@@ -22,6 +22,8 @@ export function loseTheAnswer(message: string, marks: object = {}): Outcome {
 }
 
 export const LOST = fail("D1_ERROR: Network connection lost.");
+
+type Databases = Pick<Cloudflare.Env, "ORDERS" | "KEYS">;
 
 /** Determines the outcomes of the calls to bindings, and counts the calls. */
 export class FaultScript {
@@ -49,27 +51,24 @@ export class FaultScript {
   }
 }
 
+/** Returns a database whose calls all have this outcome. A batch is one call. */
+export function brokenDatabase(name: "ORDERS" | "KEYS", outcome: Outcome = LOST) {
+  return { [name]: wrapDatabase(env[name], outcome) };
+}
+
 /** Returns real databases (default: both) with the faults of `script`. A batch is one call. */
 export function faultyDatabases(...names: readonly ("ORDERS" | "KEYS")[]) {
   const script = new FaultScript();
   const faulty = names.length === 0 ? (["ORDERS", "KEYS"] as const) : names;
-  const bindings: Partial<Pick<Cloudflare.Env, "ORDERS" | "KEYS">> = Object.fromEntries(
-    faulty.map((name) => [name, wrapDatabase(env[name], (call) => script.run(call))]),
-  );
-  return { bindings, script };
-}
-
-export function brokenDatabase(name: "ORDERS" | "KEYS", outcome: Outcome = LOST) {
-  const { bindings, script } = faultyDatabases(name);
-  script.always(outcome);
-  return bindings;
+  const bindings = faulty.map((name) => brokenDatabase(name, (call) => script.run(call)));
+  return { bindings: Object.assign({}, ...bindings) as Partial<Databases>, script };
 }
 
 /** Returns real Durable Objects with injected faults. `places` records the options of each stub. */
 export function faultyLimiters() {
   const script = new FaultScript();
   const places: unknown[] = [];
-  const getByName: Cloudflare.Env["RATE_LIMITER"]["getByName"] = (name, place) => {
+  const getByName: typeof env.RATE_LIMITER.getByName = (name, place) => {
     places.push(place);
     return env.RATE_LIMITER.getByName(name, place);
   };
@@ -78,9 +77,7 @@ export function faultyLimiters() {
 }
 
 export function brokenLimiters() {
-  const { bindings, script } = faultyLimiters();
-  script.always(fail("Internal error."));
-  return bindings;
+  return { RATE_LIMITER: wrapLimiters(env.RATE_LIMITER, fail("Internal error.")) };
 }
 
 /**

@@ -1,4 +1,5 @@
-import { readdirSync, readFileSync } from "node:fs";
+import { spawnSync } from "node:child_process";
+import { readFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
@@ -26,86 +27,74 @@ export interface Caller {
   readonly bindings: Readonly<Record<string, { entrypoint: string; props: object }>>;
 }
 
-/** A Worker, with the Durable Object class `RateLimiter`, in a workerd process on its own port. */
-export class Server implements AsyncDisposable {
-  readonly url: string;
-  readonly process: WorkerProcess;
-  /** Sends a request to the second Worker. */
-  readonly fetchCaller: (path: string, init?: RequestInit) => Promise<Response>;
-  readonly #end: () => Promise<void>;
+export type Server = Awaited<ReturnType<typeof startServer>>;
 
-  private constructor(
-    url: string,
-    pid: number,
-    fetchCaller: Server["fetchCaller"],
-    end: () => Promise<void>,
-  ) {
-    this.url = url;
-    this.fetchCaller = fetchCaller;
-    this.process = new WorkerProcess(pid);
-    this.#end = end;
-  }
+// The version of Miniflare that wrangler depends on. `npm start` uses it too.
+const requireLikeWrangler = createRequire(
+  createRequire(import.meta.url).resolve("wrangler/package.json"),
+);
+const miniflarePackage = requireLikeWrangler("miniflare") as typeof MiniflarePackage;
+const { convertV4MiniflareOptions, Log, LogLevel, Miniflare } = miniflarePackage;
 
-  /** Starts the version of Miniflare that wrangler depends on. `npm start` uses it too. */
-  static async start(bundle: Bundle, options: ServerOptions): Promise<Server> {
-    const before = new Set(childProcesses());
-    const { resolve } = createRequire(import.meta.url);
-    const requireLikeWrangler = createRequire(resolve("wrangler/package.json"));
-    const { convertV4MiniflareOptions, Log, LogLevel, Miniflare } = requireLikeWrangler(
-      "miniflare",
-    ) as typeof MiniflarePackage;
-    const { compatibilityDate } = bundle;
-    const { onLog } = options;
-    const service = {
-      name: "store-orders",
-      modules: [
-        { type: "ESModule" as const, path: bundle.script },
-        ...bundle.wasm.map((path) => ({ type: "CompiledWasm" as const, path })),
-      ],
-      modulesRoot: dirname(bundle.script),
-      compatibilityDate,
-      bindings: options.vars ?? {},
-      durableObjects: { RATE_LIMITER: { className: "RateLimiter", useSQLite: true } },
-      d1Databases: Object.values(BINDINGS),
-    };
-    const callers = options.caller === undefined ? [] : [callerOf(options.caller)];
-    const miniflare = new Miniflare(
-      convertV4MiniflareOptions({
-        workers: [service, ...callers.map((caller) => ({ ...caller, compatibilityDate }))],
-        resourcePersistencePath: join(options.store, LAYOUT_VERSION),
-        host: "127.0.0.1",
-        port: 0,
-        cf: false,
-        log: new Log(LogLevel.NONE),
-        ...(onLog && { handleStructuredLogs: ({ message }) => onLog(message) }),
-      } as MiniflarePackage.V4MiniflareOptions),
-    );
-    const url = (await miniflare.ready).origin;
-    const [pid] = childProcesses().filter((one) => !before.has(one));
-    const fetchCaller = async (path: string, init?: RequestInit) => {
-      const caller = await miniflare.getWorker("caller");
-      return (await caller.fetch(`http://caller${path}`, init as never)) as unknown as Response;
-    };
-    return new Server(url, pid!, fetchCaller, async () => {
-      await miniflare.dispose();
-      if (options.isTemporary) await rm(options.store, { recursive: true });
-    });
-  }
-
-  [Symbol.asyncDispose](): Promise<void> {
-    return this.#end();
-  }
-}
-
-function callerOf({ script, bindings }: Caller) {
-  const names = Object.entries(bindings).map(([name, to]) => {
-    return [name, { name: "store-orders", ...to }] as const;
-  });
-  return {
+/** Starts a Worker, with the Durable Object class `RateLimiter`, in a workerd process on its own port. */
+export async function startServer(bundle: Bundle, options: ServerOptions) {
+  const before = childProcesses();
+  const { compatibilityDate } = bundle;
+  const { store, vars = {}, caller, onLog } = options;
+  const service = {
+    name: "store-orders",
+    modules: [
+      { type: "ESModule", path: bundle.script },
+      ...bundle.wasm.map((path) => ({ type: "CompiledWasm", path })),
+    ],
+    modulesRoot: dirname(bundle.script),
+    compatibilityDate,
+    bindings: vars,
+    durableObjects: { RATE_LIMITER: { className: "RateLimiter", useSQLite: true } },
+    d1Databases: Object.values(BINDINGS),
+  };
+  const callerOf = ({ script, bindings }: Caller) => ({
     name: "caller",
-    modules: [{ type: "ESModule" as const, path: script }],
+    modules: [{ type: "ESModule", path: script }],
     modulesRoot: dirname(script),
-    serviceBindings: Object.fromEntries(names),
+    compatibilityDate,
+    serviceBindings: Object.fromEntries(
+      Object.entries(bindings).map(([name, to]) => [name, { name: service.name, ...to }]),
+    ),
+  });
+  const miniflare = new Miniflare(
+    convertV4MiniflareOptions({
+      workers: [service, ...(caller ? [callerOf(caller)] : [])],
+      resourcePersistencePath: join(store, LAYOUT_VERSION),
+      host: "127.0.0.1",
+      port: 0,
+      cf: false,
+      log: new Log(LogLevel.NONE),
+      ...(onLog && { handleStructuredLogs: ({ message }) => onLog(message) }),
+    } as MiniflarePackage.V4MiniflareOptions),
+  );
+  const { origin: url } = await miniflare.ready;
+  const [pid] = childProcesses().filter((one) => !before.includes(one));
+  const end = async () => {
+    await miniflare.dispose();
+    if (options.isTemporary) await rm(store, { recursive: true });
+  };
+  return {
+    url,
+    process: processOf(pid!),
+    request(key: string, path = "", method = "GET"): Promise<Response> {
+      const headers = { Authorization: `Bearer ${key}` };
+      return fetch(`${url}/v1/store/orders${path}`, { method, headers });
+    },
+    /** Sends a request to the second Worker. */
+    async fetchCaller(path: string, init: object): Promise<{ text(): Promise<string> }> {
+      return (await miniflare.getWorker("caller")).fetch(`http://caller${path}`, init);
+    },
+    async kill(): Promise<void> {
+      process.kill(pid!, "SIGKILL");
+      await end();
+    },
+    [Symbol.asyncDispose]: end,
   };
 }
 
@@ -115,52 +104,31 @@ const SAMPLE_MS = 50;
 /** A process is idle if it uses no processor time during this many samples. */
 const IDLE_SAMPLES = 6;
 
-/** The workerd process of a server. Its measurements come from `/proc` (proc(5)). */
-class WorkerProcess {
-  readonly #pid: number;
-
-  constructor(pid: number) {
-    this.#pid = pid;
-  }
-
-  kill(): void {
-    process.kill(this.#pid, "SIGKILL");
-  }
-
-  peakBytes(): number {
-    const status = readFileSync(`/proc/${this.#pid}/status`, "utf8");
-    return Number(/^VmHWM:\s+(\d+) kB$/m.exec(status)?.[1]) * 1_024;
-  }
-
+/** Measures a process by `/proc` (proc(5)). */
+function processOf(pid: number) {
+  const read = (name: string) => readFileSync(`/proc/${pid}/${name}`, "utf8");
   /** Returns the processor time of the process so far in milliseconds, a multiple of 10. */
-  processorMs(): number {
-    const [user, system] = statOf(this.#pid).slice(11);
+  const processorMs = () => {
+    const [user, system] = read("stat").replace(/.*\) /s, "").split(" ").slice(11);
     return (Number(user) + Number(system)) * TICK_MS;
-  }
-
-  /** Waits until the process is idle, because the service may fill the cache after a response. */
-  async idle(): Promise<void> {
-    let before = this.processorMs();
-    for (let quiet = 0; quiet < IDLE_SAMPLES;) {
-      await wait(SAMPLE_MS);
-      const spent = this.processorMs();
-      quiet = spent === before ? quiet + 1 : 0;
-      before = spent;
-    }
-  }
+  };
+  return {
+    processorMs,
+    peakBytes: () => Number(/^VmHWM:\s+(\d+) kB$/m.exec(read("status"))?.[1]) * 1_024,
+    /** Waits until the process is idle, because the service may fill the cache after a response. */
+    async idle(): Promise<void> {
+      let before = processorMs();
+      for (let quiet = 0; quiet < IDLE_SAMPLES;) {
+        await wait(SAMPLE_MS);
+        const spent = processorMs();
+        quiet = spent === before ? quiet + 1 : 0;
+        before = spent;
+      }
+    },
+  };
 }
 
 function childProcesses(): number[] {
-  const pids = readdirSync("/proc").map(Number).filter(Number.isInteger);
-  return pids.filter((pid) => Number(statOf(pid)[1]) === process.pid);
-}
-
-/** Returns the fields of `/proc/PID/stat` after the command's name; none if the process has ended. */
-function statOf(pid: number): string[] {
-  try {
-    const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
-    return stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-  } catch {
-    return [];
-  }
+  const { stdout } = spawnSync("pgrep", ["-P", String(process.pid)], { encoding: "utf8" });
+  return stdout.trim().split("\n").map(Number);
 }

@@ -1,8 +1,8 @@
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
+import { promisify } from "node:util";
 import { openApiDocument } from "../../src/openapi/document.ts";
 import { buildAll } from "../../src/operator/build/program.ts";
 import { prepareStore } from "../../src/operator/start/sample-store.ts";
@@ -10,7 +10,8 @@ import { PROJECT_ROOT } from "../../src/operator/wrangler.ts";
 import { INT64_MAX } from "../../src/rules/int64.ts";
 import { findChromium, launchChromium } from "../site/chromium.ts";
 import { bundleWorker } from "../support/bundle.ts";
-import { Server } from "../support/server.ts";
+import { startServer } from "../support/server.ts";
+import { temporaryFolder } from "../support/temporary-folder.ts";
 
 // Imports the OpenAPI document into Postman, Bruno and Swagger UI, sends the requests that they make
 // of it to the service, and generates types with orval, a generator in the style of OpenAPI 3.0.
@@ -24,33 +25,25 @@ const TOOLS = [
   "typescript@5.9.3",
 ];
 
-/** A request of an imported collection, with placeholders for the server and for parameters. */
-interface ImportedRequest {
-  readonly method: string;
-  readonly url: string;
-  readonly headers: readonly { readonly name: string; readonly value: string }[];
-}
+/** The requests of an imported collection, with placeholders for the server and for parameters. */
+type Imported = { method: string; url: string; headers: { name: string; value: string }[] }[];
 
-const folder = mkdtempSync(join(tmpdir(), "store-orders-tools-"));
-try {
-  writeFileSync(join(folder, "package.json"), '{"private":true}');
-  run("npm", ["install", "--no-audit", "--no-fund", "--loglevel=error", ...TOOLS]);
-  const store = join(folder, "store");
-  const [created] = await prepareStore(store, false);
-  await buildAll();
-  const bundle = await bundleWorker(PROJECT_ROOT, "src/worker/index.ts", join(folder, "bundle"));
-  await using server = await Server.start(bundle, { store });
-  const document = openApiDocument(server.url);
-  writeFileSync(join(folder, "openapi.json"), document);
-  const secret = created?.key ?? "";
-  await send("Postman", await importIntoPostman(document), "1001", server.url, secret);
-  await send("Bruno", importIntoBruno(document), "1002", server.url, secret);
-  await trySwaggerUi(server.url, secret);
-  tryOrval();
-  console.log("Postman, Bruno, Swagger UI and orval work with the document.");
-} finally {
-  rmSync(folder, { recursive: true });
-}
+const folder = temporaryFolder("tools");
+writeFileSync(join(folder, "package.json"), '{"private":true}');
+run("npm", ["install", "--no-audit", "--no-fund", "--loglevel=error", ...TOOLS]);
+const store = join(folder, "store");
+const [created] = await prepareStore(store, false);
+await buildAll();
+const bundle = await bundleWorker(PROJECT_ROOT, "src/worker/index.ts", join(folder, "bundle"));
+await using server = await startServer(bundle, { store });
+const secret = created!.key;
+const document = openApiDocument(server.url);
+writeFileSync(join(folder, "openapi.json"), document);
+await send("Postman", await importIntoPostman(), "1001");
+await send("Bruno", importIntoBruno(), "1002");
+await trySwaggerUi();
+tryOrval();
+console.log("Postman, Bruno, Swagger UI and orval work with the document.");
 
 function run(command: string, args: readonly string[]): void {
   execFileSync(command, args, { cwd: folder, stdio: ["ignore", "ignore", "inherit"] });
@@ -62,31 +55,22 @@ function load(name: string): any {
 }
 
 /** Sends imported requests as they are, after the reader has entered a key and an order id. */
-async function send(
-  tool: string,
-  requests: readonly ImportedRequest[],
-  orderId: string,
-  origin: string,
-  secret: string,
-): Promise<void> {
+async function send(tool: string, requests: Imported, orderId: string): Promise<void> {
   if (requests.length < 2) throw new Error(`${tool} has only ${requests.length} requests.`);
   for (const { method, url, headers } of requests) {
     const sent = new Headers(headers.map(({ name, value }) => [name, value]));
     sent.set("Authorization", `Bearer ${secret}`);
-    const address = url.replace("{{baseUrl}}", `${origin}/v1`).replace(":orderId", orderId);
+    const address = url.replace("{{baseUrl}}", `${server.url}/v1`).replace(":orderId", orderId);
     const { ok, status } = await fetch(address, { method, headers: sent });
     if (!ok) throw new Error(`${tool}: ${method} ${address} is answered ${status}.`);
   }
 }
 
-async function importIntoPostman(document: string): Promise<ImportedRequest[]> {
-  const { convertV2 } = load("openapi-to-postmanv2");
-  const collection: any = await new Promise((resolve, reject) =>
-    convertV2({ type: "string", data: document }, {}, (error: unknown, { output, reason }: any) =>
-      output ? resolve(output[0].data) : reject(new Error(reason, { cause: error })),
-    ),
-  );
-  return leavesOf(collection.item, "item").map(({ request }) => ({
+async function importIntoPostman(): Promise<Imported> {
+  const convert: any = promisify(load("openapi-to-postmanv2").convertV2);
+  const { output, reason } = await convert({ type: "string", data: document }, {});
+  if (!output) throw new Error(reason);
+  return leavesOf(output[0].data.item, "item").map(({ request }) => ({
     method: request.method,
     url: [...request.url.host, ...request.url.path].join("/"),
     headers: request.header
@@ -95,7 +79,7 @@ async function importIntoPostman(document: string): Promise<ImportedRequest[]> {
   }));
 }
 
-function importIntoBruno(document: string): ImportedRequest[] {
+function importIntoBruno(): Imported {
   const { items } = load("@usebruno/converters").openApiToBruno(JSON.parse(document));
   return leavesOf(items, "items").map(({ request }) => ({
     ...request,
@@ -109,45 +93,41 @@ function leavesOf(items: readonly any[], name: "item" | "items"): any[] {
 }
 
 /** Cancels an order in Swagger UI, which must send every digit of its id, and no other header. */
-async function trySwaggerUi(origin: string, secret: string): Promise<void> {
+async function trySwaggerUi(): Promise<void> {
   const executable = findChromium();
   if (executable === undefined) throw new Error("Install Chromium, or set CHROMIUM_PATH.");
-  const browser = await launchChromium(executable);
-  try {
-    const page = await browser.newPage();
-    const files = join(folder, "node_modules", "swagger-ui-dist");
-    await page.route(`${origin}/**`, async (route) => {
-      const { pathname } = new URL(route.request().url());
-      const name = basename(pathname) || "index.html";
-      if (pathname.startsWith("/v1/")) return route.continue();
-      if (name === "openapi.json") return route.fulfill({ path: join(folder, name) });
-      if (name !== "swagger-initializer.js") return route.fulfill({ path: join(files, name) });
-      return route.fulfill({
-        contentType: "text/javascript",
-        body: `onload = () => { const ui = SwaggerUIBundle({ url: "/openapi.json", dom_id: "#swagger-ui",
-          onComplete: () => ui.preauthorizeApiKey("apiKey", "${secret}") }); };`,
-      });
+  await using browser = await launchChromium(executable);
+  const page = await browser.newPage();
+  const files = join(folder, "node_modules", "swagger-ui-dist");
+  await page.route(`${server.url}/**`, async (route) => {
+    const { pathname } = new URL(route.request().url());
+    const name = basename(pathname) || "index.html";
+    if (pathname.startsWith("/v1/")) return route.continue();
+    if (name === "openapi.json") return route.fulfill({ path: join(folder, name) });
+    if (name !== "swagger-initializer.js") return route.fulfill({ path: join(files, name) });
+    return route.fulfill({
+      contentType: "text/javascript",
+      body: `onload = () => { const ui = SwaggerUIBundle({ url: "/openapi.json", dom_id: "#swagger-ui",
+        onComplete: () => ui.preauthorizeApiKey("apiKey", "${secret}") }); };`,
     });
-    await page.goto(`${origin}/`);
-    const operation = page.locator(".opblock-delete");
-    await operation.locator(".opblock-summary-control").click();
-    const [first] = await operation.locator("tr[data-param-name]").all();
-    if ((await first?.getAttribute("data-param-name")) !== "orderId") {
-      throw new Error("Swagger UI shows another parameter above orderId.");
-    }
-    await operation.getByRole("button", { name: "Try it out" }).click();
-    await operation.locator('tr[data-param-name="orderId"] input').fill(String(INT64_MAX));
-    const answering = page.waitForResponse((answer) => answer.request().method() === "DELETE");
-    await operation.getByRole("button", { name: "Execute" }).click();
-    const answer = await answering;
-    const sent = answer.request();
-    const isExact = sent.url() === `${origin}/v1/store/orders/${INT64_MAX}`;
-    if (!isExact || answer.status() !== 204 || sent.headers()["x-request-id"]) {
-      const headers = JSON.stringify(sent.headers());
-      throw new Error(`Swagger UI: ${sent.url()} with ${headers} is answered ${answer.status()}.`);
-    }
-  } finally {
-    await browser.close();
+  });
+  await page.goto(`${server.url}/`);
+  const operation = page.locator(".opblock-delete");
+  await operation.locator(".opblock-summary-control").click();
+  const first = operation.locator("tr[data-param-name]").first();
+  if ((await first.getAttribute("data-param-name")) !== "orderId") {
+    throw new Error("Swagger UI shows another parameter above orderId.");
+  }
+  await operation.getByRole("button", { name: "Try it out" }).click();
+  await first.locator("input").fill(String(INT64_MAX));
+  const answering = page.waitForResponse((answer) => answer.request().method() === "DELETE");
+  await operation.getByRole("button", { name: "Execute" }).click();
+  const answer = await answering;
+  const sent = answer.request();
+  const isExact = sent.url() === `${server.url}/v1/store/orders/${INT64_MAX}`;
+  if (!isExact || answer.status() !== 204 || sent.headers()["x-request-id"]) {
+    const headers = JSON.stringify(sent.headers());
+    throw new Error(`Swagger UI: ${sent.url()} with ${headers} is answered ${answer.status()}.`);
   }
 }
 

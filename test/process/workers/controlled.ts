@@ -2,7 +2,7 @@ import { env, exports } from "cloudflare:workers";
 import { createApp } from "../../../src/worker/app.ts";
 import { config, limiter } from "../../../src/worker/isolate.ts";
 import { LIST_SIZES } from "../../../src/worker/orders/list-sizes.ts";
-import { observedBindings } from "../../support/observed-bindings.ts";
+import { wrapDatabase, wrapLimiters } from "../../support/wrapped-bindings.ts";
 
 export { ApiKeys } from "../../../src/worker/entrypoints/api-keys.ts";
 export { Orders } from "../../../src/worker/entrypoints/orders.ts";
@@ -24,17 +24,20 @@ Date.now = () => systemNow() + aheadMs;
 
 /** The counts since queries of orders wait; `null` if they do not wait. */
 let held: { requests: number; queries: number } | null = null;
-let looks = 0;
-const observer = {
-  beforeObjectCall: () => void (looks += 1),
-  async beforeQuery(database: "ORDERS" | "KEYS") {
-    if (held === null || database === "KEYS") return;
-    held.queries += 1;
+let objectCalls = 0;
+const observed = ({ ORDERS, RATE_LIMITER, ...bindings }: Cloudflare.Env): Cloudflare.Env => ({
+  ...bindings,
+  ORDERS: wrapDatabase(ORDERS, async (call) => {
+    if (held !== null) held.queries += 1;
     // Polls, because requests cannot share a timer.
     while (held !== null) await scheduler.wait(5);
-  },
-  afterStatement() {},
-};
+    return call();
+  }),
+  RATE_LIMITER: wrapLimiters(RATE_LIMITER, (call) => {
+    objectCalls += 1;
+    return call();
+  }),
+});
 
 const LEAVING = 2 * LIST_SIZES.concurrency;
 const STAYING = 10;
@@ -48,16 +51,16 @@ async function leaveTogether({ headers }: Request): Promise<Response> {
   const counts = (held = { requests: 0, queries: 0 });
   const url = "http://localhost/v1/store/orders";
   const client = new AbortController();
-  const ask = async (signal?: AbortSignal): Promise<number> => {
-    const init = signal === undefined ? { headers } : { headers, signal };
-    return exports.default.fetch(url, init).then(
-      ({ status }) => status,
-      () => 499,
+  const ask = (count: number, init: RequestInit) =>
+    Array.from({ length: count }, async () =>
+      exports.default.fetch(url, init).then(
+        ({ status }) => status,
+        () => 499,
+      ),
     );
-  };
-  const leaving = Array.from({ length: LEAVING }, () => ask(client.signal));
+  const leaving = ask(LEAVING, { headers, signal: client.signal });
   while (counts.queries < LIST_SIZES.concurrency) await scheduler.wait(5);
-  const staying = Array.from({ length: STAYING }, () => ask());
+  const staying = ask(STAYING, { headers });
   while (counts.requests < LEAVING + STAYING) await scheduler.wait(5);
   client.abort();
   const statuses = await Promise.all(leaving);
@@ -67,22 +70,20 @@ async function leaveTogether({ headers }: Request): Promise<Response> {
 
 /**
  * The service with other sizes of lists. `/log` responds with the lines that it has logged,
- * `/clock?ms=N` moves its clock N milliseconds forward, `/leave` is `leaveTogether`, and `/looks` is
- * how often quotas were asked for.
+ * `/clock?ms=N` moves its clock N milliseconds forward, `/leave` is `leaveTogether`, and
+ * `/object-calls` is the number of calls of Durable Objects.
  */
 export default {
   fetch(request, bindings, context) {
     const { pathname, searchParams } = new URL(request.url);
     if (pathname === "/log") return Response.json(log);
-    if (pathname === "/looks") return Response.json(looks);
+    if (pathname === "/object-calls") return Response.json(objectCalls);
     if (pathname === "/leave") return leaveTogether(request);
     if (pathname === "/clock") {
       aheadMs += Number(searchParams.get("ms"));
       return new Response();
     }
     if (held !== null) held.requests += 1;
-    const isObserved = held !== null || pathname === "/v1/quota";
-    const observed = isObserved ? observedBindings(bindings, observer) : bindings;
-    return app.fetch(request, observed, context);
+    return app.fetch(request, observed(bindings), context);
   },
 } satisfies ExportedHandler<Cloudflare.Env>;

@@ -8,21 +8,31 @@ import { createApiKey, createEnterpriseKey, rotate } from "../../support/api-key
 import { HOUR_MS } from "../../support/clock.ts";
 import { limiterStorage } from "../../support/limiter.ts";
 import { cutIntoSegments, placeManyOrders } from "../../support/order-fixture.ts";
-import { observedBindings } from "../../support/observed-bindings.ts";
 import { LIST, type RequestOptions, settle, startService } from "../../support/service.ts";
+import { wrapDatabase, wrapLimiters } from "../../support/wrapped-bindings.ts";
 
 /** What Cloudflare bills, or what keeps the D1 database busy. A batch of statements is one query. */
 const NONE = { objectCalls: 0, objectRowsWritten: 0, queries: 0, rowsRead: 0, rowsWritten: 0 };
 
 const counted = { ...NONE };
-const BINDINGS = observedBindings(env, {
-  beforeObjectCall: () => void (counted.objectCalls += 1),
-  beforeQuery: () => void (counted.queries += 1),
-  afterStatement: (meta) => {
-    counted.rowsRead += meta.rows_read;
-    counted.rowsWritten += meta.rows_written;
-  },
-});
+const countingQueries = (database: D1Database) =>
+  wrapDatabase(database, async (call) => {
+    counted.queries += 1;
+    const result = await call();
+    for (const { meta } of [result].flat() as D1Result[]) {
+      counted.rowsRead += meta.rows_read;
+      counted.rowsWritten += meta.rows_written;
+    }
+    return result;
+  });
+const BINDINGS = {
+  ORDERS: countingQueries(env.ORDERS),
+  KEYS: countingQueries(env.KEYS),
+  RATE_LIMITER: wrapLimiters(env.RATE_LIMITER, (call) => {
+    counted.objectCalls += 1;
+    return call();
+  }),
+};
 
 /** Starts an isolate. Returns a function that sends a request, and reads the whole response. */
 function startIsolate(sender: RequestOptions, vars: Record<string, string> = {}) {

@@ -4,28 +4,6 @@ type Method = (...args: unknown[]) => Promise<unknown>;
 /** Makes a call to a binding. A batch of statements is one call. */
 type Run = <T>(call: () => Promise<T>) => Promise<T>;
 
-export interface Observer {
-  beforeObjectCall(): Promise<void> | void;
-  /** Called before each query. A batch of statements is one query. */
-  beforeQuery(database: "ORDERS" | "KEYS"): Promise<void> | void;
-  afterStatement(meta: D1Meta): void;
-}
-
-export function observedBindings(env: Cloudflare.Env, observer: Observer): Cloudflare.Env {
-  const observed = (name: "ORDERS" | "KEYS") =>
-    wrapDatabase(env[name], async (call) => {
-      await observer.beforeQuery(name);
-      const result = await call();
-      for (const { meta } of [result].flat() as D1Result[]) observer.afterStatement(meta);
-      return result;
-    });
-  const RATE_LIMITER = wrapLimiters(env.RATE_LIMITER, async (call) => {
-    await observer.beforeObjectCall();
-    return call();
-  });
-  return { ...env, ORDERS: observed("ORDERS"), KEYS: observed("KEYS"), RATE_LIMITER };
-}
-
 const CALLS: readonly unknown[] = ["all", "run", "batch"];
 const PARTS: readonly unknown[] = ["prepare", "bind", "withSession"];
 
