@@ -10,13 +10,11 @@ import { DAY_MS, HOUR_MS } from "../support/clock.ts";
 
 const NOW = new Date("2026-11-22T08:23:00Z");
 
-/** Returns the Unix time in milliseconds that was some hours before `NOW`. */
 const ago = (hours: number) => NOW.getTime() - hours * HOUR_MS;
 
 const run = (database: D1Database, ...statements: readonly string[]) =>
   database.batch(statements.map((text) => database.prepare(text)));
 
-/** Returns the values of a column. */
 async function read(database: D1Database, query: string): Promise<unknown[]> {
   return (await database.prepare(query).raw()).flat();
 }

@@ -19,7 +19,6 @@ type Client = (retryAfterMs: number, refusals: number) => number;
 
 const { free, business } = PLAN_LIMITS;
 
-/** A limit per day that never refuses a request. */
 const ANY_DAY = 1_000_000_000;
 
 const between =

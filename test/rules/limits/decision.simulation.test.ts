@@ -21,7 +21,6 @@ const anyKey = fc.record({
   bans: anyBanVars.map((vars) => parseConfig(vars).bans),
 });
 
-/** A limiter of which each decision is compared with the documented rules. */
 class ComparedLimiter extends SimulatedLimiter {
   readonly rules = new DocumentedRules();
 

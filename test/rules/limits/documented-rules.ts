@@ -4,7 +4,6 @@ import type { QuotaPolicy } from "../../../src/rules/limits/limiter-state.ts";
 import type { WaitReport } from "../../../src/rules/limits/strikes.ts";
 import { DAY_MS, MINUTE_MS } from "../../support/clock.ts";
 
-/** What the rules remember of a key. */
 export interface Known {
   readonly policy: QuotaPolicy | null;
   /** The times of the requests that the last window of each kind has admitted. */

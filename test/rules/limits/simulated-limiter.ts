@@ -22,7 +22,6 @@ export function keyPolicy(perMinute: number, perDay: number): QuotaPolicy {
   return { limits: { perMinute, perDay }, revision: 1, resets: 0 };
 }
 
-/** The limiter of one key, with a clock that the test moves. */
 export class SimulatedLimiter {
   policy: QuotaPolicy;
   bans: BanPolicy;

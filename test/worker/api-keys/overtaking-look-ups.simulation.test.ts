@@ -85,7 +85,6 @@ class World {
     await this.advance();
   }
 
-  /** Lets all queries end. */
   async end(): Promise<void> {
     for (let round = 0; round < 10; round += 1) {
       while (this.#scheduler.count() > 0) await this.proceed();

@@ -11,7 +11,6 @@ import { eventLines, requestLines } from "../../support/written-lines.ts";
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f-]{27}$/;
 
-/** Returns everything that a response and the log of this test contain. */
 async function everything(response: Response): Promise<string> {
   // The text of a list that is cut off cannot be read.
   const text = await response.text().catch(() => "");
@@ -98,8 +97,10 @@ test.each([
       const service = startService({}, bindings);
       script.next(...before).always((async () => query()) as Outcome);
       const path = method === "GET" ? LIST : `${LIST}/4611686018427387904`;
-      const written = await everything(await service(path, { key, method }));
-      expect(written).toContain(event);
+      const response = await service(path, { key, method });
+      const written = await everything(response);
+      const requestId = response.headers.get("X-Request-Id");
+      expect(eventLines().at(-1)).toMatchObject({ event, requestId });
       expect(written).not.toMatch(new RegExp(`${hashSecret(key)}|c0ffee|select `));
     }
   },

@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { beforeEach, expect, test, vi } from "vitest";
 import type { Decision, Quota } from "../../../src/rules/limits/decision.ts";
 import { retryAfterSeconds } from "../../../src/rules/limits/headers.ts";
 import { WINDOW_NAMES } from "../../../src/rules/limits/windows.ts";
@@ -152,21 +152,29 @@ beforeEach(() => {
   vi.spyOn(Math, "random").mockReturnValue(0.5);
 });
 
-afterEach(() => {
-  vi.restoreAllMocks();
-  vi.useRealTimers();
-});
+type Planned = typeof anyWorld extends fc.Arbitrary<infer Value> ? Value : never;
+
+/** Plays a history. Then ends every fault and call, and lets every isolate know the newest key. */
+async function run({ policy, behindMs, vars, diskMs }: Planned, history: readonly Step<World>[]) {
+  vi.clearAllTimers();
+  vi.setSystemTime(START_MS);
+  const world = Object.assign(new World(policy, behindMs, vars), { diskMs });
+  for (const { play } of history) await play(world);
+  // Calls that nobody waits for any more may still be under way.
+  await world.advance(4 * TIMEOUT_MS);
+  const calls = { wires: [PERFECT], lookWires: [PERFECT] };
+  Object.assign(world, { ...calls, isDiskBroken: false, isAlarmBroken: false });
+  world.learn(...ALL);
+  await world.advance(2 * TIMEOUT_MS);
+  return world;
+}
 
 test("several isolates and a Durable Object keep every promise, whatever happens to calls, versions and disk", async () => {
-  const decidedBy = { memory: 0, object: 0, fallback: 0, nobody: 0 };
-  const seen = { waited: 0, replicas: 0, fallbacks: 0, ...decidedBy };
+  const parts = { memory: 0, object: 0, fallback: 0, nobody: 0 };
+  const seen = { waited: 0, replicas: 0, fallbacks: 0, ...parts };
   await fc.assert(
     fc.asyncProperty(anyWorld, anyHistory, async (of, history) => {
-      vi.clearAllTimers();
-      const world = new World(of.policy, of.behindMs, of.vars);
-      world.diskMs = of.diskMs;
-      for (const { play } of history) await play(world);
-      await settle(world);
+      const world = await run(of, history);
       const { decision } = await world.answerTo(0);
       // Refusals by other isolates may have led to a ban that this isolate does not know yet.
       const isBanned = (world.stored?.ban?.untilMs ?? 0) > Date.now();
@@ -180,9 +188,8 @@ test("several isolates and a Durable Object keep every promise, whatever happens
       await world.advance(3 * HOUR_MS);
       world.witness.ends(world.isolates, readUsage());
       expect(world.witness.broken).toStrictEqual([]);
-      seen.replicas += world.witness.replicas;
-      seen.fallbacks += world.witness.fallbacks;
-      for (const [by, count] of Object.entries(world.witness.decidedBy)) {
+      const { replicas, fallbacks, decidedBy } = world.witness;
+      for (const [by, count] of Object.entries({ replicas, fallbacks, ...decidedBy })) {
         seen[by as "memory"] += count;
       }
     }),
@@ -190,16 +197,6 @@ test("several isolates and a Durable Object keep every promise, whatever happens
   );
   expect(Math.min(...Object.values(seen))).toBeGreaterThan(20);
 });
-
-/** Ends every fault and call, and lets every isolate know the newest version of the key. */
-async function settle(world: World): Promise<void> {
-  // Calls that nobody waits for any more may still be under way.
-  await world.advance(4 * TIMEOUT_MS);
-  const calls = { wires: [PERFECT], lookWires: [PERFECT] };
-  Object.assign(world, { ...calls, isDiskBroken: false, isAlarmBroken: false });
-  world.learn(...ALL);
-  await world.advance(2 * TIMEOUT_MS);
-}
 
 test("looks mixed into any history change no decision and no row, are never older than the isolate's last decision, and say what its next request meets", async () => {
   const seen = { looks: 0, admitted: 0, refused: 0, banned: 0 };
@@ -214,21 +211,11 @@ test("looks mixed into any history change no decision and no row, are never olde
     ),
     { maxLength: 25, size: "max" },
   );
-  const run = async (newWorld: () => World, history: readonly Step<World>[]) => {
-    vi.clearAllTimers();
-    vi.setSystemTime(START_MS);
-    const world = newWorld();
-    for (const { play } of history) await play(world);
-    await settle(world);
-    return world;
-  };
   await fc.assert(
     fc.asyncProperty(anyWorld, anyMixed, async (of, history) => {
       const without = history.filter(({ name }) => name !== "looks");
-      const newWorld = () =>
-        Object.assign(new World(of.policy, of.behindMs, of.vars), { diskMs: of.diskMs });
-      const unseen = await run(newWorld, without);
-      const world = await run(newWorld, history);
+      const unseen = await run(of, without);
+      const world = await run(of, history);
       seen.looks += history.length - without.length;
       expect(world.verdicts).toStrictEqual(unseen.verdicts);
       expect(world.rows).toStrictEqual(unseen.rows);

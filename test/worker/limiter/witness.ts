@@ -67,7 +67,6 @@ interface Told extends Record<WindowName, number> {
 export class Witness {
   readonly broken: unknown[] = [];
   requests = 0;
-  /** Whether the key has changed. */
   hasChanged = false;
   /** When the last cancellation that the object admitted was answered. */
   cancelledMs = -Infinity;
@@ -231,7 +230,6 @@ export class Witness {
     this.fallbacks += 1;
   }
 
-  /** An isolate asks the object for the quota. */
   peeks(isolate: Isolate, nowMs: number): void {
     this.claim(nowMs - isolate.peekedMs >= 1_000, "Looks call the object once a second.", nowMs);
     isolate.peekedMs = nowMs;

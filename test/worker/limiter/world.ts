@@ -68,7 +68,6 @@ export class World {
   newest: QuotaPolicy;
   /** The next calls, in order. The last entry also serves later calls. */
   wires: Wire[] = [PERFECT];
-  /** The next calls by looks. */
   lookWires: Wire[] = [PERFECT];
   /** The verdicts in the order of the requests, and every row that an object has written. */
   readonly verdicts: (Verdict | null)[] = [];
@@ -78,7 +77,6 @@ export class World {
   diskMs = 3;
   /** The next reports to the keys database, in order. Later ones are perfect. */
   reports: Pick<Wire, "outMs" | "backMs" | "error" | "before">[] = [];
-  /** The time that the last refusal announced. */
   retryAtMs = 0;
   readonly #vars: object;
   readonly #keys = emptyUsageDatabase((transact) => this.#transact(transact));
@@ -87,7 +85,6 @@ export class World {
   #alarm: ReturnType<typeof setTimeout> | undefined;
   #object: RateLimiter;
 
-  /** @param vars the configuration of isolates and object. */
   constructor(policy: QuotaPolicy, behindMs: readonly number[], vars: object = {}) {
     this.newest = policy;
     this.#vars = { ...vars, LIMITER_TIMEOUT_MS: TIMEOUT_MS };
@@ -163,7 +160,6 @@ export class World {
     this.#object = this.#start();
   }
 
-  /** Lets the object report what it has not reported. */
   wakeObject(): void {
     this.#setAlarm(Date.now());
   }

@@ -34,7 +34,6 @@ const BINDINGS = {
   }),
 };
 
-/** Starts an isolate. Returns a function that sends a request, and reads the whole response. */
 function startIsolate(sender: RequestOptions, vars: Record<string, string> = {}) {
   const isolate = startService(vars, BINDINGS);
   return async (options: RequestOptions = {}, path = LIST) => {
@@ -54,7 +53,6 @@ async function operationsFor(id: string, work: () => Promise<unknown>) {
   return { ...counted, objectRowsWritten: (await objectRows()) - before };
 }
 
-/** Starts an isolate that remembers a key and the list. */
 async function warmIsolate({ perMinute = 1_000, vars = {}, orders = 20, perSegment = 20 } = {}) {
   const { key, id } = await createEnterpriseKey(perMinute, 1_000);
   await placeManyOrders(orders);

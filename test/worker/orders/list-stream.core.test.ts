@@ -64,7 +64,6 @@ function storeOf({ count = 12, maxQueries = SIZES.maxQueries, memoryBytes = 1_00
   return world;
 }
 
-/** Takes all of a list, and returns the ids of its orders. */
 async function take({ next }: { next: () => Promise<string> }): Promise<number[]> {
   let text = "";
   while (!text.endsWith("]")) text += await next();

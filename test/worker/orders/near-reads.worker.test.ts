@@ -38,7 +38,6 @@ beforeEach(async () => {
 const NEAR = "replica WEUR";
 const PRIMARY = "primary unknown";
 
-/** Returns the ids of a list, and the database that served it. */
 async function list(service: Send, options: { key: string } = { key }) {
   const orders = (await (await service(LIST, options)).json()) as { id: number }[];
   return [orders.map(({ id }) => id).join(), requestLines().at(-1)?.servedBy];

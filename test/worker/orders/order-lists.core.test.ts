@@ -16,7 +16,7 @@ import { type ListRequest, OrderLists } from "../../../src/worker/orders/order-l
 import { listRoute } from "../../../src/worker/routes/list-orders.ts";
 import { eventLines, listenTo, startListening } from "../../support/written-lines.ts";
 import { answerOf, listRequest } from "./isolates/list-request.ts";
-import { d1Of, listOf, openOrderDatabase, prepare, versionOf } from "./isolates/order-database.ts";
+import { d1Of, listOf, openOrderDatabase, prepare } from "./isolates/order-database.ts";
 
 let database: ReturnType<typeof openOrderDatabase>;
 beforeEach(() => void (database = openOrderDatabase()));
@@ -32,11 +32,7 @@ const listsOf = (sizes: Partial<ListSizes>, isNearest = false) =>
 const textOf = async (lists: OrderLists, request: ListRequest) =>
   new Response((await answerOf(lists, request)).body).text();
 const snapshotOf = (isNearest: boolean, d1: D1Database) => {
-  const needs = {
-    knownVersions: [],
-    segmentVersions: [],
-    mayReadReplica: true,
-  };
+  const needs = { knownVersions: [], segmentVersions: [], mayReadReplica: true };
   const reads = new NearestReads(queries, isNearest);
   return readSnapshot(reads, d1, { ...needs, maxMissingBytes: 1e6 });
 };
@@ -56,15 +52,6 @@ function place(count: number): void {
 
 const segmentCount = () =>
   Number(database.prepare("SELECT count(*) AS n FROM order_segments").get()!["n"]);
-
-test("each request that shares a query receives what it lacks", async () => {
-  place(8);
-  const lists = listsOf({ concurrency: 1 });
-  const { version: known } = versionOf(database);
-  const requests = ["*", known, known, "invented"].map((tag) => listRequest(d1Of(on()), tag));
-  const texts = await Promise.all(requests.map((request) => textOf(lists, request)));
-  expect(texts).toStrictEqual(["", "", "", listOf(database)]);
-});
 
 test.each([false, true])(
   "a list is refused if it is too long or finds no room; HEAD: %s",
@@ -161,14 +148,8 @@ test("a list needs at most 1,000 queries, and a replica that is too old costs it
   place(40);
   const stale = openOrderDatabase();
   const see = vi.fn();
-  const sizes = {
-    bytesWithManifest: 0,
-    shortBytes: 0,
-    groupBytes: 1,
-    groupsAhead: 1,
-    memoryBytes: 0,
-  };
-  const lists = listsOf(sizes, true);
+  const sizes = { bytesWithManifest: 0, shortBytes: 0, groupBytes: 1, groupsAhead: 1 };
+  const lists = listsOf({ ...sizes, memoryBytes: 0 }, true);
   const request = listRequest(d1Of(on(see), on(see, stale)), undefined, {
     admission: Promise.resolve({}), // The snapshot comes from the primary.
   });

@@ -16,7 +16,6 @@ beforeEach(async () => {
   ({ id, key } = await createApiKey());
 });
 
-/** Starts a service with a double of an Analytics Engine data set. */
 function startWithDataSet(vars: Record<string, string> = {}) {
   const writeDataPoint = vi.fn<(point?: AnalyticsEngineDataPoint) => void>();
   return { service: startService(vars, { ANALYTICS: { writeDataPoint } }), writeDataPoint };

@@ -20,7 +20,6 @@ const change = fc.record({
 });
 export type Change = ValueOf<typeof change>;
 
-/** A request, and the behaviour of its client. */
 const reader = fc.record({
   delayMs,
   isolate: fc.constantFrom(0, 1),
@@ -28,7 +27,6 @@ const reader = fc.record({
   isHead: fc.constantFrom(true, false, false, false),
   /** The index of the entity tag in `If-None-Match`, among the tags so far. */
   tag: fc.constantFrom(null, null, null, -1, -2, "*"),
-  /** How long the client waits before each piece. */
   pauseMs: fc.constantFrom(0, 0, 0, 59_000, 90_000, 30 * HOUR_MS),
   /** The pieces after which the client takes nothing more, and how long it then stays. */
   stopsAfter: fc.option(fc.nat(4), { freq: 2 }),
@@ -62,11 +60,8 @@ export interface Read {
   readonly begun: number;
   ended: number;
   readonly begunMs: number;
-  /** When the response began; `null` before that. */
   answeredMs: number | null;
-  /** When the client last took a piece. */
   takenMs: number;
-  /** Whether the client has asked for a piece that it has not received. */
   isWaiting: boolean;
   endedMs: number;
   readonly events: string[];
@@ -159,7 +154,6 @@ const INVARIANTS: Record<string, Invariant> = {
     new Set(moments.filter((one) => one.version === version).map(({ list }) => list)).size <= 1,
 };
 
-/** Returns what is wrong in a history. */
 export function faultsIn(history: History): string[] {
   const broken = Object.entries(INVARIANTS).flatMap(([name, holds]) =>
     history.reads

@@ -20,7 +20,6 @@ export const anyId = fc.nat(24).map((n) => NEIGHBOURS[Math.floor(n / 5)]! + BigI
 
 export const MAX_SEGMENT_BYTES = 400;
 
-/** Returns a statement that reads the simulated clock. */
 const onSimulatedClock = (sql: string) =>
   sql
     .replaceAll("unixepoch('subsec') * 1000000", "now_microseconds()")
@@ -53,7 +52,6 @@ const STATEMENTS = {
 };
 export const ORDER_CHANGES = Object.keys(STATEMENTS) as (keyof typeof STATEMENTS)[];
 
-/** Returns whether the order changed. */
 export const changeOrder = (
   database: DatabaseSync,
   change: keyof typeof STATEMENTS,
@@ -81,7 +79,6 @@ export function prepare(database: DatabaseSync, sql: string): StatementSync {
 
 const TABLES = ["orders", "order_list", "order_segments", "order_changes"] as const;
 
-/** The rows of each table at one moment. */
 export type Contents = readonly (readonly SQLInputValue[][])[];
 
 export const contentsOf = (database: DatabaseSync): Contents =>
@@ -113,7 +110,6 @@ export const ORDER_JSON = `json_patch('{}', json_object(
   'id', id, 'petId', pet_id, 'quantity', quantity, 'shipDate', ship_date,
   'complete', json(CASE complete WHEN 1 THEN 'true' WHEN 0 THEN 'false' ELSE 'null' END)))`;
 
-/** Returns the JSON list that the API must send. */
 export function listOf(database: DatabaseSync): string {
   const row = prepare(
     database,
@@ -160,7 +156,6 @@ export function d1Of(query: Query, sessionQuery = query): D1Database {
   return { prepare: preparing(query), batch, withSession: () => session } as unknown as D1Database;
 }
 
-/** Deletes old rows like the service every hour. */
 export async function keepHouseOf(database: DatabaseSync): Promise<void> {
   const ORDERS = d1Of(async (sql, values) => prepare(database, sql).all(...values));
   const KEYS = d1Of(async () => []);

@@ -15,9 +15,7 @@ import { answerOf, listRequest } from "./list-request.ts";
 import * as store from "./order-database.ts";
 
 const TIMEOUT_MS = 10_000;
-/** The longest time by which a replica lags behind the primary database. */
 const MAX_LAG_MS = 20_000;
-/** A test fails if the simulated requests take longer than this. */
 const PATIENCE_MS = 60 * DAY_MS;
 const FEW = { concurrency: 1, bytesWithManifest: 600, groupBytes: 600, groupsAhead: 2 };
 const SMALL = { ...LIST_SIZES, ...FEW, shortBytes: 20 };
@@ -62,7 +60,6 @@ export async function play(
     return new OrderLists(reads, sizes);
   }
 
-  /** Runs scheduled steps until `work` is done. */
   async function finish(work: readonly Promise<void>[]): Promise<void> {
     let isDone = false;
     const all = Promise.all(work).finally(() => (isDone = true));
