@@ -1,6 +1,6 @@
 import { getTableColumns } from "drizzle-orm";
 import fc, { type Scheduler } from "fast-check";
-import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { beforeEach, expect, test, vi } from "vitest";
 import { apiKeys } from "../../../src/schema/keys.ts";
 import type { FoundKey } from "../../../src/worker/api-keys/key-by-hash.ts";
 import { ApiKeyDirectory } from "../../../src/worker/api-keys/directory.ts";
@@ -22,94 +22,87 @@ const EMPTY = Object.fromEntries(
 
 const NO_ROW = { sinceMs: 0, row: null as FoundKey | null };
 
-beforeEach(() => {
-  vi.useFakeTimers({ toFake: ["Date", "setTimeout", "clearTimeout"], now: 1_800_000_000_000 });
-});
-
-afterEach(() => void vi.useRealTimers());
-
+const FAKED = ["Date", "setTimeout", "clearTimeout"] as const;
+beforeEach(() => void vi.useFakeTimers({ toFake: [...FAKED], now: 1_800_000_000_000 }));
 /**
  * One isolate and a database with one key. The scheduler determines how long each query takes. Each
  * step takes at least a millisecond, so times also say what came first.
  */
-class World {
+function worldOf(scheduler: Scheduler) {
   /** The rows of the key, each with the time at which the database received it. */
-  readonly #history = [NO_ROW];
+  const history = [NO_ROW];
   /** When the last query for the key that succeeded before the timeout began. */
-  #knownMs = 0;
-  readonly #finds: Promise<void>[] = [];
-  readonly #scheduler: Scheduler;
-  readonly #directory = new ApiKeyDirectory(new DatabaseQueries("keys", TIMEOUT_MS), 100);
+  let knownMs = 0;
+  const finds: Promise<void>[] = [];
+  const directory = new ApiKeyDirectory(new DatabaseQueries("keys", TIMEOUT_MS), 100);
+  const bind = (json: string) => ({ all: () => query(JSON.parse(json) as string[]) });
+  const database = { prepare: () => ({ bind }) } as unknown as D1Database;
+  return { advance, change, proceed, find, end };
 
-  constructor(scheduler: Scheduler) {
-    this.#scheduler = scheduler;
-  }
-
-  async advance(ms = 1): Promise<void> {
+  async function advance(ms = 1): Promise<void> {
     await vi.advanceTimersByTimeAsync(ms);
     for (let turn = 0; turn < 30; turn += 1) await Promise.resolve();
   }
 
   /** Replaces the key's row; `null` for no row. */
-  async change(fields: object | null): Promise<void> {
+  async function change(fields: object | null): Promise<void> {
     const sinceMs = Date.now();
     const row = fields && ({ ...EMPTY, hash: KEY, revision: sinceMs, ...fields } as never);
-    this.#history.push({ sinceMs, row });
-    await this.advance();
+    history.push({ sinceMs, row });
+    await advance();
   }
 
   /** Advances one query by a step, then checks the key if the isolate remembers it. */
-  async proceed(): Promise<void> {
-    if (this.#scheduler.count() > 0) await this.#scheduler.waitNext(1);
-    await this.advance();
-    if (this.#directory.remembers(KEY)) await this.find(KEY);
+  async function proceed(): Promise<void> {
+    if (scheduler.count() > 0) await scheduler.waitNext(1);
+    await advance();
+    if (directory.remembers(KEY)) await find(KEY);
   }
 
   /** Looks a key up. A remembered row must not be older than one that a query has returned. */
-  async find(hash: string, isSuspect = false): Promise<void> {
+  async function find(hash: string, isSuspect = false): Promise<void> {
     const askedMs = Date.now();
-    const bind = (json: string) => ({ all: () => this.#query(JSON.parse(json) as string[]) });
-    const database = { prepare: () => ({ bind }) } as unknown as D1Database;
     const lookUp = { isSuspect: () => isSuspect, waitUntil: () => undefined };
-    const found = this.#directory.find(database, hash, lookUp);
+    const found = directory.find(database, hash, lookUp);
     if (found === null || "id" in found) {
-      this.#expectRow(hash, found, Math.max(askedMs - STALE_MS, this.#knownMs));
+      expectRow(hash, found, Math.max(askedMs - STALE_MS, knownMs));
     } else {
       const check = found.then(
-        (key) => this.#expectRow(hash, key, askedMs),
+        (key) => expectRow(hash, key, askedMs),
         (error: unknown) => expect(error).toBeInstanceOf(DatabaseUnavailableError),
       );
       check.catch(() => undefined);
-      this.#finds.push(check);
+      finds.push(check);
     }
-    await this.advance();
+    await advance();
   }
 
-  async end(): Promise<void> {
+  async function end(): Promise<void> {
     for (let round = 0; round < 10; round += 1) {
-      while (this.#scheduler.count() > 0) await this.proceed();
-      await this.advance(TIMEOUT_MS);
+      while (scheduler.count() > 0) await proceed();
+      await advance(TIMEOUT_MS);
     }
-    await Promise.all(this.#finds);
+    await Promise.all(finds);
   }
 
   /** Expects a row that was current at `fromMs` or later. */
-  #expectRow(hash: string, found: FoundKey | null, fromMs: number): void {
-    const history = hash === KEY ? this.#history : [NO_ROW];
-    const rows = history.filter((_, index) => (history[index + 1]?.sinceMs ?? Infinity) >= fromMs);
+  function expectRow(hash: string, found: FoundKey | null, fromMs: number): void {
+    const of = hash === KEY ? history : [NO_ROW];
+    const rows = of.filter((_, index) => (of[index + 1]?.sinceMs ?? Infinity) >= fromMs);
     expect(rows.map(({ row }) => row?.revision)).toContain(found?.revision);
   }
 
-  async #query(hashes: string[]): Promise<{ results: unknown[] }> {
+  async function query(hashes: string[]): Promise<{ results: unknown[] }> {
     const beganMs = Date.now();
-    await this.#scheduler.schedule(Promise.resolve(), "reaches the database");
-    const results = hashes.includes(KEY) ? [this.#history.at(-1)?.row ?? []].flat() : [];
-    await this.#scheduler.schedule(Promise.resolve(), "reaches the isolate");
+    await scheduler.schedule(Promise.resolve(), "reaches the database");
+    const results = hashes.includes(KEY) ? [history.at(-1)?.row ?? []].flat() : [];
+    await scheduler.schedule(Promise.resolve(), "reaches the isolate");
     const isInTime = Date.now() - beganMs < TIMEOUT_MS;
-    if (isInTime && hashes.includes(KEY)) this.#knownMs = Math.max(this.#knownMs, beganMs);
+    if (isInTime && hashes.includes(KEY)) knownMs = Math.max(knownMs, beganMs);
     return { results };
   }
 }
+type World = ReturnType<typeof worldOf>;
 
 const anyFind = fc.record({
   hash: fc.constantFrom(INVENTED, ...Array<typeof KEY>(8).fill(KEY)),
@@ -135,7 +128,7 @@ test("an earlier look-up that finishes after a later one never restores an older
       fc.nat(4),
       fc.nat(TIMEOUT_MS - 1),
       async (scheduler, steps, proceeded, slowMs) => {
-        const world = new World(scheduler);
+        const world = worldOf(scheduler);
         await world.change({});
         for (const { play } of steps) await play(world);
         await world.change({ revokedAt: 1 });

@@ -11,6 +11,7 @@ import { LIST, type Send, send, startService } from "../../support/service.ts";
 import { eventLines } from "../../support/written-lines.ts";
 
 const REFERENCE = '</openapi.json>; rel="service-desc", </>; rel="service-doc"';
+const QUOTA = "/v1/quota";
 const JSON_TYPE = { "content-type": "application/json" };
 const CACHED = {
   "cache-control": "private, no-cache",
@@ -48,6 +49,7 @@ test("every answer has exactly these headers and the body of the documented exam
     [405, "method_not_allowed", "POST", LIST, { allow: "GET, HEAD" }],
     [405, "method_not_allowed", "GET", `${LIST}/8`, { allow: "DELETE" }],
     [409, "order_already_shipped", "DELETE", `${LIST}/1004`, {}],
+    [405, "method_not_allowed", "POST", QUOTA, { allow: "GET, HEAD" }],
     [412, "precondition_failed", "GET", LIST, {}],
     [500, "internal_error", "GET", LIST, {}, failing("no such table: orders")],
     [503, "service_unavailable", "GET", LIST, { "retry-after": "5" }, failing("Lost.")],
@@ -118,9 +120,9 @@ test("an orderId that is not an int64 in canonical decimal names no order, and p
 test("an unknown path under /v1 is 404 with a key, and 401 without one, like every known path", async () => {
   const { key } = await createApiKey();
   const unknown = ["/v1", "/v1/pets/1", `${LIST}/`, `${LIST}/1/`, "/v1//store/orders"];
-  unknown.push("/v1/Store/Orders", "/v1/store/%256Frders", "/v1/%zz");
+  unknown.push(`${QUOTA}/`, "/v1/Store/Orders", "/v1/store/%256Frders", "/v1/%zz");
   for (const path of unknown) await expectError(await send(path, { key }), 404, "not_found");
-  for (const path of [...unknown, LIST, `${LIST}/1`, `${LIST}/abc`]) {
+  for (const path of [...unknown, QUOTA, LIST, `${LIST}/1`, `${LIST}/abc`]) {
     await expectError(await send(path, { method: "DELETE" }), 401, "unauthorized");
   }
   for (const path of ["/", "/v11/store/orders", "/store/orders", "/%zz"]) {

@@ -5,7 +5,7 @@ import { createApiKey } from "../../support/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../../support/clock.ts";
 import * as faults from "../../support/faults.ts";
 import { limiterStorage } from "../../support/limiter.ts";
-import { send, startService } from "../../support/service.ts";
+import { startService } from "../../support/service.ts";
 import { eventLines, requestLines } from "../../support/written-lines.ts";
 
 const { faultyDatabases, faultyLimiters, HANG, LOST, PASS } = faults;
@@ -13,29 +13,27 @@ const { faultyDatabases, faultyLimiters, HANG, LOST, PASS } = faults;
 const HEALTH = "/healthz";
 const ALL_OK = { orders: "ok", keys: "ok", limiter: "ok" };
 
-test("GET and HEAD /healthz answer 200 without a key; another method is 405", async () => {
-  const response = await send(HEALTH);
-  expect([response.status, await response.json()]).toStrictEqual([200, ALL_OK]);
-  expect(response.headers.get("Cache-Control")).toBe("no-store");
-  const { id } = env.VERSION;
-  const head = await send(HEALTH, { method: "HEAD", headers: { "X-Version": id } });
-  expect([head.status, head.headers.get("X-Version")]).toStrictEqual([200, id]);
-  expect(await head.text()).toBe("");
-  const post = await send(HEALTH, { method: "POST" });
-  expect(post.headers.get("Allow")).toBe("GET, HEAD");
-  await expectError(post, 405, "method_not_allowed");
-});
-
-test("a health check counts neither against a key nor an address, is not recorded, and stores nothing", async () => {
+test("a health check needs no key, counts neither against a key nor an address, is not recorded, and stores nothing; another method is 405", async () => {
   const { key } = await createApiKey();
   const address = "192.0.2.7";
   const { bindings, script } = faultyLimiters();
   const service = startService({}, bindings);
-  await Promise.all(Array.from({ length: 5 }, () => service(HEALTH, { key, address })));
+  const checks = Array.from({ length: 5 }, () => service(HEALTH, { key, address }));
+  const [response] = await Promise.all(checks);
+  expect([response!.status, await response!.json()]).toStrictEqual([200, ALL_OK]);
+  expect(response!.headers.get("Cache-Control")).toBe("no-store");
+  const { id } = env.VERSION;
+  const head = await service(HEALTH, { method: "HEAD", headers: { "X-Version": id } });
+  expect([head.status, head.headers.get("X-Version")]).toStrictEqual([200, id]);
+  expect(await head.text()).toBe("");
+  const post = await service(HEALTH, { method: "POST" });
+  expect(post.headers.get("Allow")).toBe("GET, HEAD");
+  await expectError(post, 405, "method_not_allowed");
   expect(script.calls).toBe(1);
   expect(requestLines()).toStrictEqual([]);
-  expect(quotaOf(await service("/v1/nothing", { key, address })).remaining).toBe(59);
-  expect(quotaOf(await service("/v1/nothing", { address })).remaining).toBe(59);
+  for (const options of [{ key, address }, { address }]) {
+    expect(quotaOf(await service("/v1/nothing", options)).remaining).toBe(59);
+  }
   const nothing = { keys: [], record: null, alarmMs: null, rowsWritten: 0 };
   expect(await limiterStorage("health")).toStrictEqual(nothing);
 });

@@ -51,23 +51,31 @@ export const plan = fc.record({
 });
 export type Plan = ValueOf<typeof plan>;
 
-/** What one client and the log saw of one request. Moments are indexes of `History.moments`. */
-export interface Read {
-  readonly reader: Reader;
-  readonly tag: string | undefined;
-  /** The oldest moment that may be answered, and the moments of the beginning and the end. */
-  readonly oldest: number;
-  readonly begun: number;
-  ended: number;
-  readonly begunMs: number;
-  answeredMs: number | null;
-  takenMs: number;
-  isWaiting: boolean;
-  endedMs: number;
-  readonly events: string[];
-  end: "whole" | "known" | "head" | "left" | "cut off" | "refused" | "failed" | null;
-  version: string | null;
-  received: string;
+type End = "whole" | "known" | "head" | "left" | "cut off" | "refused" | "failed";
+
+/**
+ * What one client and the log saw of one request. Moments are indexes of `History.moments`: the oldest
+ * one that may be answered, and those of the beginning and the end.
+ */
+export type Read = ReturnType<typeof beginRead>;
+
+export function beginRead(reader: Reader, tag: string | undefined, oldest: number, begun: number) {
+  const nowMs = Date.now();
+  const times = { begunMs: nowMs, takenMs: nowMs, endedMs: Infinity };
+  return {
+    ...times,
+    reader,
+    tag,
+    oldest,
+    begun,
+    ended: begun,
+    answeredMs: null as number | null,
+    isWaiting: false,
+    events: [] as string[],
+    end: null as End | null,
+    version: null as string | null,
+    received: "",
+  };
 }
 
 /** The list after a change. After a barrier, lists that have begun may be cut off. */

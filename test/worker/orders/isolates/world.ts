@@ -10,7 +10,14 @@ import { ListError } from "../../../../src/worker/orders/list-error.ts";
 import { LIST_SIZES } from "../../../../src/worker/orders/list-sizes.ts";
 import { OrderLists } from "../../../../src/worker/orders/order-lists.ts";
 import { DAY_MS, HOUR_MS } from "../../../support/clock.ts";
-import type { Change, History, Plan, Read, Reader } from "./history.ts";
+import {
+  beginRead,
+  type Change,
+  type History,
+  type Plan,
+  type Read,
+  type Reader,
+} from "./history.ts";
 import { answerOf, listRequest } from "./list-request.ts";
 import * as store from "./order-database.ts";
 
@@ -112,12 +119,9 @@ export async function play(
     await after(reader.delayMs, "a request arrives");
     const isolate = isolates[reader.isolate]!;
     const begun = moments.length - 1;
-    const nowMs = Date.now();
-    const times = { begun, ended: begun, begunMs: nowMs, takenMs: nowMs, endedMs: Infinity };
     const known = typeof tag === "number" ? tags.at(tag) : (tag ?? undefined);
     const oldest = isNearest ? (cancellations.get(key) ?? 0) : begun;
-    const answer = { end: null, version: null, received: "", answeredMs: null, isWaiting: false };
-    const one: Read = { reader, tag: known, oldest, ...times, events: [], ...answer };
+    const one = beginRead(reader, known, oldest, begun);
     history.reads.push(one);
     const end = (how: Read["end"]) => {
       Object.assign(one, { end: how, endedMs: Date.now(), ended: moments.length - 1 });
@@ -132,10 +136,7 @@ export async function play(
     });
     const onEvent = (event: string) => void one.events.push(event);
     try {
-      const { version, body, isKnown } = await answerOf(isolate, request, {
-        isHead,
-        onEvent,
-      });
+      const { version, body, isKnown } = await answerOf(isolate, request, { isHead, onEvent });
       Object.assign(one, { version, answeredMs: Date.now(), takenMs: Date.now() });
       if (body instanceof ReadableStream) return await take(body.getReader());
       if (body === null) return end(isKnown ? "known" : "head");
@@ -149,9 +150,9 @@ export async function play(
       if (isRefused && own.filter((other) => other.end === null).length === 1)
         faults.push("a key takes the lists from another");
       if (isRefused) one.events.push(error.event);
-      end(isRefused ? "refused" : "failed");
-      if (!isRefused && !(error instanceof DatabaseUnavailableError))
+      else if (!(error instanceof DatabaseUnavailableError))
         faults.push(`failed: ${String(error)}`);
+      end(isRefused ? "refused" : "failed");
     }
 
     async function take(stream: ReadableStreamDefaultReader<Uint8Array>): Promise<void> {
