@@ -12,12 +12,11 @@ const NOW = new Date("2026-11-22T08:23:00Z");
 
 const ago = (hours: number) => NOW.getTime() - hours * HOUR_MS;
 
-const run = (database: D1Database, ...statements: readonly string[]) =>
+const run = (database: D1Database, ...statements: string[]) =>
   database.batch(statements.map((text) => database.prepare(text)));
 
-async function read(database: D1Database, query: string): Promise<unknown[]> {
-  return (await database.prepare(query).raw()).flat();
-}
+const read = async (database: D1Database, query: string) =>
+  (await database.prepare(query).raw()).flat();
 
 const keep = (vars: Record<string, string> = {}, bindings: Partial<Cloudflare.Env> = {}) =>
   keepHouse({ ...env, ...bindings }, parseConfig({ ...env, ...vars }), NOW);

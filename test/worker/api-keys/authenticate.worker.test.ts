@@ -14,11 +14,11 @@ const EFFECTIVE_MS = 30_000;
 const UNKNOWN_PATH = "/v1/nothing";
 const REPLACED = "was replaced by a newer one";
 
-async function expectAccepted(service: Send, ...keys: readonly string[]): Promise<void> {
+async function expectAccepted(service: Send, ...keys: string[]) {
   for (const key of keys) expect((await service(UNKNOWN_PATH, { key })).status).toBe(404);
 }
 
-async function expectUnauthorized(service: Send, words: string, ...keys: string[]): Promise<void> {
+async function expectUnauthorized(service: Send, words: string, ...keys: string[]) {
   for (const key of keys) {
     const response = await service(UNKNOWN_PATH, { key });
     expect(response.headers.get("WWW-Authenticate")).toContain('error="invalid_token"');

@@ -53,22 +53,24 @@ export type Plan = ValueOf<typeof plan>;
 
 type End = "whole" | "known" | "head" | "left" | "cut off" | "refused" | "failed";
 
-/**
- * What one client and the log saw of one request. Moments are indexes of `History.moments`: the oldest
- * one that may be answered, and those of the beginning and the end.
- */
+/** Moments are indexes of `History.moments`. */
+interface Asked {
+  readonly reader: Reader;
+  readonly tag: string | undefined;
+  /** The oldest moment that may be answered. */
+  readonly oldest: number;
+  readonly begun: number;
+}
+
+/** What one client and the log saw of one request. */
 export type Read = ReturnType<typeof beginRead>;
 
-export function beginRead(reader: Reader, tag: string | undefined, oldest: number, begun: number) {
-  const nowMs = Date.now();
-  const times = { begunMs: nowMs, takenMs: nowMs, endedMs: Infinity };
+export function beginRead(asked: Asked) {
+  const times = { begunMs: Date.now(), takenMs: Date.now(), endedMs: Infinity };
   return {
+    ...asked,
     ...times,
-    reader,
-    tag,
-    oldest,
-    begun,
-    ended: begun,
+    ended: asked.begun,
     answeredMs: null as number | null,
     isWaiting: false,
     events: [] as string[],

@@ -121,7 +121,7 @@ export async function play(
     const begun = moments.length - 1;
     const known = typeof tag === "number" ? tags.at(tag) : (tag ?? undefined);
     const oldest = isNearest ? (cancellations.get(key) ?? 0) : begun;
-    const one = beginRead(reader, known, oldest, begun);
+    const one = beginRead({ reader, tag: known, oldest, begun });
     history.reads.push(one);
     const end = (how: Read["end"]) => {
       Object.assign(one, { end: how, endedMs: Date.now(), ended: moments.length - 1 });
