@@ -15,12 +15,6 @@ const create = async (...args: string[]) =>
 const PRO = ["--plan", "pro"];
 const OWN = ["--plan", "enterprise", "--per-minute", "5", "--per-day", "9"];
 
-/** Runs `work` in the name of an operator. */
-function as<T>(actor: string, work: () => Promise<T>): Promise<T> {
-  vi.stubEnv("STORE_ORDERS_ACTOR", actor);
-  return work().finally(() => vi.stubEnv("STORE_ORDERS_ACTOR", undefined));
-}
-
 /** Moves the trail so far into the past. Returns a time after it. */
 function later(): string {
   database().sqlite.exec("DROP TRIGGER IF EXISTS key_changes_are_not_rewritten");
@@ -58,13 +52,12 @@ it("undo gives settings back, revokes new keys, and revives no secret that ended
   const report = await json("undo", "--since", since, "--yes");
   expect(report.revoked).toEqual([added]);
   expect(report.restored.toSorted()).toEqual([changed, own, revoked, expired].toSorted());
-  const now = new Map<string, any>((await json("list")).map((key: any) => [key.id, key]));
-  for (const key of before) {
-    const { name, plan, perMinute, perDay } = key;
-    expect(now.get(key.id)).toMatchObject({ name, plan, perMinute, perDay });
+  const now = Object.fromEntries((await json("list")).map((key: any) => [key.id, key]));
+  for (const { id, name, plan, perMinute, perDay } of before) {
+    expect(now[id]).toMatchObject({ name, plan, perMinute, perDay });
   }
-  expect(now.get(changed).expiresAt).toBe(null);
-  const states = [changed, own, revoked, rotated, expired, added].map((id) => now.get(id).state);
+  expect(now[changed].expiresAt).toBe(null);
+  const states = [changed, own, revoked, rotated, expired, added].map((id) => now[id].state);
   expect(states).toEqual(["active", "active", "revoked", "active", "expired", "revoked"]);
   for (const { id, hash, resets, revision } of after) {
     const [key] = rows(`SELECT * FROM api_keys WHERE id = '${id}'`);
@@ -79,54 +72,62 @@ it("undo gives settings back, revokes new keys, and revives no secret that ended
   expect(stored()).toEqual(done);
 });
 
-it("undo of one actor or key keeps the changes of others, also on the same key", async () => {
-  const [one, other] = [await create(...PRO), await create(...PRO)];
+const STORIES = {
+  "undo of one actor or key keeps the changes of others, also on the same key": `
+    mallory update A --plan free --name Mallory
+    ada update A --name Ada
+    mallory update B --plan free
+    ada undo A --actor mallory
+    restored A: A Ada pro, B Shop free, C Shop pro
+    ada undo --actor mallory
+    restored B: A Ada pro, B Shop pro, C Shop pro`,
+  "undo leaves what somebody else has chosen since, even the same value, and what it took back itself": `
+    mallory update A --plan business
+    mallory update B --plan business
+    mallory update C --plan business
+    ada undo A --actor mallory
+    restored A: A Shop pro, B Shop business, C Shop business
+    ada update A --plan business
+    ada update B --plan enterprise --per-minute 1000 --per-day 9
+    ada undo C --actor mallory
+    restored C: A Shop business, B Shop enterprise 1000 9, C Shop pro
+    mallory update C --plan free
+    ada undo --actor mallory
+    restored C: A Shop business, B Shop enterprise 1000 9, C Shop pro`,
+  "an undo of one actor leaves what it went back to for an undo of another": `
+    bob update A --name Bob
+    mallory update A --name Mallory
+    ada undo A --actor mallory
+    restored A: A Bob pro, B Shop pro, C Shop pro
+    ada undo A --actor bob
+    restored A: A Shop pro, B Shop pro, C Shop pro`,
+};
+it.each(Object.entries(STORIES))("%s", async (_, story) => {
+  const ids: Record<string, string> = {
+    A: victim,
+    B: await create(...PRO),
+    C: await create(...PRO),
+  };
+  const letterOf = (id: string) => Object.keys(ids).find((letter) => ids[letter] === id);
   const since = later();
-  await as("mallory", () => json("update", one, "--plan", "free", "--name", "Mallory's"));
-  await as("ada", () => json("update", one, "--name", "Ada's"));
-  await as("mallory", () => json("update", other, "--plan", "free"));
-  const plan = async (id: string) => (await json("show", id)).plan;
-  const undo = (...args: string[]) => json("undo", ...args, "--since", since, "--yes");
-  expect(await undo(one, "--actor", "mallory")).toEqual({ restored: [one], revoked: [] });
-  expect(await json("show", one)).toMatchObject({ plan: "pro", name: "Ada's" });
-  expect(await plan(other)).toBe("free");
-  expect(await undo("--actor", "mallory")).toEqual({ restored: [other], revoked: [] });
-  expect(await plan(other)).toBe("pro");
-  expect(await run("undo", "key_nobody", "--since", since)).toEqual(failure("no key has the id"));
-});
-
-it("undo leaves what somebody else has chosen since, even the same value, and what it took back itself", async () => {
-  const [paid, own, twice] = [await create(), await create(), await create()];
-  const since = later();
-  const undo = (...more: string[]) =>
-    json("undo", "--actor", "mallory", "--since", since, "--yes", ...more);
-  for (const id of [paid, own, twice]) {
-    await as("mallory", () => json("update", id, "--plan", "pro"));
+  let restored: readonly string[] = [];
+  for (const line of story.trim().split(/\n */)) {
+    const [actor = "", command = "", ...words] = line.split(" ");
+    if (actor === "restored") {
+      const keys = await Promise.all(Object.values(ids).map((id) => json("show", id)));
+      const states = keys.map(({ id, name, plan, perMinute, perDay }) => {
+        const limits = plan === "enterprise" ? [perMinute, perDay] : [];
+        return [letterOf(id), name, plan, ...limits].join(" ");
+      });
+      expect(`restored ${restored.map(letterOf).join()}: ${states.join(", ")}`).toBe(line);
+      continue;
+    }
+    const typed = [command, ...words.map((word) => ids[word] ?? word)];
+    const more = command === "undo" ? ["--since", since, "--yes"] : [];
+    vi.stubEnv("STORE_ORDERS_ACTOR", actor);
+    ({ restored } = await json(...typed, ...more));
   }
-  await as("ada", () => undo(paid));
-  await as("ada", () => json("update", paid, "--plan", "pro"));
-  // Its limit per minute is the one that mallory chose.
-  await as("ada", () => json("update", own, ...OWN.with(3, "300")));
-  const chosen = await json("show", own);
-  await as("ada", () => undo(twice));
-  await as("mallory", () => json("update", twice, "--plan", "business"));
-  expect(await undo()).toEqual({ restored: [twice], revoked: [] });
-  expect(await json("show", paid)).toMatchObject({ plan: "pro" });
-  expect(await json("show", own)).toEqual(chosen);
-  expect(await json("show", twice)).toMatchObject({ plan: "free" });
-});
-
-it("an undo of one actor leaves what it went back to for an undo of another", async () => {
-  const since = later();
-  await as("bob", () => json("update", victim, "--name", "Bob's"));
-  await as("mallory", () => json("update", victim, "--name", "Mallory's"));
-  for (const [actor, name] of [
-    ["mallory", "Bob's"],
-    ["bob", "Shop"],
-  ] as const) {
-    await json("undo", victim, "--actor", actor, "--since", since, "--yes");
-    expect(await json("show", victim)).toMatchObject({ name });
-  }
+  vi.stubEnv("STORE_ORDERS_ACTOR", undefined);
 });
 
 it("undo since an earlier time goes back behind an undo since a later one", async () => {
