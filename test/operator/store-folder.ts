@@ -1,7 +1,9 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
 import type { Command } from "commander";
+import { vi } from "vitest";
 import { openLocalDatabase } from "../../src/operator/database/local.ts";
 import { isStore } from "../../src/operator/database/local-store.ts";
 import { keysProgram } from "../../src/operator/keys/program.ts";
@@ -54,4 +56,14 @@ function parse(outcome: Outcome): unknown {
   if (status !== 0 || messages !== "") throw new Error(`status ${status}: ${stderr}`);
   if (!/^.+\n$/.test(stdout)) throw new Error(`not one line of JSON: ${stdout}`);
   return JSON.parse(stdout);
+}
+
+/** Calls `before` before each statement that a command prepares on an SQLite file. */
+export function beforeStatements(before: (query: string, sqlite: DatabaseSync) => void) {
+  const { prototype } = DatabaseSync;
+  const prepare = Reflect.get(prototype, "prepare");
+  return vi.spyOn(prototype, "prepare").mockImplementation(function (this: DatabaseSync, query) {
+    before(query, this);
+    return Reflect.apply(prepare, this, [query]);
+  });
 }

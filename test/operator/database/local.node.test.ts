@@ -9,7 +9,7 @@ import {
   rmSync,
   writeFileSync,
 } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { sql } from "drizzle-orm";
 import { afterEach, expect, test, vi } from "vitest";
@@ -19,10 +19,11 @@ import {
   makeOwnFolder,
   ownFolder,
 } from "../../../src/operator/database/local-store.ts";
+import { readMigrations } from "../../../src/operator/database/migrations.ts";
 import { PROJECT_ROOT } from "../../../src/operator/wrangler.ts";
 import { needs } from "../../support/needs.ts";
 import { failure, programOf, runCommand, runInProcess } from "../commands.ts";
-import { StoreFolder } from "../store-folder.ts";
+import { beforeStatements, StoreFolder } from "../store-folder.ts";
 
 let store = new StoreFolder();
 afterEach(() => {
@@ -54,22 +55,19 @@ test("a migration that fails leaves the database unchanged, and names the store"
   expect(tables()).toEqual(before);
 });
 
-test.each(["keys create --plan free --name A", "orders import -", "start"])(
-  "%s refuses a folder that holds something else, and leaves it as it is",
-  async (line) => {
-    mkdirSync(missing());
-    writeFileSync(join(missing(), "thesis.txt"), "unique");
-    const refused = failure(`${missing()} holds "thesis.txt" and is no store`);
-    expect(await run(line)).toEqual(refused);
-    expect(readdirSync(missing())).toEqual(["thesis.txt"]);
-  },
-);
-
-test("the local databases of another project are no store, and no place for one", async () => {
-  mkdirSync(join(missing(), "v3", "d1", "objects"), { recursive: true });
-  writeFileSync(join(missing(), "v3", "d1", "objects", "theirs.sqlite"), "");
-  expect(await run("orders import -")).toEqual(failure(`${missing()} holds "v3" and is no store`));
-  expect(readdirSync(join(missing(), "v3", "d1"))).toEqual(["objects"]);
+test.each([
+  ["keys create --plan free --name A", "thesis.txt"],
+  ["orders import -", "thesis.txt"],
+  ["start", "thesis.txt"],
+  // The local databases of another project are no store, and no place for one.
+  ["orders import -", "v3/d1/objects/theirs.sqlite"],
+])("%s refuses a folder that holds %s, and leaves it as it is", async (line, file) => {
+  mkdirSync(join(missing(), dirname(file)), { recursive: true });
+  writeFileSync(join(missing(), file), "unique");
+  const before = readdirSync(missing(), { recursive: true });
+  const refused = failure(`${missing()} holds "${file.split("/")[0]}" and is no store`);
+  expect(await run(line)).toEqual(refused);
+  expect(readdirSync(missing(), { recursive: true })).toEqual(before);
 });
 
 test("npm start keeps its files in a folder of its own, and refuses one that it did not make", async () => {
@@ -104,19 +102,14 @@ test("on a disk that cannot be written to, list and export work, and a change is
   // Leaves a `-wal` file with the last change, as a running service would.
   using running = new DatabaseSync(databaseFile(store.path, "orders"));
   running.exec("INSERT INTO orders (id) VALUES (8)");
-  const { prototype } = DatabaseSync;
-  const prepare = Reflect.get(prototype, "prepare");
-  const preparing = vi.spyOn(prototype, "prepare");
-  preparing.mockImplementation(function (this: DatabaseSync, query) {
-    if (this.location()?.startsWith(store.path)) throw new Error("unable to open database file");
-    return Reflect.apply(prepare, this, [query]);
+  using _ = beforeStatements((_query, sqlite) => {
+    if (sqlite.location()?.startsWith(store.path)) throw new Error("unable to open database file");
   });
   const exported = (await store.orders(["export"])).stdout;
   expect(exported).toBe('{"id":7,"status":"pending"}\n{"id":8,"status":"pending"}\n');
   expect(await store.keysJson("list")).toMatchObject([{ id }]);
   const { status, stderr } = await store.keys("revoke", id);
   expect([status, stderr]).toEqual([1, expect.stringContaining("was not changed")]);
-  preparing.mockRestore();
 });
 
 const canMount = spawnSync("unshare", ["-rm", "true"]).status === 0;
@@ -144,6 +137,37 @@ test(
     expect(rest).toEqual(['{"id":7,"status":"pending"}', '{"id":8,"status":"pending"}', ""]);
   },
 );
+
+const LOCK = "BEGIN IMMEDIATE; UPDATE d1_migrations SET applied_at = datetime('now')";
+
+test("commands succeed although another process locks the databases again and again", async () => {
+  await store.make();
+  const files = [databaseFile(store.path, "orders"), databaseFile(store.path, "keys")];
+  const databases = files.map((file) => new DatabaseSync(file));
+  const lockOrCommit = () => {
+    for (const sqlite of databases) sqlite.exec(sqlite.isTransaction ? "COMMIT" : LOCK);
+  };
+  lockOrCommit();
+  const writer = setInterval(lockOrCommit, 20);
+  const orders = Array.from({ length: 100 }, (_, id) => `{"id":${id}}\n`).join("");
+  const names = ["one", "two", "three"];
+  await Promise.all([
+    store.ordersJson(["import", "-"], orders),
+    ...names.map((name) => store.keysJson("create", "--plan", "free", "--name", name)),
+  ]);
+  clearInterval(writer);
+  for (const sqlite of databases) sqlite.close();
+  expect((await store.orders(["export"])).stdout.match(/\n/g)).toHaveLength(100);
+  expect(await store.keysJson("list")).toHaveLength(names.length);
+});
+
+test("two commands that find a new database at the same time migrate it once", async () => {
+  const opening = [1, 2].map(() => openLocalDatabase(store.path, "keys"));
+  const [one, other] = await Promise.all(opening);
+  const applied = await one!.orm.all(sql`SELECT name FROM d1_migrations`);
+  expect(applied).toHaveLength(readMigrations("keys").length);
+  for (const database of [one, other]) database![Symbol.dispose]();
+});
 
 /** A folder without a store. */
 const missing = () => join(store.path, "strore");
