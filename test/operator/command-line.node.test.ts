@@ -1,8 +1,6 @@
-import { spawn, spawnSync } from "node:child_process";
-import { once } from "node:events";
-import { closeSync, existsSync, openSync } from "node:fs";
+import { spawnSync } from "node:child_process";
+import { existsSync } from "node:fs";
 import { delimiter, join } from "node:path";
-import { text } from "node:stream/consumers";
 import { afterAll, afterEach, beforeAll, expect, it, vi } from "vitest";
 import packageJson from "../../package.json" with { type: "json" };
 import { generateSecret } from "../../src/store/keys/new-secret.ts";
@@ -87,12 +85,15 @@ it("a path is looked up where the operator stands, and an error names it in full
     expect(await run(`${CREATE} --persist-to ${process.cwd()}/${inFile}`)).toEqual(isFile);
   }
   // As typed to Node itself: then the folder of the process counts.
-  const main = join(process.cwd(), "src/operator/main.js");
-  const args = [main, "keys", "usage", "--persist-to=.", "--html=usage.html"];
-  const child = spawn(process.execPath, args, { cwd: store.path, env: { INIT_CWD: "/nowhere" } });
-  const [[status], stderr] = await Promise.all([once(child, "close"), text(child.stderr)]);
-  const message = `The page is in ${store.path}/usage.html.\n`;
-  expect({ status, stderr }).toEqual({ status: 0, stderr: message });
+  const line =
+    'cd "$2" && exec env -i INIT_CWD=/ "$0" "$1" keys usage --persist-to=. --html=a.html';
+  const args = [process.execPath, join(process.cwd(), "src/operator/main.js"), store.path];
+  const stderr = `The page is in ${store.path}/a.html.\n`;
+  expect(await runCommand("bash", ["-c", line, ...args])).toEqual({
+    status: 0,
+    stdout: "",
+    stderr,
+  });
 });
 
 it("an error does not repeat a secret that stands in an argument", async () => {
@@ -110,41 +111,27 @@ it("an error does not repeat a secret that stands in an argument", async () => {
   }
 });
 
-for (const [output, lines, failed] of [
-  ["a closed pipe", ["orders export", "keys list --json"], { status: 141, stderr: "" }],
-  [
-    "/dev/full",
-    ["orders export"],
-    {
-      status: 1,
-      stderr: expect.stringMatching(/^error: the output: no space left.*: make room, .*\n$/),
-    },
-  ],
+const NO_SPACE = /^error: the output: no space left.*: make room, .*\n$/;
+for (const [output, redirection, failed] of [
+  ["a closed pipe", "> >(true); wait $!", { status: 141, stdout: "", stderr: "" }],
+  ["/dev/full", "> /dev/full", { status: 1, stdout: "", stderr: expect.stringMatching(NO_SPACE) }],
 ] as const) {
-  const isThere = !output.startsWith("/") || existsSync(output);
+  const isHere = !output.startsWith("/") || existsSync(output);
   it(
     `a command fails in ${output}, and names a key whose secret is lost`,
-    needs(output, isThere),
+    needs(output, isHere),
     async () => {
-      const runTyped = async (line: string) => {
-        const stdout = output.startsWith("/") ? openSync(output, "w") : "pipe";
-        const args = ["src/operator/main.js", ...line.split(" "), `--persist-to=${store.path}`];
-        const child = spawn(process.execPath, args, { stdio: ["ignore", stdout, "pipe"] });
-        if (stdout === "pipe") child.stdout?.destroy();
-        else closeSync(stdout);
-        const [[status], stderr] = await Promise.all([once(child, "close"), text(child.stderr!)]);
-        return { status, stderr };
+      const runTyped = (line: string) => {
+        const typed = `"$0" src/operator/main.js ${line} --persist-to=${store.path}`;
+        return runCommand("bash", ["-c", `exec ${redirection}; exec ${typed}`, process.execPath]);
       };
-      const typed = ["keys create --plan=free --name=N", ...lines];
-      const [created, ...printed] = await Promise.all(typed.map(runTyped));
-      expect(printed).toEqual(lines.map(() => failed));
-      const { status, stderr } = created!;
-      expect(status).toBe(1);
-      const lost = /error: the key (\S+) is stored, but its secret could not be printed/.exec(
-        stderr,
-      );
-      const { id } = await store.keysJson("show", lost?.[1] ?? "");
-      expect(stderr).toContain(`npm run keys -- revoke ${id} --persist-to=${store.path}\n`);
+      const lines = ["keys create --plan=free --name=N", "orders export", "keys list --json"];
+      const [created, ...printed] = await Promise.all(lines.map(runTyped));
+      expect(printed).toEqual([failed, failed]);
+      const [, named = ""] =
+        /the key (\S+) is stored, but its secret could not be printed/.exec(created!.stderr) ?? [];
+      const { id } = await store.keysJson("show", named);
+      expect(created).toEqual(failure(`npm run keys -- revoke ${id} --persist-to=${store.path}\n`));
     },
   );
 }

@@ -5,11 +5,6 @@ import type { FakeCloudflare } from "./fake-cloudflare.ts";
 import { type ApiCall, ApiError } from "./route.ts";
 import type { Outcome } from "../commands.ts";
 
-/** Closes the connection without a response. */
-export class LostConnection extends Error {
-  override readonly message = "the connection is lost";
-}
-
 export function interrupt(index = 0): void {
   const signal = (["SIGINT", "SIGTERM", "SIGHUP"] as const)[index % 3] ?? "SIGINT";
   // Only the listeners of `withInterruption`: others would end this process.
@@ -18,8 +13,9 @@ export function interrupt(index = 0): void {
   for (const listener of [...own, ...own]) listener(signal);
 }
 
+/** Closes the connection without a response. */
 export const lose = () => {
-  throw new LostConnection();
+  throw new Error("the connection is lost");
 };
 
 /** Each function runs before an API call. A function that it returns runs after the call. */

@@ -4,8 +4,8 @@ import { hashSecret, isSecret } from "../../../src/rules/keys/secret.ts";
 import { failure } from "../commands.ts";
 import { KeysCommand, TIME } from "./keys-command.ts";
 
-const NOW = new Date("2030-01-01T12:00:00.000Z");
-const inHours = (hours: number) => new Date(NOW.getTime() + hours * 3_600_000);
+const NOW = Date.parse("2030-01-01T12:00:00.000Z");
+const inHours = (hours: number) => new Date(NOW + hours * 3_600_000);
 const stopClock = () => void vi.useFakeTimers({ toFake: ["Date"], now: NOW });
 const OWN = ["--plan", "enterprise", "--per-minute", "5", "--per-day", "1000000000"];
 
@@ -27,18 +27,19 @@ async function hashes(id: string) {
 
 it("create prints the secret with the key, or alone, and stores only its hash", async () => {
   const name = "Łódź 'n' \"co\"";
-  const free = await keys.json("create", "--plan", "free", "--name", name);
-  const never = { expiresAt: null, revokedAt: null, formerKeyEndsAt: null, bannedUntil: null };
-  const settings = { name, plan: "free", perMinute: 60, perDay: 1_000, locationHint: null };
-  const known = { createdAt: expect.stringMatching(TIME), lastFour: free.key.slice(-4) };
-  const details = { id: expect.stringMatching(/^key_/), ...settings, ...never, ...known };
-  expect(free).toEqual({ ...details, state: "active", key: expect.toSatisfy(isSecret) });
-  const row = await stored(free.id);
-  expect(row.hash).toBe(hashSecret(free.key));
-  expect(JSON.stringify(row)).not.toContain(free.key.slice(5, -4));
-  const { key: _, ...record } = free;
+  const { key, ...record } = await keys.json("create", "--plan", "free", "--name", name);
+  expect(key).toSatisfy(isSecret);
+  expect(record).toEqual({
+    id: expect.stringMatching(/^key_/),
+    ...{ name, plan: "free", perMinute: 60, perDay: 1_000, locationHint: null },
+    ...{ createdAt: expect.stringMatching(TIME), lastFour: key.slice(-4), state: "active" },
+    ...{ expiresAt: null, revokedAt: null, formerKeyEndsAt: null, bannedUntil: null },
+  });
+  const row = await stored(record.id);
+  expect(row.hash).toBe(hashSecret(key));
+  expect(JSON.stringify(row)).not.toContain(key.slice(5, -4));
   expect(await keys.json("list")).toEqual([record]);
-  expect(await keys.json("show", free.id)).toEqual({ ...record, bans: [] });
+  expect(await keys.json("show", record.id)).toEqual({ ...record, bans: [] });
 
   const options = ["--expires", "2099-01-31", "--near", "weur"];
   const { stdout, stderr } = await keys.run("create", "--plan=pro", "--name=P", ...options);
@@ -94,12 +95,9 @@ it("revoke takes several ids, and revokes none if one is unknown", async () => {
   const unknown = failure('no key has the id "key_nobody"');
   expect(await keys.run("revoke", one, "key_nobody", other)).toEqual(unknown);
   expect(await keys.json("show", one)).toMatchObject({ state: "active" });
-  const revoked = { state: "revoked" };
-  expect(await keys.json("revoke", one)).toMatchObject({ id: one, ...revoked });
-  expect(await keys.json("revoke", one, other, one)).toMatchObject([
-    { id: one, ...revoked },
-    { id: other, ...revoked },
-  ]);
+  const revoked = [one, other].map((id) => ({ id, state: "revoked" }));
+  expect(await keys.json("revoke", one)).toMatchObject(revoked[0]!);
+  expect(await keys.json("revoke", one, other, one)).toMatchObject(revoked);
 });
 
 describe("keys rotate", () => {
@@ -132,14 +130,11 @@ describe("keys rotate", () => {
 
   it("several at the same time each print a secret that they stored", async () => {
     const { key: former, record } = await keys.add();
-    const rotating = ["1h", "2h", "3h"].map((grace) =>
-      keys.json("rotate", record.id, "--grace", grace),
-    );
-    const secrets = [former, ...(await Promise.all(rotating)).map(({ key }) => key)];
-    const [present, ...formerHashes] = await hashes(record.id);
-    expect([present, ...formerHashes.map(([hash]) => hash)].toSorted()).toEqual(
-      secrets.map(hashSecret).toSorted(),
-    );
+    const rotate = (grace: string) => keys.json("rotate", record.id, "--grace", grace);
+    const rotated = await Promise.all(["1h", "2h", "3h"].map(rotate));
+    const secrets = [former, ...rotated.map(({ key }) => key)];
+    const found = (await hashes(record.id)).flat().filter((hash) => typeof hash === "string");
+    expect(found.toSorted()).toEqual(secrets.map(hashSecret).toSorted());
     expect(await stored(record.id)).toMatchObject({ revision: 3 });
     expect(await keys.json("audit", record.id)).toHaveLength(4);
   });
@@ -155,10 +150,9 @@ it("times and states are the database's, whatever the clock of this machine says
     const created = await keys.json("create", "--plan", "free", "--name", "A", ...soon);
     expect(created.state).toBe("active");
     isNow(created.createdAt);
-    const { id } = created;
-    const { formerKeyEndsAt } = await keys.json("rotate", id, "--grace", "24h");
+    const { formerKeyEndsAt } = await keys.json("rotate", created.id, "--grace", "24h");
     isNow(new Date(Date.parse(formerKeyEndsAt) - 86_400_000).toISOString());
-    isNow((await keys.json("revoke", id)).revokedAt);
-    for (const { at } of await keys.json("audit", id)) isNow(at);
+    isNow((await keys.json("revoke", created.id)).revokedAt);
+    for (const { at } of await keys.json("audit", created.id)) isNow(at);
   }
 });

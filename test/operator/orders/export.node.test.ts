@@ -6,7 +6,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, it, vi } from "vite
 import { databaseFile } from "../../../src/operator/database/local-store.ts";
 import { shortenPauses } from "../deploy/faults.ts";
 import { failure } from "../commands.ts";
-import { StoreFolder } from "../store-folder.ts";
+import { beforeStatements, StoreFolder } from "../store-folder.ts";
 
 /** The number of orders in the store: three pages of an export. */
 const STORED = 15_001;
@@ -40,16 +40,12 @@ afterAll(() => {
 
 const runExport = (...args: readonly string[]) => store.orders(["export", ...args]);
 
-/** If `isDue` returns true for a page, changes the first and last order before the page is read. */
+/** Changes the first and last order before each page for which `isDue` returns true. */
 function changeBefore(isDue: (page: number) => boolean): void {
-  const { prototype } = DatabaseSync;
-  const prepare = Reflect.get(prototype, "prepare");
   let page = 0;
-  vi.spyOn(prototype, "prepare").mockImplementation(function (this: DatabaseSync, query) {
-    if (query.includes('from "order_list"') && isDue(++page)) {
-      sqlite.exec(`UPDATE orders SET quantity = ${page} WHERE id IN (0, ${STORED - 1})`);
-    }
-    return Reflect.apply(prepare, this, [query]);
+  beforeStatements((query) => {
+    if (!query.includes('from "order_list"') || !isDue(++page)) return;
+    sqlite.exec(`UPDATE orders SET quantity = ${page} WHERE id IN (0, ${STORED - 1})`);
   });
 }
 

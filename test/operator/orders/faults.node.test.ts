@@ -3,13 +3,13 @@ import { once } from "node:events";
 import * as fs from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { DatabaseSync, StatementSync } from "node:sqlite";
+import { StatementSync } from "node:sqlite";
 import { text as readText } from "node:stream/consumers";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { IMPORT_SIZES } from "../../../src/operator/orders/import.ts";
 import { interrupt } from "../deploy/faults.ts";
 import { PATIENCE } from "../../support/patience.ts";
-import { StoreFolder } from "../store-folder.ts";
+import { beforeStatements, StoreFolder } from "../store-folder.ts";
 
 const linesOf = (count: number) =>
   Array.from({ length: count }, (_, id) => `{"id":${id},"status":"pending"}\n`).join("");
@@ -29,7 +29,6 @@ beforeEach(() => {
   Object.assign(IMPORT_SIZES, { partBytes: 1_000 });
 });
 afterEach(() => {
-  vi.restoreAllMocks();
   Object.assign(IMPORT_SIZES, REAL_SIZES);
   store.remove();
 });
@@ -40,18 +39,6 @@ afterAll(() => {
 
 const exported = async () => (await store.orders(["export"])).stdout;
 const written = async () => fs.readFileSync(join(folder, "out.ndjson"), "utf8");
-
-/** Calls `fault` before a statement on any SQLite file. Returns all statements so far. */
-function atStatement(number: number, fault: () => void): readonly string[] {
-  const { prototype } = DatabaseSync;
-  const prepare = Reflect.get(prototype, "prepare");
-  const queries: string[] = [];
-  vi.spyOn(prototype, "prepare").mockImplementation(function (this: DatabaseSync, query) {
-    if (queries.push(query) === number) fault();
-    return Reflect.apply(prepare, this, [query]);
-  });
-  return queries;
-}
 
 describe.each([
   ["import", stores.empty, "in.ndjson", ORDERS, "", exported],
@@ -68,31 +55,26 @@ describe.each([
         const files = fs.readdirSync(folder);
         let isHeard = false;
         const listeners = process.listenerCount("SIGHUP");
-        const queries = atStatement(step, () => {
+        const queries: string[] = [];
+        const spy = beforeStatements((query) => {
+          if (queries.push(query) !== step) return;
           if (fault === "a full disk") throw new Error("database or disk is full");
           isHeard = process.listenerCount("SIGHUP") > listeners;
           interrupt(step);
         });
         const { status, stdout, stderr } = await store.orders([command, file]);
+        spy.mockRestore();
         isOver = queries.length < step;
-        vi.restoreAllMocks();
         const label = `statement ${step}: ${stderr}`;
         const isDone = status === 0;
         if (isOver) expect(isDone, label).toBe(true);
         expect(stdout !== "", label).toBe(isDone);
-        if (!isDone) {
-          expect(stderr, label).toMatch(/^error: (?!.*line \d).*\n$/);
-          if (fault === "a signal") {
-            expect(stderr).toContain(`ended by ${SIGNALS[step % 3]} before`);
-          }
-        }
+        if (!isDone) expect(stderr, label).toMatch(/^error: (?!.*line \d).*\n$/);
         if (fault === "a signal") {
-          const isPlacing =
-            command === "import" &&
-            queries
-              .slice(0, step)
-              .some((query) => /order_segments|SELECT 1 FROM orders/.test(query));
-          expect(isDone, label).toBe(!isHeard || isPlacing);
+          if (!isDone) expect(stderr).toContain(`ended by ${SIGNALS[step % 3]} before`);
+          const placing = /order_segments|SELECT 1 FROM orders/;
+          const reached = queries.slice(0, step).some((query) => placing.test(query));
+          expect(isDone, label).toBe(!isHeard || (command === "import" && reached));
         }
         // A full disk after the placement hides its success, until the command is repeated.
         const hides = fault === "a full disk" && command === "import";
@@ -149,12 +131,12 @@ function listensToSignals({ pid }: ChildProcess): boolean {
 
 it("a full disk during an import blames no line", async () => {
   await store.make();
-  vi.spyOn(StatementSync.prototype, "run").mockImplementation(() => {
+  const spy = vi.spyOn(StatementSync.prototype, "run").mockImplementation(() => {
     throw new Error("database or disk is full");
   });
   const { status, stderr } = await store.orders(["import", "-"], ORDERS);
   expect([status, stderr]).toEqual([1, expect.stringContaining("make room, or set SQLITE_TMPDIR")]);
   expect(stderr).not.toMatch(/line \d/);
-  vi.restoreAllMocks();
+  spy.mockRestore();
   expect(await store.ordersJson(["import", "-"], ORDERS)).toMatchObject({ imported: 60 });
 });

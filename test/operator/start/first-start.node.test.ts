@@ -12,56 +12,54 @@ afterEach(() => vi.restoreAllMocks());
 /** Makes the statement at this position fail, as if the process was killed before it. */
 function interruptAt(position: number) {
   let statements = 0;
-  const count = () => {
-    if (statements++ === position) throw new Error("killed");
+  const count = (statement: unknown) => {
+    if (statement !== "ROLLBACK" && statements++ === position) throw new Error("killed");
   };
-  const methods = [
+  for (const [prototype, method] of [
     [DatabaseSync.prototype, "exec"],
     [StatementSync.prototype, "all"],
     [StatementSync.prototype, "run"],
-  ] as const;
-  for (const [prototype, method] of methods) {
-    const real = Reflect.get(prototype, method) as (...values: unknown[]) => unknown;
+  ] as const) {
+    const real: Function = Reflect.get(prototype, method);
     const counted = function (this: unknown, ...values: unknown[]) {
-      if (values[0] !== "ROLLBACK") count();
-      return real.apply(this, values);
+      count(values[0]);
+      return Reflect.apply(real, this, values);
     };
     vi.spyOn(prototype as any, method).mockImplementation(counted as never);
   }
   return { hasInterrupted: () => statements > position };
 }
 
-function expectSampleStore(
-  folder: string,
-  shown: readonly CreatedKey[],
-  others: readonly string[] = [],
-): void {
+/** Expects the sample orders, and the keys that were shown, beside those of other secrets. */
+function expectSampleStore(folder: string, shown: readonly CreatedKey[], ...others: string[]) {
   const read = (name: DatabaseName, query: string) => {
     using sqlite = new DatabaseSync(databaseFile(folder, name));
     return sqlite.prepare(query).all().flatMap(Object.values);
   };
   expect(read("orders", "SELECT count(*) FROM orders")).toEqual([10]);
-  expect(read("keys", "SELECT hash FROM api_keys ORDER BY hash")).toEqual(
-    [...shown.map(({ key }) => key), ...others].map(hashSecret).toSorted(),
-  );
+  const secrets = [...shown.map(({ key }) => key), ...others];
+  const hashes = secrets.map(hashSecret).toSorted();
+  expect(read("keys", "SELECT hash FROM api_keys ORDER BY hash")).toEqual(hashes);
   expect(shown.map(({ record }) => record.plan)).toEqual(["free", "pro", "business", "enterprise"]);
 }
 
+const killed = () => {
+  throw new Error("killed");
+};
+
 it("a first start that is interrupted at any statement is repeated, and shows keys that work", async () => {
-  let isInterrupted = true;
   let starts = 0;
-  for (; isInterrupted; starts += 1) {
+  for (let isInterrupted = true; isInterrupted; starts += 1) {
     const store = new StoreFolder();
-    const interruption = interruptAt(starts);
+    const { hasInterrupted } = interruptAt(starts);
     let shown: readonly CreatedKey[] = [];
     const show = (keys: readonly CreatedKey[]) => void (shown = keys);
-    const first = await prepareStore(store.path, false, show).catch(
-      (error: Error) => error.message,
-    );
-    isInterrupted = interruption.hasInterrupted();
+    const first = prepareStore(store.path, false, show);
+    const outcome = await first.catch(({ message }: Error) => message);
+    isInterrupted = hasInterrupted();
     vi.restoreAllMocks();
     if (isInterrupted) {
-      expect(first).toContain("killed");
+      expect(outcome).toContain("killed");
       await prepareStore(store.path, false, show);
     }
     expectSampleStore(store.path, shown);
@@ -73,14 +71,11 @@ it("a first start that is interrupted at any statement is repeated, and shows ke
 
 it("a first start that is interrupted while it shows the keys shows others the next time", async () => {
   const store = new StoreFolder();
-  const killed = () => {
-    throw new Error("killed");
-  };
   await expect(prepareStore(store.path, false, killed)).rejects.toThrow("killed");
   const { id, key } = await store.keysJson("create", "--plan", "pro", "--name", "Demo pro");
   const shown = await prepareStore(store.path, false);
   expect(await store.keysJson("show", id)).toMatchObject({ id, state: "active" });
-  expectSampleStore(store.path, shown, [key]);
+  expectSampleStore(store.path, shown, key);
   store.remove();
 });
 

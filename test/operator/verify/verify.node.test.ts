@@ -45,10 +45,7 @@ const systemNow = Date.now;
 const realFetch = globalThis.fetch;
 let service: Server;
 let aheadMs = 0;
-interface Recorded {
-  readonly response: Response;
-  readonly atMs: number;
-}
+type Recorded = Readonly<{ response: Response; atMs: number }>;
 /** The responses to the requests for each promise. Repeating them is ten times as fast. */
 const recorded: Recorded[][] = [];
 let keyless: Recorded;
@@ -367,7 +364,6 @@ it("stops at the first 401 if the service does not know the keys of the store", 
 
 it.each([
   [["--url", "https://shop.example", "--write"], 2, "--write needs the store"],
-  [["--persist-to", "/nowhere"], 1, "there is no store in /nowhere, so nothing was done"],
   [["--env", "production", "--write"], 1, "nothing was changed, because there is no terminal"],
 ])("refuses %j with status %i", async (args, status, message) => {
   expect(await run(args)).toEqual(failure(message, status));
@@ -381,7 +377,7 @@ it("removes what killed verifications left an hour ago, and nothing else", async
   const expired = new Date(startMs - HOUR_MS);
   const others = [
     key(0),
-    // The operator's own ended keys that are named like those of verifications.
+    // The operator's own ended keys, with the name of verifications.
     key(HOUR_MS, { expiresAt: expired }),
     key(HOUR_MS, { expiresAt: null, revokedAt: expired }),
   ];
