@@ -1,7 +1,6 @@
 import { execFile } from "node:child_process";
-import { existsSync, globSync, mkdtempSync, readFileSync } from "node:fs";
-import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { existsSync, globSync, readFileSync } from "node:fs";
+import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { delimiter, join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -9,6 +8,7 @@ import packageJson from "../package.json" with { type: "json" };
 import { StoreFolder } from "./operator/store-folder.ts";
 import { Service } from "./process/service.ts";
 import { needs } from "./support/needs.ts";
+import { testFolder } from "./support/test-folder.ts";
 import { textOf } from "./site/page-text.ts";
 
 const run = promisify(execFile);
@@ -56,7 +56,7 @@ const LANGUAGES: Readonly<Record<string, { command: string; args: string[]; file
 const samples = readSamples();
 const page = await readFile("dist/site/index.html", "utf8");
 const store = new StoreFolder();
-const folder = mkdtempSync(join(tmpdir(), "store-orders-samples-"));
+const folder = testFolder();
 let service: Service;
 let url: string;
 
@@ -81,8 +81,6 @@ beforeAll(async () => {
 
 afterAll(async () => {
   await service?.end("SIGTERM");
-  await rm(folder, { recursive: true });
-  store.remove();
 });
 
 test("the package contains only the client, its licence and its documentation", async () => {

@@ -1,7 +1,7 @@
 import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { delimiter, join } from "node:path";
-import { afterAll, afterEach, beforeAll, expect, it, vi } from "vitest";
+import { afterEach, beforeAll, expect, it, vi } from "vitest";
 import packageJson from "../../package.json" with { type: "json" };
 import { generateSecret } from "../../src/store/keys/new-secret.ts";
 import { needs } from "../support/needs.ts";
@@ -11,7 +11,6 @@ import { StoreFolder } from "./store-folder.ts";
 const store = new StoreFolder();
 beforeAll(() => store.ordersJson(["import", "-"], '{"id":1}'));
 afterEach(() => vi.unstubAllEnvs());
-afterAll(() => store.remove());
 
 async function run(line: string) {
   const [command = "", ...args] = line.split(" ");

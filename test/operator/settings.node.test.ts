@@ -1,8 +1,8 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { checkLocalVars } from "../../src/operator/settings.ts";
+import { testFolder } from "../support/test-folder.ts";
 
 test.each([
   ["", null],
@@ -14,8 +14,7 @@ test.each([
   ["", "no var BAN_MODEE (did you mean BAN_MODE?): see [vars] in wrangler.toml", "BAN_MODEE = 1"],
   ["JURISDICTION=eu", "only a deployed environment can have a JURISDICTION"],
 ])("the vars of the local service: %j", async (text, fault, top = "") => {
-  const folder = mkdtempSync(join(tmpdir(), "store-orders-vars-"));
-  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const folder = testFolder();
   const config = join(folder, "wrangler.toml");
   writeFileSync(config, 'name = "shop"\n');
   await checkLocalVars(folder);

@@ -1,6 +1,3 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import type { Command } from "commander";
 import { vi } from "vitest";
@@ -9,11 +6,12 @@ import { isStore } from "../../src/operator/database/local-store.ts";
 import { keysProgram } from "../../src/operator/keys/program.ts";
 import { ordersProgram } from "../../src/operator/orders/program.ts";
 import { DATABASE_NAMES } from "../../src/schema/databases.ts";
+import { testFolder } from "../support/test-folder.ts";
 import { type Outcome, runInProcess, withoutProgress } from "./commands.ts";
 
 /** A temporary folder with a local store, on which commands run in this process. */
 export class StoreFolder {
-  readonly path = mkdtempSync(join(tmpdir(), "store-orders-test-"));
+  readonly path = testFolder();
 
   keys(...args: string[]): Promise<Outcome> {
     return this.run(keysProgram(), args);
@@ -38,10 +36,6 @@ export class StoreFolder {
     for (const name of DATABASE_NAMES) {
       (await openLocalDatabase(this.path, name))[Symbol.dispose]();
     }
-  }
-
-  remove(): void {
-    rmSync(this.path, { recursive: true, force: true });
   }
 
   private async run(program: Command, args: readonly string[], input?: string): Promise<Outcome> {

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { gzipSync } from "node:zlib";
-import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { beforeAll, expect, test, vi } from "vitest";
 import { databaseFile } from "../../src/operator/database/local-store.ts";
 import { QUIET_WRANGLER } from "../../src/operator/wrangler.ts";
 import { StoreFolder } from "../operator/store-folder.ts";
@@ -32,7 +32,6 @@ beforeAll(async () => {
   ({ key } = await createKeys(store.path, { key: "free" }));
   sh(build);
 });
-afterAll(() => store.remove());
 
 test("a deployed bundle has at most 75 KiB", () => {
   expect(gzipSync(readFileSync(join(outdir, "index.js")), { level: 9 }).length).toBeLessThan(

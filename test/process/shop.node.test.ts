@@ -23,7 +23,6 @@ beforeAll(async () => {
 afterAll(async () => {
   await shop.end();
   await service.end("SIGKILL");
-  for (const each of [store, shopFolder]) each.remove();
 });
 
 /** Starts the example as a shop's developer does, and waits until it serves. */

@@ -23,7 +23,6 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await service.end("SIGKILL");
-  for (const each of [store, empty, slow]) each.remove();
 });
 
 describe("npm start on a new store", () => {

@@ -24,7 +24,6 @@ export class ServedStore extends StoreFolder {
     super();
     afterAll(async () => {
       await this.#servers.disposeAsync();
-      this.remove();
     });
   }
 

@@ -75,7 +75,6 @@ describe("the reference page", needs(CHROMIUM, chromium !== undefined), () => {
   afterAll(async () => {
     await browser?.close();
     await service?.end("SIGTERM");
-    store.remove();
   });
 
   afterEach(() => {

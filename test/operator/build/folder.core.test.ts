@@ -1,11 +1,10 @@
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { writeFolder } from "../../../src/operator/replace-file.ts";
+import { testFolder } from "../../support/test-folder.ts";
 
-const parent = mkdtempSync(join(tmpdir(), "store-orders-folder-"));
-afterAll(() => rmSync(parent, { recursive: true }));
+const parent = testFolder();
 
 test("writeFolder rewrites only changed files, and removes files that are not given", async () => {
   const folder = join(parent, "site");

@@ -12,7 +12,7 @@ import {
 import { dirname, join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { sql } from "drizzle-orm";
-import { afterEach, expect, test, vi } from "vitest";
+import { beforeEach, expect, test } from "vitest";
 import { openLocalDatabase } from "../../../src/operator/database/local.ts";
 import {
   databaseFile,
@@ -25,11 +25,8 @@ import { needs } from "../../support/needs.ts";
 import { failure, programOf, runCommand, runInProcess } from "../commands.ts";
 import { beforeStatements, StoreFolder } from "../store-folder.ts";
 
-let store = new StoreFolder();
-afterEach(() => {
-  store.remove();
-  store = new StoreFolder();
-});
+let store: StoreFolder;
+beforeEach(() => void (store = new StoreFolder()));
 
 test("after a transaction that failed, the next one succeeds", async () => {
   using database = await openLocalDatabase(store.path, "orders");

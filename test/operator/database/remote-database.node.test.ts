@@ -31,10 +31,7 @@ beforeAll(async () => {
   };
 });
 beforeEach(() => void (cloudflare.interfere = () => {}));
-afterAll(() => {
-  opened.dispose();
-  folder.remove();
-});
+afterAll(() => opened.dispose());
 
 const insertOrder = (id: number, status = "pending"): SQL =>
   sql.raw(`REPLACE INTO orders (id, status) VALUES (${id}, '${status}')`);

@@ -1,6 +1,5 @@
 import { execFileSync } from "node:child_process";
-import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { copyFileSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { unstable_readConfig as readConfig } from "wrangler";
@@ -11,6 +10,7 @@ import { TRIAL_PATIENCE } from "../../../src/operator/deploy/trial.ts";
 import * as verification from "../../../src/operator/verify/verify.ts";
 import * as wrangler from "../../../src/operator/wrangler.ts";
 import { parseConfig } from "../../../src/rules/config.ts";
+import { testFolder } from "../../support/test-folder.ts";
 import { runInProcess } from "../commands.ts";
 import { runRealWrangler, useFakeCloudflare } from "./fake-cloudflare.ts";
 import { runFakeWrangler } from "./fake-wrangler.ts";
@@ -31,14 +31,13 @@ const PASSED = ", which has passed its trial";
 const cloudflare = useFakeCloudflare();
 let folder: string;
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), "store-orders-deploy-test-"));
+  folder = testFolder();
   copyFileSync("wrangler.toml", join(folder, "wrangler.toml"));
   TRIAL_PATIENCE.maxRetryTime = 0;
   verify.mockReset().mockResolvedValue([]);
 });
 afterEach(() => {
   TRIAL_PATIENCE.maxRetryTime = 60_000;
-  rmSync(folder, { recursive: true });
   cloudflare.clear();
 });
 

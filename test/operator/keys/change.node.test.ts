@@ -29,11 +29,15 @@ it("create prints the secret with the key, or alone, and stores only its hash", 
   const name = "Łódź 'n' \"co\"";
   const { key, ...record } = await keys.json("create", "--plan", "free", "--name", name);
   expect(key).toSatisfy(isSecret);
+  const never = { expiresAt: null, revokedAt: null, formerKeyEndsAt: null, bannedUntil: null };
+  const settings = { name, plan: "free", perMinute: 60, perDay: 1_000, locationHint: null };
   expect(record).toEqual({
     id: expect.stringMatching(/^key_/),
-    ...{ name, plan: "free", perMinute: 60, perDay: 1_000, locationHint: null },
-    ...{ createdAt: expect.stringMatching(TIME), lastFour: key.slice(-4), state: "active" },
-    ...{ expiresAt: null, revokedAt: null, formerKeyEndsAt: null, bannedUntil: null },
+    ...settings,
+    ...never,
+    createdAt: expect.stringMatching(TIME),
+    lastFour: key.slice(-4),
+    state: "active",
   });
   const row = await stored(record.id);
   expect(row.hash).toBe(hashSecret(key));

@@ -26,10 +26,7 @@ export class KeysCommand {
     beforeAll(() => {
       vi.spyOn(databases, "databaseTime").mockImplementation(async () => new Date());
     });
-    afterAll(async () => {
-      (await this.#database)?.[Symbol.dispose]();
-      this.#store.remove();
-    });
+    afterAll(async () => (await this.#database)?.[Symbol.dispose]());
   }
 
   database(): Promise<databases.StoreDatabase> {

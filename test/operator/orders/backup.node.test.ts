@@ -1,12 +1,13 @@
-import { cpSync, existsSync, readFileSync, rmSync } from "node:fs";
+import { cpSync, existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
+import { beforeAll, expect, test } from "vitest";
 import { keysProgram } from "../../../src/operator/keys/program.ts";
 import { PROJECT_ROOT, runWrangler } from "../../../src/operator/wrangler.ts";
 import { databaseFile } from "../../../src/operator/database/local-store.ts";
 import { ordersProgram } from "../../../src/operator/orders/program.ts";
 import { INT64_MAX, INT64_MIN } from "../../../src/rules/int64.ts";
+import { testFolder } from "../../support/test-folder.ts";
 import { failure, runInProcess } from "../commands.ts";
 import { StoreFolder } from "../store-folder.ts";
 
@@ -18,9 +19,9 @@ let backup: string;
 
 const [NOON, NIGHT] = ["2026-11-20T12:00:00.000Z", "2026-11-20T23:00:00.000Z"];
 /** Returns the line of a cancelled order. */
-const cancelled = (id: number, time: Date | string, position?: unknown) =>
+const cancelled = (id: number, time: Date | string, position?: number | bigint) =>
   `{"id":${id},"status":"cancelled","cancelledAt":"${new Date(time).toISOString()}"` +
-  (position === undefined ? "}" : `,"position":${String(position)}}`);
+  (position === undefined ? "}" : `,"position":${position}}`);
 
 beforeAll(async () => {
   const lines = [
@@ -37,7 +38,6 @@ beforeAll(async () => {
     (1795000000000777, 1795000000001, '${KEY}', ${INT64_MIN}, NULL, NULL, NULL, 0)`);
   ({ stdout: backup } = await store.orders(["export", "--all"]));
 });
-afterAll(() => [store, restored, other].forEach((each) => each.remove()));
 
 test("a backup with cancelled orders restores an empty store, byte for byte", async () => {
   expect(backup.split("\n").slice(2, 4)).toEqual([
@@ -58,8 +58,7 @@ test("a backup with cancelled orders restores an empty store, byte for byte", as
 
 test("the documented backup of keys restores an empty database, byte for byte", async () => {
   const runbook = readFileSync(join(PROJECT_ROOT, "docs/runbook.md"), "utf8");
-  const folders = [new StoreFolder().path, new StoreFolder().path] as const;
-  onTestFinished(() => folders.forEach((each) => rmSync(each, { recursive: true })));
+  const folders = [testFolder(), testFolder()] as const;
   for (const each of folders) cpSync("wrangler.toml", join(each, "wrangler.toml"));
   /** Runs a documented command of wrangler on the local store in a folder like the project's. */
   const run = (command: string, folder: string, file: string) => {

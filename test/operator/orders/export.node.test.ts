@@ -1,9 +1,9 @@
 import * as fs from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it, vi } from "vitest";
 import { databaseFile } from "../../../src/operator/database/local-store.ts";
+import { testFolder } from "../../support/test-folder.ts";
 import { shortenPauses } from "../deploy/faults.ts";
 import { failure } from "../commands.ts";
 import { beforeStatements, StoreFolder } from "../store-folder.ts";
@@ -22,21 +22,15 @@ beforeAll(async () => {
 });
 beforeEach(() => {
   shortenPauses();
-  folder = fs.mkdtempSync(join(tmpdir(), "store-orders-test-"));
+  folder = testFolder();
   file = join(folder, "orders.ndjson");
   sqlite.exec(`
     DELETE FROM orders;
     WITH RECURSIVE n (id) AS (SELECT 0 UNION ALL SELECT id + 1 FROM n WHERE id + 1 < ${STORED})
     INSERT INTO orders (id) SELECT id FROM n`);
 });
-afterEach(() => {
-  vi.restoreAllMocks();
-  fs.rmSync(folder, { recursive: true });
-});
-afterAll(() => {
-  sqlite.close();
-  store.remove();
-});
+afterEach(() => void vi.restoreAllMocks());
+afterAll(() => sqlite.close());
 
 const runExport = (...args: readonly string[]) => store.orders(["export", ...args]);
 

@@ -1,12 +1,12 @@
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import * as fs from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { StatementSync } from "node:sqlite";
 import { text as readText } from "node:stream/consumers";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { IMPORT_SIZES } from "../../../src/operator/orders/import.ts";
+import { testFolder } from "../../support/test-folder.ts";
 import { interrupt } from "../deploy/faults.ts";
 import { PATIENCE } from "../../support/patience.ts";
 import { beforeStatements, StoreFolder } from "../store-folder.ts";
@@ -17,7 +17,7 @@ const ORDERS = linesOf(60);
 const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 
 const REAL_SIZES = { ...IMPORT_SIZES };
-const folder = fs.mkdtempSync(join(tmpdir(), "store-orders-test-"));
+const folder = testFolder();
 const stores = { empty: new StoreFolder(), full: new StoreFolder() };
 let store: StoreFolder;
 beforeAll(async () => {
@@ -30,11 +30,6 @@ beforeEach(() => {
 });
 afterEach(() => {
   Object.assign(IMPORT_SIZES, REAL_SIZES);
-  store.remove();
-});
-afterAll(() => {
-  for (const each of Object.values(stores)) each.remove();
-  fs.rmSync(folder, { recursive: true });
 });
 
 const exported = async () => (await store.orders(["export"])).stdout;
@@ -49,7 +44,7 @@ describe.each([
     async (fault) => {
       const file = join(folder, name);
       for (let step = 1, isOver = false; !isOver; step += 1) {
-        store.remove();
+        store = new StoreFolder();
         fs.cpSync(template.path, store.path, { recursive: true });
         fs.writeFileSync(file, text);
         const files = fs.readdirSync(folder);
@@ -119,8 +114,6 @@ it("a signal ends a command as typed at once, although nobody reads its output o
   expect(await Promise.all(outcomes)).toEqual(
     cases.map(([signal, what]) => [signal, `error: ended by ${signal} before ${what}\n`]),
   );
-  unread.remove();
-  for (const fifo of fifos) fs.unlinkSync(fifo);
 });
 
 /** Returns whether a process has a handler for SIGHUP, which ends other processes at once. */

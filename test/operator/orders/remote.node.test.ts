@@ -1,10 +1,10 @@
 import * as fs from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { ordersProgram } from "../../../src/operator/orders/program.ts";
 import { IMPORT_SIZES } from "../../../src/operator/orders/import.ts";
 import * as retrying from "../../../src/operator/retry.ts";
+import { testFolder } from "../../support/test-folder.ts";
 import { useFakeCloudflare } from "../deploy/fake-cloudflare.ts";
 import { atEveryCall, interrupt, lose } from "../deploy/faults.ts";
 import { ApiError } from "../deploy/route.ts";
@@ -12,7 +12,7 @@ import { failure, runInProcess, withoutProgress } from "../commands.ts";
 
 const NAME = "store-orders-staging-orders";
 const cloudflare = useFakeCloudflare("staging");
-const folder = fs.mkdtempSync(join(tmpdir(), "store-orders-import-"));
+const folder = testFolder();
 const file = (name: string) => join(folder, name);
 
 /** The number of orders that an import sends in two parts. */
@@ -40,7 +40,6 @@ afterEach(() => {
   Object.assign(IMPORT_SIZES, REAL);
   sqlite().exec("DELETE FROM order_import_parts; DELETE FROM orders WHERE status = 'pending'");
 });
-afterAll(() => fs.rmSync(folder, { recursive: true }));
 
 const sqlite = () => cloudflare.d1.find(NAME).sqlite;
 const rows = (query: string) => sqlite().prepare(query).all();

@@ -1,34 +1,11 @@
-import { DatabaseSync, StatementSync } from "node:sqlite";
-import { afterEach, expect, it, vi } from "vitest";
+import { DatabaseSync } from "node:sqlite";
+import { expect, it } from "vitest";
 import { databaseFile } from "../../../src/operator/database/local-store.ts";
 import { prepareStore } from "../../../src/operator/start/sample-store.ts";
 import { hashSecret } from "../../../src/rules/keys/secret.ts";
 import type { CreatedKey } from "../../../src/store/keys/key-settings.ts";
-import { StoreFolder } from "../store-folder.ts";
+import { beforeStatements, StoreFolder } from "../store-folder.ts";
 import type { DatabaseName } from "../../../src/schema/databases.ts";
-
-afterEach(() => vi.restoreAllMocks());
-
-/** Makes the statement at this position fail, as if the process was killed before it. */
-function interruptAt(position: number) {
-  let statements = 0;
-  const count = (statement: unknown) => {
-    if (statement !== "ROLLBACK" && statements++ === position) throw new Error("killed");
-  };
-  for (const [prototype, method] of [
-    [DatabaseSync.prototype, "exec"],
-    [StatementSync.prototype, "all"],
-    [StatementSync.prototype, "run"],
-  ] as const) {
-    const real: Function = Reflect.get(prototype, method);
-    const counted = function (this: unknown, ...values: unknown[]) {
-      count(values[0]);
-      return Reflect.apply(real, this, values);
-    };
-    vi.spyOn(prototype as any, method).mockImplementation(counted as never);
-  }
-  return { hasInterrupted: () => statements > position };
-}
 
 /** Expects the sample orders, and the keys that were shown, beside those of other secrets. */
 function expectSampleStore(folder: string, shown: readonly CreatedKey[], ...others: string[]) {
@@ -43,40 +20,40 @@ function expectSampleStore(folder: string, shown: readonly CreatedKey[], ...othe
   expect(shown.map(({ record }) => record.plan)).toEqual(["free", "pro", "business", "enterprise"]);
 }
 
-const killed = () => {
-  throw new Error("killed");
-};
-
 it("a first start that is interrupted at any statement is repeated, and shows keys that work", async () => {
   let starts = 0;
   for (let isInterrupted = true; isInterrupted; starts += 1) {
     const store = new StoreFolder();
-    const { hasInterrupted } = interruptAt(starts);
+    let statements = 0;
+    const spy = beforeStatements(() => {
+      if (statements++ === starts) throw new Error("killed");
+    });
     let shown: readonly CreatedKey[] = [];
     const show = (keys: readonly CreatedKey[]) => void (shown = keys);
     const first = prepareStore(store.path, false, show);
     const outcome = await first.catch(({ message }: Error) => message);
-    isInterrupted = hasInterrupted();
-    vi.restoreAllMocks();
+    spy.mockRestore();
+    isInterrupted = statements > starts;
     if (isInterrupted) {
       expect(outcome).toContain("killed");
       await prepareStore(store.path, false, show);
     }
     expectSampleStore(store.path, shown);
     expect(await prepareStore(store.path, false)).toEqual([]);
-    store.remove();
   }
   expect(starts).toBeGreaterThan(10);
 });
 
 it("a first start that is interrupted while it shows the keys shows others the next time", async () => {
   const store = new StoreFolder();
+  const killed = () => {
+    throw new Error("killed");
+  };
   await expect(prepareStore(store.path, false, killed)).rejects.toThrow("killed");
   const { id, key } = await store.keysJson("create", "--plan", "pro", "--name", "Demo pro");
   const shown = await prepareStore(store.path, false);
   expect(await store.keysJson("show", id)).toMatchObject({ id, state: "active" });
   expectSampleStore(store.path, shown, key);
-  store.remove();
 });
 
 it("a start with --empty is the first one: a later one adds no keys and no orders", async () => {
@@ -84,5 +61,4 @@ it("a start with --empty is the first one: a later one adds no keys and no order
   expect(await prepareStore(store.path, true)).toEqual([]);
   expect(await prepareStore(store.path, false)).toEqual([]);
   expect((await store.orders(["export"])).stdout).toBe("");
-  store.remove();
 });

@@ -1,0 +1,13 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, onTestFinished, TestRunner } from "vitest";
+
+/** Makes a folder that is removed after the test, or outside a test after all tests of the file. */
+export function testFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), "store-orders-test-"));
+  const isInTest = TestRunner.getCurrentTest() !== undefined;
+  const after = isInTest ? onTestFinished : afterAll;
+  after(() => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
