@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn, spawnSync } from "node:child_process";
+import { type ChildProcessWithoutNullStreams, spawn, spawnSync } from "node:child_process";
 import { randomInt } from "node:crypto";
 import { once } from "node:events";
 import { cpSync, symlinkSync, writeFileSync } from "node:fs";
@@ -11,14 +11,15 @@ import type { Plan } from "../../src/rules/limits/plans.ts";
 import { PATIENCE } from "../support/patience.ts";
 
 interface StartOptions {
+  /** Default: the script of `npm start`, which is a second faster than npm. */
+  readonly command?: readonly string[];
   readonly args?: readonly string[];
-  /** True runs `npm start`, as users do. False runs only its script, which is a second faster. */
-  readonly npm?: boolean;
-  /** Another script of the project that starts the service, and its first arguments. */
-  readonly script?: readonly string[];
-  /** The folder of the project. Default: the current folder. */
+  /** The folder of the project. */
   readonly root?: string;
+  readonly env?: NodeJS.ProcessEnv;
 }
+
+const NPM_START = [process.execPath, "src/operator/main.js", "start"];
 
 /**
  * The command `npm start` in its own process group. Its start takes several seconds of processor
@@ -29,36 +30,33 @@ export class Service {
   readonly pid: number;
   stdout = "";
   stderr = "";
-  readonly #child: ChildProcess;
+  readonly #child: ChildProcessWithoutNullStreams;
   readonly #exited: Promise<unknown>;
 
-  private constructor(child: ChildProcess, port: number) {
+  private constructor(child: ChildProcessWithoutNullStreams, port: number) {
     this.#child = child;
     this.#exited = once(child, "exit");
     this.pid = child.pid ?? NaN;
     this.port = port;
-    child.stdout?.on("data", (data: Buffer) => (this.stdout += data.toString()));
-    child.stderr?.on("data", (data: Buffer) => (this.stderr += data.toString()));
+    child.stdout.on("data", (data: Buffer) => (this.stdout += data.toString()));
+    child.stderr.on("data", (data: Buffer) => (this.stderr += data.toString()));
   }
 
   /** Starts the service, but does not wait until it serves requests. */
   static async launch(
     store: string,
-    { args: more = [], npm = false, root = process.cwd(), script }: StartOptions = {},
+    { command = NPM_START, args = [], root: cwd = process.cwd(), env: own }: StartOptions = {},
   ): Promise<Service> {
     const port = await freePort();
-    const options = ["--port", String(port), "--persist-to", store, ...more];
-    const [entry, ...first] = script ?? ["src/operator/main.js", "start"];
-    const [command, args] = npm
-      ? ["npm", ["start", "--"]]
-      : [process.execPath, [join(root, entry!), ...first]];
+    const [program = "", ...first] = command;
+    const all = [...first, "--port", String(port), "--persist-to", store, ...args];
     // Starts the service as from a user's shell, without the variables that npm and vitest set.
-    const env = Object.fromEntries(
-      Object.entries(process.env).filter(([name]) => !/^(?:npm_|VITEST|NODE_ENV|TEST$)/.test(name)),
+    const usual = Object.entries(process.env).filter(
+      ([name]) => !/^(?:npm_|VITEST|NODE_ENV|TEST$)/.test(name),
     );
-    env["WRANGLER_REGISTRY_PATH"] = registryOf(store);
-    const stdio = ["ignore", "pipe", "pipe"] as ("ignore" | "pipe")[];
-    const child = spawn(command, [...args, ...options], { cwd: root, env, detached: true, stdio });
+    const registry = { WRANGLER_REGISTRY_PATH: registryOf(store) };
+    const env = { ...Object.fromEntries(usual), ...registry, ...own };
+    const child = spawn(program, all, { cwd, env, detached: true });
     return new Service(child, port);
   }
 
@@ -89,7 +87,7 @@ export class Service {
   }
 
   /** Returns the id and command line of each process of the service that is running now. */
-  processes(): { readonly id: number; readonly command: string }[] {
+  processes() {
     const options = ["-A", "-ww", "-o", "pgid=,pid=,stat=,args="];
     const { stdout } = spawnSync("ps", options, { encoding: "utf8", maxBuffer: 2 ** 26 });
     // Leaves out zombies: processes that have ended, but that the parent has not waited for.
@@ -132,7 +130,7 @@ export class Service {
 export const registryOf = (store: string) => join(ownFolder(store), "registry");
 
 /** Returns a free port below the range from which the system assigns ports for port 0. */
-export function freePort(): Promise<number> {
+function freePort(): Promise<number> {
   return pRetry(async () => {
     const port = randomInt(10_000, 32_768);
     await requireFreePort(port);

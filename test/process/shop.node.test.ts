@@ -1,70 +1,50 @@
-import { spawn } from "node:child_process";
-import { once } from "node:events";
 import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { afterAll, beforeAll, expect, test, vi } from "vitest";
-import { WRANGLER_BIN } from "../../src/operator/wrangler.ts";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { QUIET_WRANGLER, WRANGLER_BIN } from "../../src/operator/wrangler.ts";
 import { StoreFolder } from "../operator/store-folder.ts";
-import { PATIENCE } from "../support/patience.ts";
-import { freePort, registryOf, Service } from "./service.ts";
+import { registryOf, Service } from "./service.ts";
 
 const SHOP = join(import.meta.dirname, "../../examples/shop");
 
 const store = new StoreFolder();
 const shopFolder = new StoreFolder();
 let service: Service;
-let shop: { readonly url: string; readonly end: () => Promise<void> };
+let shop: Service;
 
 beforeAll(async () => {
   service = await Service.start(store.path, { args: ["--empty"] });
-  shop = await startShop();
+  // Starts the example as a shop's developer does.
+  shop = await Service.launch(shopFolder.path, {
+    root: SHOP,
+    command: [process.execPath, WRANGLER_BIN, "dev"],
+    args: ["--inspector-port", "0"],
+    env: {
+      ...QUIET_WRANGLER,
+      WRANGLER_REGISTRY_PATH: registryOf(store.path),
+      CLOUDFLARE_CF_FETCH_ENABLED: "false",
+    },
+  });
+  await shop.until(() => shop.stdout.includes("Ready on"));
 });
 afterAll(async () => {
-  await shop.end();
+  await shop.end("SIGKILL");
   await service.end("SIGKILL");
 });
 
-/** Starts the example as a shop's developer does, and waits until it serves. */
-async function startShop() {
-  const port = await freePort();
-  const options = ["--port", String(port), "--inspector-port", "0"];
-  const persistence = ["--persist-to", shopFolder.path];
-  const args = [WRANGLER_BIN, "dev", ...options, ...persistence];
-  const env = {
-    ...process.env,
-    WRANGLER_REGISTRY_PATH: registryOf(store.path),
-    WRANGLER_SEND_METRICS: "false",
-    CLOUDFLARE_CF_FETCH_ENABLED: "false",
-  };
-  const child = spawn(process.execPath, args, { cwd: SHOP, env, detached: true });
-  let output = "";
-  for (const stream of [child.stdout, child.stderr]) stream.on("data", (text) => (output += text));
-  const url = `http://127.0.0.1:${port}`;
-  await vi.waitFor(async () => {
-    if (child.exitCode !== null) throw new Error(output);
-    await fetch(url);
-  }, PATIENCE);
-  const end = async () => {
-    process.kill(-child.pid!, "SIGKILL");
-    await once(child, "exit");
-  };
-  return { url, end };
-}
+const inShop = (path: string, init?: RequestInit) =>
+  fetch(`http://127.0.0.1:${shop.port}${path}`, init);
 
-async function post(path: string, body: unknown): Promise<readonly [number, any]> {
+async function post(path: string, sent: unknown): Promise<readonly [number, any]> {
   const headers = { Authorization: "Bearer only-for-development" };
-  const response = await fetch(shop.url + path, {
-    method: "POST",
-    headers,
-    body: JSON.stringify(body),
-  });
+  const response = await inShop(path, { method: "POST", headers, body: JSON.stringify(sent) });
   return [response.status, await response.json()];
 }
 
 /** Runs the shop's cron. Returns the orders to refund. */
 async function runCron(): Promise<unknown[]> {
-  expect((await fetch(`${shop.url}/cdn-cgi/local/scheduled`)).status).toBe(200);
+  expect((await inShop("/cdn-cgi/local/scheduled")).status).toBe(200);
   const files = globSync(`${shopFolder.path}/v3/d1/*/*.sqlite`);
   const file = files.find((name) => !name.includes("metadata"));
   using sqlite = new DatabaseSync(file!);
@@ -94,5 +74,5 @@ test("the example of a shop places, ships, hears of cancellations once and hands
   expect(await post("/sign-up", { name: "" })).toMatchObject([400, { code: "invalid_input" }]);
   const [{ actor }] = await store.keysJson("audit");
   expect(actor).toBe("sign-up");
-  expect((await fetch(`${shop.url}/orders`, { method: "POST" })).status).toBe(401);
+  expect((await inShop("/orders", { method: "POST" })).status).toBe(401);
 });

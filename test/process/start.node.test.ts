@@ -83,31 +83,22 @@ test.each([
   expect(await response.text()).not.toContain("SECRET");
 });
 
-describe("npm start refuses", () => {
-  const start = (path: string) =>
-    runInProcess(startProgram(), ["--port", String(service.port), "--persist-to", path]);
-
-  it("a store that is served, even on a port in use", async () => {
-    expect(await start(store.path)).toEqual(
-      failure(
-        `process ${service.pid} already serves the store ${store.path} on port ${service.port}: ` +
-          "end it first, or serve another store on another port (--persist-to DIR --port N)\n",
-      ),
-    );
-  });
-
-  it("a port in use, before it creates databases and keys", async () => {
-    const path = join(store.path, "refused");
-    expect(await start(path)).toEqual(failure(`port ${service.port} cannot be used (`));
-    expect(isStore(path)).toBe(false);
-  });
-
-  it("a full disk", async () => {
-    // A file system without free space on every machine.
-    const path = "/proc/self/task";
-    const full = `The disk of ${path} is full: make room, and run the same command again\n`;
-    expect(await start(path)).toEqual(failure(full));
-  });
+test("npm start refuses a store that is served, a port in use before it creates databases and keys, and a full disk", async () => {
+  const { pid, port } = service;
+  const unmade = join(store.path, "refused");
+  // A file system without free space on every machine.
+  const full = "/proc/self/task";
+  const elsewhere = "serve another store on another port (--persist-to DIR --port N)";
+  const served = `process ${pid} already serves the store ${store.path} on port ${port}`;
+  for (const [path, message] of [
+    [store.path, `${served}: end it first, or ${elsewhere}\n`],
+    [unmade, `port ${port} cannot be used (`],
+    [full, `The disk of ${full} is full: make room, and run the same command again\n`],
+  ] as const) {
+    const args = ["--port", String(port), "--persist-to", path];
+    expect(await runInProcess(startProgram(), args)).toEqual(failure(message));
+  }
+  expect(isStore(unmade)).toBe(false);
 });
 
 test("after a kill, one of two starts at once serves the store with its data", async () => {
@@ -163,11 +154,8 @@ test("after a kill, one of two starts at once serves the store with its data", a
 test.each(["SIGCONT", "SIGKILL"])(
   "a start waits as long as workerd lives, and says that it waits: then %s",
   async (signal) => {
-    const script = "test/process/stopped-workerd.ts";
-    const starting = await Service.launch(slow.path, {
-      args: ["--empty"],
-      script: [script, signal],
-    });
+    const command = [process.execPath, "test/process/stopped-workerd.ts", signal];
+    const starting = await Service.launch(slow.path, { command, args: ["--empty"] });
     onTestFinished(() => starting.end("SIGKILL"));
     if (signal === "SIGCONT") await starting.until(() => starting.stdout.includes("Serving on"));
     else expect(await starting.exited()).toBe(1);
@@ -178,7 +166,10 @@ test.each(["SIGCONT", "SIGKILL"])(
 );
 
 test("--empty adds no keys and orders; a signal to npm alone ends all processes", async () => {
-  const starting = await Service.launch(empty.path, { args: ["--empty"], npm: true });
+  const starting = await Service.launch(empty.path, {
+    args: ["--empty"],
+    command: ["npm", "start", "--"],
+  });
   onTestFinished(() => starting.end("SIGKILL"));
   // After the databases, `npm start` makes this folder.
   await starting.until(() => existsSync(join(ownFolder(empty.path), "site")));

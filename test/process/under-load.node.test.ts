@@ -47,37 +47,31 @@ async function listedIds(): Promise<number[]> {
   return orders.map(({ id }) => id);
 }
 
-/** Clients that send one request after another, until they are stopped or a request fails. */
-class Load {
-  readonly statuses: number[] = [];
-  readonly failures: unknown[] = [];
-  readonly #clients: Promise<void>[];
-  #isStopped = false;
-
-  constructor(clients: number, send: () => Promise<Response>) {
-    this.#clients = Array.from({ length: clients }, async () => {
-      while (!this.#isStopped && this.failures.length === 0) {
-        try {
-          const response = await send();
-          await response.arrayBuffer();
-          this.statuses.push(response.status);
-        } catch (error) {
-          this.failures.push(error);
-        }
-      }
-    });
-  }
-
-  /** The number of responses so far. @throws the error of a client, which has ended the load. */
-  get count(): number {
-    if (this.failures.length > 0) throw this.failures[0];
-    return this.statuses.length;
-  }
-
-  async stop(): Promise<void> {
-    this.#isStopped = true;
-    await Promise.all(this.#clients);
-  }
+/** Starts clients that send one request after another, until they are stopped or one of them fails. */
+function startLoad(clients: number, send: () => Promise<Response>) {
+  const statuses: number[] = [];
+  const failures: unknown[] = [];
+  let isStopped = false;
+  const all = Array.from({ length: clients }, async () => {
+    while (!isStopped && failures.length === 0) {
+      const response = await send();
+      await response.arrayBuffer();
+      statuses.push(response.status);
+    }
+  }).map((client) => client.catch((error: unknown) => void failures.push(error)));
+  /** Waits until this is so. @throws the error of a client. */
+  const until = (isEnough: () => boolean) => {
+    const check = () => {
+      if (failures.length > 0) throw failures[0];
+      return isEnough();
+    };
+    return vi.waitUntil(check, { ...PATIENCE, interval: 5 });
+  };
+  const stop = async () => {
+    isStopped = true;
+    await Promise.all(all);
+  };
+  return { statuses, failures, until, stop };
 }
 
 /** Announces a long request body, sends a part of it, and disconnects before or in the response. */
@@ -94,8 +88,8 @@ async function drop(index: number): Promise<void> {
 }
 
 test("no request or order is lost while commands run and clients disconnect", async () => {
-  const lists = new Load(2, () => server.request(keys.ample));
-  const cancels = new Load(2, cancelNext);
+  const lists = startLoad(2, () => server.request(keys.ample));
+  const cancels = startLoad(2, cancelNext);
   const dropping = async () => {
     for (let index = 0; index < DROPS; index += 1) await drop(index);
   };
@@ -106,17 +100,15 @@ test("no request or order is lost while commands run and clients disconnect", as
   ]);
   const file = join(store.path, "orders.ndjson");
   await store.ordersJson(["export", file]);
-  await vi.waitUntil(() => Math.min(lists.count, cancels.count) > 5, PATIENCE);
+  for (const load of [lists, cancels]) await load.until(() => load.statuses.length > 5);
   await Promise.all([lists.stop(), cancels.stop()]);
 
   expect(imported).toMatchObject({ imported: IMPORTED.length });
   expect(readFileSync(file, "utf8")).toContain(linesOf(IMPORTED));
   expect((await server.request(created.key)).status).toBe(200);
   expect([...lists.failures, ...cancels.failures]).toEqual([]);
-  expect([new Set(lists.statuses), new Set(cancels.statuses)]).toEqual([
-    new Set([200]),
-    new Set([204]),
-  ]);
+  const seen = [lists, cancels].map(({ statuses }) => new Set(statuses));
+  expect(seen).toEqual([new Set([200]), new Set([204])]);
   const left = PLACED.filter((id) => !cancelled.has(id));
   expect(await listedIds()).toEqual([...left, ...IMPORTED]);
 });
@@ -124,19 +116,17 @@ test("no request or order is lost while commands run and clients disconnect", as
 test("SIGKILL under load loses no admission, and no order but cancelled ones", async () => {
   const cancelledBefore = cancelled.size;
   const first = await server.request(keys.limited, "", "HEAD");
-  const admissions = new Load(CLIENTS, () => server.request(keys.limited, "", "HEAD"));
-  const cancels = new Load(CLIENTS, cancelNext);
-  const isBusy = () =>
-    admissions.count > 80 && cancels.count > 0 && cancelled.size > cancelledBefore;
-  await vi.waitUntil(isBusy, { ...PATIENCE, interval: 5 });
+  const admissions = startLoad(CLIENTS, () => server.request(keys.limited, "", "HEAD"));
+  const cancels = startLoad(CLIENTS, cancelNext);
+  await cancels.until(() => cancelled.size > cancelledBefore);
+  await admissions.until(() => admissions.statuses.length > 80);
   await Promise.all([server.kill(), admissions.stop(), cancels.stop()]);
   expect([...admissions.failures, ...cancels.failures]).not.toEqual([]);
   expect(admissions.statuses.length).toBeLessThan(LIMIT - 1);
 
   server = await store.serve(SERVICE);
-  const after = await Promise.all(
-    Array.from({ length: LIMIT }, () => server.request(keys.limited, "", "HEAD")),
-  );
+  const further = Array.from({ length: LIMIT }, () => server.request(keys.limited, "", "HEAD"));
+  const after = await Promise.all(further);
   const answers = [first, ...after];
   const ends = new Set(answers.map(({ headers }) => headers.get("X-RateLimit-Reset")));
   expect(ends.size).toBe(1);

@@ -25,13 +25,6 @@ const DAY = '[data-window="day"]';
 const IDS = `${LIST} li > code`;
 const SAMPLE = `${LIST} .call > .tabs pre:visible`;
 
-interface OpenOptions extends BrowserContextOptions {
-  /** True installs a fake clock in the page. */
-  readonly hasClock?: boolean;
-  /** The origin of the page in the browser. Default: the origin of the service. */
-  readonly from?: string;
-}
-
 type Answer = Parameters<Route["fulfill"]>[0];
 
 const WAIT = { "Retry-After": "86399" };
@@ -84,7 +77,7 @@ describe("the reference page", needs(CHROMIUM, chromium !== undefined), () => {
   });
 
   test("shows the first call, which copies with the key; hides the key and stores it nowhere", async () => {
-    const { page, text, see, press, clear, clipboard, list } = await open();
+    const { page, text, see, press, clear, list } = await open();
     const policy = (await fetch(origin)).headers.get("Content-Security-Policy");
     expect(policy).toMatch(/^default-src 'none'; script-src 'self';(?!.*unsafe)/);
     expect(apiRequests()).toStrictEqual([]);
@@ -100,7 +93,9 @@ describe("the reference page", needs(CHROMIUM, chromium !== undefined), () => {
       expect(await page.locator("#key").getAttribute("type")).toBe(isShown ? "text" : "password");
       expect((await text("main")).includes(keys.pro)).toBe(isShown);
       await press("Copy: List all orders (curl)");
-      expect(await clipboard()).toBe(line.replace("YOUR_API_KEY", keys.pro));
+      expect(await page.evaluate(() => navigator.clipboard.readText())).toBe(
+        line.replace("YOUR_API_KEY", keys.pro),
+      );
       await press("Show");
     }
     await see('[aria-label="Copy: List all orders (curl)"]', /^Copy$/);
@@ -203,7 +198,7 @@ describe("the reference page", needs(CHROMIUM, chromium !== undefined), () => {
   });
 
   test("shows what the newest answer alone says, while it waits nothing, and sends a request once", async () => {
-    const { page, text, see, list, answerWith, hold } = await open({ hasClock: true });
+    const { page, text, see, list, answerWith, hold } = await open({}, { hasClock: true });
     await page.clock.pauseAt(Date.now() + 2 * HOUR_MS);
     const show = async (answer: (typeof ANSWERS)[number]) => {
       await answerWith(answer);
@@ -217,7 +212,7 @@ describe("the reference page", needs(CHROMIUM, chromium !== undefined), () => {
     // In the reverse order, each answer follows another one than before.
     for (const answer of ANSWERS.toReversed()) expect(await show(answer)).toBe(shown.pop());
 
-    const release = await hold(WHOLE);
+    const release = await hold();
     const before = apiRequests().length;
     for (let clicks = 0; clicks < 3; clicks++) {
       await page.locator(`${LIST} .send button`).click({ force: true });
@@ -252,7 +247,7 @@ describe("the reference page", needs(CHROMIUM, chromium !== undefined), () => {
       await see(`${MINUTE} .figure`, /^–$/);
     }
     // The reader stops a slow list.
-    const release = await hold(null);
+    const release = await hold();
     await page.locator(`${LIST} .send button`).click();
     await press("Stop", page.locator(LIST));
     await see(`${LIST} .outcome`, /^Stopped/);
@@ -261,9 +256,8 @@ describe("the reference page", needs(CHROMIUM, chromium !== undefined), () => {
 
   test("on a phone, shows in its row that a cancellation failed, and the countdown of a wait or ban", async () => {
     const phone = { viewport: { width: 320, height: 568 }, hasTouch: true, isMobile: true };
-    const { page, text, see, clear, list, cancelIn, answerWith } = await open({
+    const { page, text, see, clear, list, cancelIn, answerWith } = await open(phone, {
       from: ELSEWHERE,
-      ...phone,
     });
     // Elsewhere, there are no hints for a local service.
     expect(await text("main")).not.toMatch(/npm start|Trigger a/);
@@ -368,7 +362,7 @@ describe("the reference page", needs(CHROMIUM, chromium !== undefined), () => {
   });
 
   test("triggers a 429 and a ban, which look different, each with a countdown and an end", async () => {
-    const { page, see, press } = await open({ hasClock: true });
+    const { page, see, press } = await open({}, { hasClock: true });
     /** Expects a countdown, moves the clock to its end, and expects what the page shows then. */
     const countDown = async (title: string) => {
       await see("#wait", new RegExp(`^${title} [01]:\\d\\d`));
@@ -392,8 +386,13 @@ describe("the reference page", needs(CHROMIUM, chromium !== undefined), () => {
   });
 });
 
-/** Opens the page in a new browser profile, and returns it with what a reader does there. */
-async function open({ hasClock = false, from, ...options }: OpenOptions = {}) {
+/**
+ * Opens the page in a new browser profile, and returns it with what a reader does there.
+ *
+ * @param hasClock whether the page has a clock that the test moves.
+ * @param from the origin of the page in the browser, instead of the service's.
+ */
+async function open(options: BrowserContextOptions = {}, { hasClock = false, from = origin } = {}) {
   const context = await browser.newContext({
     viewport: { width: 1280, height: 900 },
     reducedMotion: "reduce",
@@ -406,7 +405,7 @@ async function open({ hasClock = false, from, ...options }: OpenOptions = {}) {
     await context.unrouteAll({ behavior: "ignoreErrors" });
     await context.close();
   });
-  if (from !== undefined) {
+  if (from !== origin) {
     await context.route(`${from}/**`, async (route) => {
       const url = route.request().url().replace(from, origin);
       await route.fulfill({ response: await route.fetch({ url }) });
@@ -424,12 +423,10 @@ async function open({ hasClock = false, from, ...options }: OpenOptions = {}) {
   });
   // The reader's clock is ahead of the service's.
   if (hasClock) await page.clock.install({ time: Date.now() + HOUR_MS });
-  await page.goto(from ?? origin);
+  await page.goto(from);
 
-  const answer = async (route: Route, how: Answer | null) => {
-    if (how === null) return route.abort();
-    return route.fulfill({ contentType: "application/json", ...how });
-  };
+  const fulfill = (route: Route, how: Answer | null) =>
+    how === null ? route.abort() : route.fulfill({ contentType: "application/json", ...how });
   const text = (selector: string) => page.locator(selector).innerText();
   const press = (name: string, place: Page | Locator = page) =>
     place.getByRole("button", { name, exact: true }).click();
@@ -438,7 +435,6 @@ async function open({ hasClock = false, from, ...options }: OpenOptions = {}) {
     text,
     press,
     rowOf: (id: string) => page.locator(`${LIST} li[data-id="${id}"]`),
-    clipboard: () => page.evaluate(() => navigator.clipboard.readText()),
     see: (selector: string, expected: RegExp) =>
       expect.poll(() => text(selector), { ...PATIENCE, message: selector }).toMatch(expected),
     /** Expects that elements are in the window, and that nothing covers their sides. */
@@ -451,13 +447,13 @@ async function open({ hasClock = false, from, ...options }: OpenOptions = {}) {
     },
     /** Answers requests to an address in place of the service; `null`: not at all. */
     answerWith: (how: Answer | null, url = ORDERS) =>
-      page.route(url, (route) => answer(route, how)),
-    /** The same for lists, but waits with the answers until the returned function is called. */
-    hold: async (how: Answer | null) => {
+      page.route(url, (route) => fulfill(route, how)),
+    /** Holds the answers to lists back until the returned function is called. */
+    hold: async () => {
       const held = Promise.withResolvers<void>();
       await page.route(ORDERS, async (route) => {
         await held.promise;
-        await answer(route, how).catch(() => {});
+        await fulfill(route, WHOLE).catch(() => {});
       });
       return held.resolve;
     },

@@ -28,13 +28,10 @@ const UNUSED_FEATURES = [
  */
 export function findChromium(): string | undefined {
   const named = process.env["CHROMIUM_PATH"];
-  if (named) {
-    if (!existsSync(named)) throw new Error(`CHROMIUM_PATH: there is nothing at ${named}`);
-    return named;
-  }
+  if (named && !existsSync(named)) throw new Error(`CHROMIUM_PATH: there is nothing at ${named}`);
   const folders = (process.env["PATH"] ?? "").split(delimiter);
   const paths = folders.flatMap((folder) => NAMES.map((name) => join(folder, name)));
-  return [...paths, MAC].find((path) => existsSync(path));
+  return named || [...paths, MAC].find((path) => existsSync(path));
 }
 
 /**

@@ -11,21 +11,18 @@ const files = await siteFiles({ email: "orders@shop.example" });
 const page = String(files.get("index.html"));
 
 /** Lists what stands under a name, anywhere in a part of a document. */
-function valuesOf(part: any, name: string): any[] {
-  if (typeof part !== "object" || part === null) return [];
-  return Object.entries(part).flatMap(([key, value]) => [
-    ...(key === name ? [value] : []),
-    ...valuesOf(value, name),
-  ]);
+function valuesOf(part: object, name: string): any[] {
+  const found: unknown[] = [];
+  JSON.stringify(part, (key, value) => {
+    if (key === name) found.push(value);
+    return value;
+  });
+  return found;
 }
 
-function plain(markdown: string): string {
-  return markdown.replaceAll("`", "").replace(/\s+/g, " ");
-}
+const plain = (markdown: string) => markdown.replaceAll("`", "").replace(/\s+/g, " ");
 
-function anchorsIn(html: string): string[] {
-  return [...html.matchAll(/ id="([^"]+)"/g)].map(([, id = ""]) => id);
-}
+const anchorsIn = (html: string) => [...html.matchAll(/ id="([^"]+)"/g)].map(([, id = ""]) => id);
 
 /** The parts whose texts a reader needs. */
 function partsOf({ paths, components }: any) {
@@ -42,13 +39,9 @@ test("the page shows everything in a changed document", async () => {
     .replaceAll('"If-None-Match"', '"If-Match"')
     .replaceAll("order_not_found", "order_unknown");
   const html = await buildPage({ ...DEPLOYED, document: source });
-  const anchors = [
-    "listOrders-200.animalId",
-    "header.Sundown",
-    "listOrders-205",
-    "listOrders.If-Match",
-  ];
-  expect(anchorsIn(html)).toEqual(expect.arrayContaining([...anchors, "order_unknown"]));
+  const anchors =
+    "listOrders-200.animalId header.Sundown listOrders-205 listOrders.If-Match order_unknown";
+  expect(anchorsIn(html)).toEqual(expect.arrayContaining(anchors.split(" ")));
   const parts = partsOf(JSON.parse(source));
   const examples = ["example", "value"].flatMap((name) => valuesOf(parts, name));
   const texts = [

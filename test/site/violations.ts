@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
-import type { AxeResults, RunOptions } from "axe-core";
+import type { AxeResults } from "axe-core";
 import type { Page } from "playwright-core";
 
 const AXE = createRequire(import.meta.url).resolve("axe-core/axe.min.js");
@@ -16,12 +16,10 @@ export async function violations(
   rules: readonly string[] = ["wcag2a", "wcag2aa", "wcag21aa", "wcag22aa"],
   exclude: readonly string[] = [],
 ): Promise<string[]> {
-  const isLoaded = await page.evaluate(() => "axe" in globalThis);
-  if (!isLoaded) await page.evaluate(await readFile(AXE, "utf8"));
-  const options: RunOptions = { runOnly: [...rules], resultTypes: ["violations"] };
-  const results = (await page.evaluate(
-    `axe.run(${JSON.stringify({ exclude })}, ${JSON.stringify(options)})`,
-  )) as AxeResults;
+  await page.evaluate(await readFile(AXE, "utf8"));
+  const [part, options] = [{ exclude }, { runOnly: rules, resultTypes: ["violations"] }];
+  const run = `axe.run(${JSON.stringify(part)}, ${JSON.stringify(options)})`;
+  const results: AxeResults = await page.evaluate(run);
   return results.violations.flatMap(({ id, nodes }) =>
     nodes.map(({ target, failureSummary }) => `${id} ${target.join(" ")}: ${failureSummary}`),
   );

@@ -1,7 +1,7 @@
 import { sql } from "drizzle-orm";
 import { openLocalDatabase } from "../../src/operator/database/local.ts";
 import { createKeys, type KeyLimits, placeLongOrders } from "../process/store-content.ts";
-import type { Answer, Subject } from "./referee.ts";
+import { type Answer, Subject } from "./referee.ts";
 import type { Ask, World } from "./world.ts";
 
 /** The wait after a request without a valid response, in milliseconds. */
@@ -10,18 +10,13 @@ const RECONNECT_MS = 300;
 /** Clients cancel only orders with ids up to this one. */
 const CANCELLABLE = 1_000;
 
-interface Holder {
-  readonly key: string;
-  readonly subject: Subject;
-}
+type Play = (world: World, subject: Subject) => Promise<void>;
 
-type Play = (world: World, holder: Holder) => Promise<void>;
-
-function anyAsk({ draw }: World, key: string, listShare: number): Ask {
-  if (draw() < listShare) return { key };
-  if (draw() < 0.9) return draw() < 0.7 ? { key, path: "/v1/none" } : { key, method: "POST" };
+function anyAsk({ draw }: World, listShare: number): Ask {
+  if (draw() < listShare) return {};
+  if (draw() < 0.9) return draw() < 0.7 ? { path: "/v1/none" } : { method: "POST" };
   const id = 1 + Math.floor(draw() * CANCELLABLE);
-  return { key, method: "DELETE", path: `/v1/store/orders/${id}` };
+  return { method: "DELETE", path: `/v1/store/orders/${id}` };
 }
 
 /**
@@ -29,9 +24,9 @@ function anyAsk({ draw }: World, key: string, listShare: number): Ask {
  * each response.
  */
 function sending(listShare: number, waitMs: (answer: Answer) => number): Play {
-  return async (world, { key, subject }) => {
+  return async (world, subject) => {
     while (!world.isOver) {
-      const answer = await world.send(subject, anyAsk(world, key, listShare));
+      const answer = await world.send(subject, anyAsk(world, listShare));
       await world.wait(answer === null ? RECONNECT_MS : waitMs(answer));
     }
   };
@@ -39,16 +34,16 @@ function sending(listShare: number, waitMs: (answer: Answer) => number): Play {
 
 /** Waits exactly as long as `Retry-After`. A client with its own key must then be admitted. */
 function patient(paceMs: number, isAlone: boolean): Play {
-  return (world, holder) => {
+  return (world, subject) => {
     let hasWaited = false;
     return sending(0.2, ({ status, retryAfterSeconds: seconds }) => {
-      if (isAlone && status === 503) world.wrong.push(`${holder.subject.name} received 503`);
+      if (isAlone && status === 503) world.wrong.push(`${subject.name} received 503`);
       const isWrong = isAlone && hasWaited && status === 429;
-      if (isWrong) world.wrong.push(`${holder.subject.name} had waited for Retry-After`);
+      if (isWrong) world.wrong.push(`${subject.name} had waited for Retry-After`);
       // The Retry-After of a 503 says nothing about the limits.
       hasWaited = status === 429;
       return seconds === null ? paceMs * (0.5 + world.draw()) : seconds * 1_000;
-    })(world, holder);
+    })(world, subject);
   };
 }
 
@@ -57,9 +52,9 @@ const hammering = (paceMs: number) => sending(0.02, () => paceMs);
 
 /** Requests lists, reads nothing of them, and closes each connection after at most `mostMs`. */
 function leaving(mostMs: number, paceMs: number): Play {
-  return async (world, { key, subject }) => {
+  return async (world, subject) => {
     while (!world.isOver) {
-      void world.leave(subject, key, world.draw() * mostMs);
+      void world.leave(subject, world.draw() * mostMs);
       await world.wait(paceMs);
     }
   };
@@ -125,8 +120,9 @@ export async function prepareStore(folder: string) {
 
 export async function playAll(world: World, cast: Cast): Promise<void> {
   const playing = cast.flatMap(({ role, name, key }) => {
-    const holder = { key, subject: world.subject(name, role.isWellBehaved) };
-    return Array.from({ length: role.clients }, () => role.play(world, holder));
+    const subject = new Subject(name, key, role.isWellBehaved);
+    world.subjects.push(subject);
+    return Array.from({ length: role.clients }, () => role.play(world, subject));
   });
   await Promise.all(playing);
 }

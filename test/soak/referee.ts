@@ -19,16 +19,18 @@ export interface Answer {
   readonly retryAfterSeconds: number | null;
 }
 
-/** A key or a client address. The service counts the requests of one subject together. */
+/** A key, whose requests the service counts together. */
 export class Subject {
   readonly name: string;
+  readonly key: string;
   readonly isWellBehaved: boolean;
   readonly answers: Answer[] = [];
   /** When requests were sent whose answer is unknown: the service may have counted them. */
   readonly unknownMs: number[] = [];
 
-  constructor(name: string, isWellBehaved: boolean) {
+  constructor(name: string, key: string, isWellBehaved: boolean) {
     this.name = name;
+    this.key = key;
     this.isWellBehaved = isWellBehaved;
   }
 

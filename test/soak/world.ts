@@ -3,14 +3,13 @@ import { differencesFromDocument } from "../../src/openapi/documented-answer.ts"
 import { openList } from "../support/open-list.ts";
 import type { Server } from "../support/server.ts";
 import { type Draw, seededRandom } from "../rules/limits/traffic.ts";
-import { type Answer, Subject } from "./referee.ts";
+import type { Answer, Subject } from "./referee.ts";
 
 const TIMEOUT_MS = 10_000;
 
 export interface Ask {
   readonly method?: "GET" | "DELETE" | "POST";
   readonly path?: string;
-  readonly key: string;
 }
 
 /** The service, which is killed now and then, and everything that its clients have seen of it. */
@@ -42,12 +41,6 @@ export class World {
     await this.server;
   }
 
-  subject(name: string, isWellBehaved: boolean): Subject {
-    const subject = new Subject(name, isWellBehaved);
-    this.subjects.push(subject);
-    return subject;
-  }
-
   get isOver(): boolean {
     return Date.now() >= this.endMs;
   }
@@ -59,12 +52,14 @@ export class World {
   }
 
   /** Sends a request and records it. Returns `null` unless the response is as documented. */
-  async send(subject: Subject, ask: Ask): Promise<Answer | null> {
-    const { method = "GET", path = "/v1/store/orders", key } = ask;
+  async send(
+    subject: Subject,
+    { method = "GET", path = "/v1/store/orders" }: Ask,
+  ): Promise<Answer | null> {
     const { url } = await this.server;
     const { kills } = this;
     const sentMs = Date.now();
-    const headers = { Authorization: `Bearer ${key}` };
+    const headers = { Authorization: `Bearer ${subject.key}` };
     try {
       const signal = AbortSignal.timeout(TIMEOUT_MS);
       const response = await fetch(url + path, { method, headers, signal });
@@ -83,9 +78,9 @@ export class World {
   }
 
   /** Requests the list, reads nothing of it, and disconnects after `stayMs` or at the end. */
-  async leave(subject: Subject, key: string, stayMs: number): Promise<void> {
+  async leave(subject: Subject, stayMs: number): Promise<void> {
     subject.unknownMs.push(Date.now());
-    const socket = openList(await this.server, key);
+    const socket = openList(await this.server, subject.key);
     await this.wait(stayMs);
     socket.destroy();
   }
