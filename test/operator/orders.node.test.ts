@@ -131,8 +131,12 @@ describe("orders import and export", () => {
       writeFileSync(file("orders.ndjson"), ORDERS);
       if (!make.includes("FILE")) writeFileSync(file("a b"), make);
       else expect(await inFolder(make.replaceAll("FILE", "'a b'"))).toMatchObject({ status: 0 });
-      const line = ["import", "a b", "--dry-run", "--persist-to", other.path];
-      const refused = await runInProcess(ordersProgram(), line);
+      const options = ["--dry-run", "--persist-to", other.path];
+      const bytes = Readable.from([...readFileSync(file("a b"))].map((byte) => Buffer.of(byte)));
+      expect(await runInProcess(ordersProgram(), ["import", "-", ...options], bytes)).toEqual(
+        failure(`standard input is ${name}, but`),
+      );
+      const refused = await runInProcess(ordersProgram(), ["import", "a b", ...options]);
       expect(refused).toEqual(
         failure(`${folder}/a b is ${name}, but an import reads orders in JSON`),
       );

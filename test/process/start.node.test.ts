@@ -7,6 +7,7 @@ import { afterAll, beforeAll, describe, expect, it, onTestFinished, test, vi } f
 import { openLocalDatabase } from "../../src/operator/database/local.ts";
 import { isStore, ownFolder } from "../../src/operator/database/local-store.ts";
 import { startProgram } from "../../src/operator/start/program.ts";
+import { readHolder } from "../../src/operator/start/store-lock.ts";
 import { orderImportParts } from "../../src/schema/orders.ts";
 import { failure, runInProcess } from "../operator/commands.ts";
 import { StoreFolder } from "../operator/store-folder.ts";
@@ -120,6 +121,7 @@ test("after a kill, one of two starts at once serves the store with its data", a
   }
   process.kill(service.pid, "SIGKILL");
   await service.exited();
+  expect(readHolder(store.path)).toBeNull();
   // Records a live process id, as if another program had received the killed service's id.
   const holder = { pid: process.pid, port: service.port };
   writeFileSync(join(ownFolder(store.path), "service.json"), JSON.stringify(holder));

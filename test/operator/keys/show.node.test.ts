@@ -181,6 +181,8 @@ describe("keys audit", () => {
     const failing = changeKey(database, id, operation, (key) => ({ ...key, perDay: 5 }));
     await expect(failing).rejects.toThrow("enterprise_has_its_own_limits");
     expect(await keys.json("audit", id)).toMatchObject([{ actor: `ada@${hostname()}` }]);
+    await database.orm.run(sql`DELETE FROM api_keys WHERE id = ${id}`);
+    expect(await keys.json("audit", id), "of a key that is gone").toHaveLength(1);
     for (const statement of ["DELETE FROM", "INSERT OR REPLACE INTO key_changes SELECT * FROM"]) {
       const changing = database.transaction([sql.raw(`${statement} key_changes`)]);
       await expect(changing).rejects.toThrow(/never (?:rewritten|deleted)/);

@@ -1,4 +1,4 @@
-import { beforeEach, expect, it, vi } from "vitest";
+import { beforeEach, expect, it, onTestFinished, vi } from "vitest";
 import { keysProgram } from "../../../src/operator/keys/program.ts";
 import { useFakeCloudflare } from "../deploy/fake-cloudflare.ts";
 import { FAULTS, atEveryCall } from "../deploy/faults.ts";
@@ -43,6 +43,7 @@ it("undo gives settings back, revokes new keys, and revives no secret that ended
   // It has expired since, by an update that said so.
   database().sqlite.exec(`UPDATE api_keys SET expires_at = ${past} WHERE id = '${expired}'`);
   const added = await create(...PRO);
+  await json("update", added, "--name", "Later", "--plan", "free");
   const stored = () => rows("SELECT * FROM api_keys ORDER BY id");
   const after = stored();
 
@@ -57,6 +58,7 @@ it("undo gives settings back, revokes new keys, and revives no secret that ended
     expect(now[id]).toMatchObject({ name, plan, perMinute, perDay });
   }
   expect(now[changed].expiresAt).toBe(null);
+  expect(now[added]).toMatchObject({ name: "Shop", plan: "pro" });
   const states = [changed, own, revoked, rotated, expired, added].map((id) => now[id].state);
   expect(states).toEqual(["active", "active", "revoked", "active", "expired", "revoked"]);
   for (const { id, hash, resets, revision } of after) {
@@ -128,6 +130,22 @@ it.each(Object.entries(STORIES))("%s", async (_, story) => {
     ({ restored } = await json(...typed, ...more));
   }
   vi.stubEnv("STORE_ORDERS_ACTOR", undefined);
+});
+
+it("undo takes back the change at the time itself, and is planned anew if another one comes first", async () => {
+  later();
+  await json("update", victim, "--plan", "free");
+  const [{ at }] = await json("audit", victim);
+  let isOvertaken = false;
+  cloudflare.interfere = ({ body }) => {
+    if (isOvertaken || !/insert into \W*key_changes/i.test(String(body))) return;
+    isOvertaken = true;
+    rows(`UPDATE api_keys SET name = 'Other', revision = revision + 1 RETURNING id`);
+  };
+  onTestFinished(() => void (cloudflare.interfere = () => {}));
+  const undone = await json("undo", victim, "--since", at, "--yes");
+  expect([isOvertaken, undone.restored]).toEqual([true, [victim]]);
+  expect(await json("show", victim)).toMatchObject({ name: "Other", plan: "pro" });
 });
 
 it("undo since an earlier time goes back behind an undo since a later one", async () => {

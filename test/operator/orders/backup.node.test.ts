@@ -1,10 +1,11 @@
 import { cpSync, existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { beforeAll, expect, test } from "vitest";
+import { beforeAll, expect, onTestFinished, test } from "vitest";
 import { keysProgram } from "../../../src/operator/keys/program.ts";
 import { PROJECT_ROOT, runWrangler } from "../../../src/operator/wrangler.ts";
 import { databaseFile } from "../../../src/operator/database/local-store.ts";
+import { IMPORT_SIZES } from "../../../src/operator/orders/import.ts";
 import { ordersProgram } from "../../../src/operator/orders/program.ts";
 import { INT64_MAX, INT64_MIN } from "../../../src/rules/int64.ts";
 import { testFolder } from "../../support/test-folder.ts";
@@ -122,12 +123,16 @@ test("cancelled orders of a later time than the database's are refused with thei
 });
 
 test("cancelled orders without positions get them by their times", async () => {
-  const lines = [cancelled(3, NIGHT), cancelled(2, NOON), cancelled(1, NOON)];
+  // Each order is a part of its own.
+  const { partBytes } = IMPORT_SIZES;
+  IMPORT_SIZES.partBytes = 1;
+  onTestFinished(() => void (IMPORT_SIZES.partBytes = partBytes));
+  const lines = [cancelled(4, NIGHT), ...[3, 2, 1].map((id) => cancelled(id, NOON))];
   await other.ordersJson(["import", "-"], lines.join("\n"));
   const { stdout } = await other.orders(["export", "--all"]);
   const position = Date.parse(NOON) * 1_000;
-  const first = [cancelled(1, NOON, position), cancelled(2, NOON, position + 1)];
-  expect(stdout.split("\n").slice(0, 2)).toEqual(first);
+  const first = [1, 2, 3].map((id) => cancelled(id, NOON, position + id - 1));
+  expect(stdout.split("\n").slice(0, 3)).toEqual(first);
   const late = cancelled(1, new Date(Date.now() + 3_600_000), 1);
   for (const options of [["--dry-run"], []]) {
     const refused = failure("line 1: cancelledAt: later than the database's present time");

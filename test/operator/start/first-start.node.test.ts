@@ -1,7 +1,17 @@
+import { once } from "node:events";
+import { mkdirSync, rmSync } from "node:fs";
+import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
+import { Worker } from "node:worker_threads";
+import pRetry from "p-retry";
 import { expect, it } from "vitest";
-import { databaseFile } from "../../../src/operator/database/local-store.ts";
+import {
+  databaseFile,
+  makeOwnFolder,
+  ownFolder,
+} from "../../../src/operator/database/local-store.ts";
 import { prepareStore } from "../../../src/operator/start/sample-store.ts";
+import { lockStore, readHolder } from "../../../src/operator/start/store-lock.ts";
 import { hashSecret } from "../../../src/rules/keys/secret.ts";
 import type { CreatedKey } from "../../../src/store/keys/key-settings.ts";
 import { beforeStatements, StoreFolder } from "../store-folder.ts";
@@ -56,9 +66,38 @@ it("a first start that is interrupted while it shows the keys shows others the n
   expectSampleStore(store.path, shown, key);
 });
 
+it("a first start stores no keys whose ids it could not keep", async () => {
+  const store = new StoreFolder();
+  const file = join(ownFolder(store.path), "unfinished");
+  using _ = beforeStatements((query) => {
+    if (!/delete from .api_keys/i.test(query)) return;
+    rmSync(file);
+    mkdirSync(file);
+  });
+  await expect(prepareStore(store.path, false)).rejects.toThrow("EISDIR");
+  expect(await store.keysJson("list")).toEqual([]);
+});
+
 it("a start with --empty is the first one: a later one adds no keys and no orders", async () => {
   const store = new StoreFolder();
   expect(await prepareStore(store.path, true)).toEqual([]);
   expect(await prepareStore(store.path, false)).toEqual([]);
   expect((await store.orders(["export"])).stdout).toBe("");
+});
+
+it("a start waits for a service that is ending", async () => {
+  const store = new StoreFolder();
+  const file = join(makeOwnFolder(store.path), "service.lock");
+  const holder = `
+    const lock = new (require("node:sqlite").DatabaseSync)(${JSON.stringify(file)});
+    lock.exec("BEGIN EXCLUSIVE");
+    require("node:worker_threads").parentPort.postMessage("held");
+    setTimeout(() => lock.close(), 100);`;
+  const attempt = async () => {
+    await once(new Worker(holder, { eval: true }), "message");
+    lockStore(store.path, 1);
+  };
+  // On a slow machine the holder may take longer than a start waits.
+  await pRetry(attempt, { retries: 5, minTimeout: 0 });
+  expect(readHolder(store.path)).toEqual({ pid: process.pid, port: 1 });
 });
