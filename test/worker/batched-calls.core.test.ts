@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { beforeEach, expect, test, vi } from "vitest";
 import { BatchedCalls } from "../../src/worker/batched-calls.ts";
 
 const CONCURRENCY = 2;
@@ -7,7 +7,6 @@ const TIMEOUT_MS = 100;
 const LONGEST_MS = 2 * TIMEOUT_MS;
 
 beforeEach(() => void vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "Date"] }));
-afterEach(() => void vi.useRealTimers());
 
 const idle = () => new Promise((resolve) => void setImmediate(resolve));
 const pause = (ms: number) => new Promise((resolve) => void setTimeout(resolve, ms));

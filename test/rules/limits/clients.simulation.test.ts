@@ -35,21 +35,15 @@ function fleet(size: number, client: (random: Draw) => Client, seed = 1): Client
 function run({ perMinute, perDay }: Limits, clients: readonly Client[], durationMs: number) {
   const limiter = new SimulatedLimiter(keyPolicy(perMinute, perDay));
   const counts = { admitted: 0, refused: 0 };
-  /** Sorted by `dueMs` in descending order, so `pop` returns the client that is due first. */
-  const waiting: { client: Client; refusals: number; dueMs: number }[] = [];
-  const add = (client: Client, refusals: number, dueMs: number) => {
-    const index = waiting.findIndex((other) => other.dueMs <= dueMs);
-    waiting.splice(index === -1 ? waiting.length : index, 0, { client, refusals, dueMs });
-  };
-  for (const client of clients) add(client, 0, client(0, 0));
+  const waiting = clients.map((client) => ({ client, refusals: 0, dueMs: client(0, 0) }));
   for (;;) {
-    const { client, refusals: before, dueMs } = waiting.pop()!;
-    if (dueMs >= durationMs) return { ...counts, bannedAfterMs: null };
-    const decision = limiter.at(Math.floor(dueMs)).request();
+    const next = waiting.reduce((one, other) => (other.dueMs < one.dueMs ? other : one));
+    if (next.dueMs >= durationMs) return { ...counts, bannedAfterMs: null };
+    const decision = limiter.at(Math.floor(next.dueMs)).request();
     if (decision.banned) return { ...counts, bannedAfterMs: limiter.nowMs - START_MS };
     counts[decision.admitted ? "admitted" : "refused"] += 1;
-    const refusals = decision.admitted ? 0 : before + 1;
-    add(client, refusals, dueMs + client(1_000 * retryAfterSeconds(decision), refusals));
+    next.refusals = decision.admitted ? 0 : next.refusals + 1;
+    next.dueMs += next.client(1_000 * retryAfterSeconds(decision), next.refusals);
   }
 }
 

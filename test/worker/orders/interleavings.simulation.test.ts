@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import { afterAll, afterEach, beforeEach, expect, test, vi } from "vitest";
+import { afterAll, beforeEach, expect, test, vi } from "vitest";
 import { DAY_MS } from "../../support/clock.ts";
 import { listenTo } from "../../support/written-lines.ts";
 import { faultsIn, plan } from "./isolates/history.ts";
@@ -9,7 +9,6 @@ import { play } from "./isolates/world.ts";
 const database = openOrderDatabase();
 const FAKED = ["Date", "setTimeout", "clearTimeout", "setInterval", "clearInterval"] as const;
 beforeEach(() => void vi.useFakeTimers({ toFake: [...FAKED] }));
-afterEach(() => void vi.useRealTimers());
 afterAll(() => database.close());
 
 test("from any database, a list that has begun is finished, and no key takes the lists from another", async () => {

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { beforeEach, expect, test, vi } from "vitest";
 import { type CountedList, ListPlaces } from "../../../src/worker/orders/list-places.ts";
 import { LIST_SIZES } from "../../../src/worker/orders/list-sizes.ts";
 
@@ -6,7 +6,6 @@ const SIZES = { ...LIST_SIZES, placeBytes: 4 };
 
 const FAKED = ["Date", "setTimeout", "clearTimeout"] as const;
 beforeEach(() => void vi.useFakeTimers({ toFake: [...FAKED] }));
-afterEach(() => void vi.useRealTimers());
 
 /** A list whose client takes nothing. */
 class List implements CountedList {

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { beforeEach, expect, test, vi } from "vitest";
 import type { Segment } from "../../../src/worker/orders/list-database.ts";
 import { type CountedList, ListPlaces } from "../../../src/worker/orders/list-places.ts";
 import { LIST_SIZES } from "../../../src/worker/orders/list-sizes.ts";
@@ -7,7 +7,6 @@ import { SegmentMemory } from "../../../src/worker/orders/segment-memory.ts";
 
 const FAKED = ["Date", "setTimeout", "clearTimeout"] as const;
 beforeEach(() => void vi.useFakeTimers({ toFake: [...FAKED], now: Date.parse("2026-01-01") }));
-afterEach(() => void vi.useRealTimers());
 
 const BYTES = 10;
 const READ_MS = 10_000;
@@ -88,18 +87,6 @@ test("a list begins after one query, reads two groups ahead into memory, and hol
   expect(await take(store.open())).toEqual(UP_TO(9));
   expect(store.queried).toEqual(UP_TO(9).map(String));
   expect(store.memory.bytes).toBe(9 * '{"id":0},'.length);
-});
-
-test("a list whose first segment came with the manifest then queries all groups that it may read ahead at once", async () => {
-  const store = storeOf({ count: 9 });
-  store.memory.add(new Map([["0", jsonOf("0")]]));
-  const { next } = store.open();
-  await next();
-  expect(store.queried).toEqual([]);
-  const second = next();
-  await idle();
-  expect(store.queried).toEqual(["1", "2", "3", "4"]);
-  await second;
 });
 
 test("lists that need a segment at the same time read it once, and again if that query failed or its request was ended", async () => {

@@ -7,17 +7,11 @@ import { INT64_MAX, INT64_MIN } from "../../../../src/rules/int64.ts";
 import { orderBytes, SEGMENT_BYTES } from "../../../../src/schema/orders.ts";
 import { keepHouse } from "../../../../src/worker/housekeeping.ts";
 
-/** Replacements in the migrations, so that four orders fill a segment. */
-const REPLACEMENTS = [
-  [String(SEGMENT_BYTES), "400"],
-  [String(Math.floor(SEGMENT_BYTES / 3)), "200"],
-  ["/ 8192", "/ 64"],
-] as const;
-
 /** Ids around the bounds of int64 and of exact JavaScript numbers, five neighbours each. */
 const NEIGHBOURS = [INT64_MIN, -(2n ** 53n) - 2n, -2n, 2n ** 53n - 2n, INT64_MAX - 4n];
 export const anyId = fc.nat(24).map((n) => NEIGHBOURS[Math.floor(n / 5)]! + BigInt(n % 5));
 
+/** So small that four orders fill a segment. */
 export const MAX_SEGMENT_BYTES = 400;
 
 const onSimulatedClock = (sql: string) =>
@@ -29,12 +23,12 @@ const onSimulatedClock = (sql: string) =>
 export function openOrderDatabase(): DatabaseSync {
   const database = new DatabaseSync(":memory:");
   database.function("now_microseconds", () => BigInt(Date.now()) * 1_000n);
-  for (const migration of readMigrations("orders")) {
-    const sql = REPLACEMENTS.reduce(
-      (text, [found, replacement]) => text.replaceAll(found, replacement),
-      migration.sql,
-    );
-    database.exec(onSimulatedClock(sql));
+  for (const { sql } of readMigrations("orders")) {
+    const small = sql
+      .replaceAll(String(SEGMENT_BYTES), String(MAX_SEGMENT_BYTES))
+      .replaceAll(String(Math.floor(SEGMENT_BYTES / 3)), "200")
+      .replaceAll("/ 8192", "/ 64");
+    database.exec(onSimulatedClock(small));
   }
   return database;
 }
