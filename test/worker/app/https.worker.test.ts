@@ -12,7 +12,7 @@ const APP = "https://app.example";
 const UNTOUCHED = { limit: 60, remaining: 60, day: { remaining: 1_000 } };
 const PREFLIGHT = { Origin: APP, "Access-Control-Request-Method": "DELETE" };
 
-test("a request over plain HTTP is refused with any key or none, counts nothing and does nothing", async () => {
+test("a request over plain HTTP is refused with any key or none, counts nothing and does nothing, but outside /v1", async () => {
   const { id, key } = await createApiKey();
   const { key: unknown } = await createApiKey();
   await placeOrder(7n);
@@ -42,6 +42,7 @@ test("a request over plain HTTP is refused with any key or none, counts nothing 
   }
   expect(bodies.size).toBe(1);
   expect(script.calls).toBe(calls);
+  expect((await service("/healthz", CLEAR)).status).toBe(200);
   expect(await storedOrder(7n)).toMatchObject({ status: "pending" });
   expect(quotaOf(await service("/v1/nothing", { key })).remaining).toBe(58);
   // Only of a key that the isolate knows from memory, and once a minute.
@@ -54,24 +55,15 @@ test("a request over plain HTTP is refused with any key or none, counts nothing 
 });
 
 test.each([
-  [{}, { origin: "http://localhost:8787" }],
-  [{}, { origin: "http://shop.localhost" }],
-  [{}, { origin: "http://127.8.9.1:1" }],
-  [{}, { origin: "http://[::1]:8787" }],
-  [{ ALLOW_HTTP: "true" }, CLEAR],
-])("with %j, %j is served over plain HTTP, without HSTS", async (vars, options) => {
+  [{}, { origin: "http://localhost:8787" }, null],
+  [{}, { origin: "http://shop.localhost" }, null],
+  [{}, { origin: "http://127.8.9.1:1" }, null],
+  [{}, { origin: "http://[::1]:8787" }, null],
+  [{ ALLOW_HTTP: "true" }, CLEAR, null],
+  [{}, { headers: { "CF-Visitor": '{"scheme":"https"}' } }, "max-age=31536000"],
+])("with %j, %j is served, with HSTS only over HTTPS: %s", async (vars, options, hsts) => {
   const { key } = await createApiKey();
   const response = await startService(vars)(LIST, { ...options, key });
   expect([response.status, await response.text()]).toStrictEqual([200, "[]"]);
-  expect(response.headers.has("Strict-Transport-Security")).toBe(false);
-});
-
-test("CF-Visitor with https, and paths outside /v1, need nothing", async () => {
-  const service = startService();
-  const { key } = await createApiKey();
-  const headers = { "CF-Visitor": '{"scheme":"https"}' };
-  const response = await service(LIST, { key, headers });
-  expect(response.status).toBe(200);
-  expect(response.headers.get("Strict-Transport-Security")).toBe("max-age=31536000");
-  expect((await service("/healthz", CLEAR)).status).toBe(200);
+  expect(response.headers.get("Strict-Transport-Security")).toBe(hsts);
 });

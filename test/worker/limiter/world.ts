@@ -1,5 +1,5 @@
 import { vi } from "vitest";
-import { parseConfig } from "../../../src/rules/config.ts";
+import { type Config, parseConfig } from "../../../src/rules/config.ts";
 import type { BanPolicy } from "../../../src/rules/limits/bans.ts";
 import type { Decision, Quota } from "../../../src/rules/limits/decision.ts";
 import type { LimiterState, QuotaPolicy } from "../../../src/rules/limits/limiter-state.ts";
@@ -39,22 +39,26 @@ export const FAULTS: readonly Partial<Wire>[] = [
   { isKilled: true },
 ];
 
-export interface Isolate {
-  readonly limiter: Limiter;
-  policy: QuotaPolicy;
-  /** How far its clock is behind the object's clock, in milliseconds. */
-  readonly behindMs: number;
-  hasFailed: boolean;
-  /** The number of refusals that it repeated from memory, and of those that it reported. */
-  repeated: number;
-  reported: number;
-  /** Whether a call of a look has failed, and the time of the last one. */
-  isBlind: boolean;
-  peekedMs: number;
-  /** Whether its fallback has decided since it last heard from the object. */
-  isAlone: boolean;
-  /** The newest decision by the object that it has answered with. */
-  decision: Decision | null;
+export type Isolate = ReturnType<typeof startIsolate>;
+
+/** @param behindMs how far its clock is behind the object's clock. */
+function startIsolate(config: Config, policy: QuotaPolicy, behindMs: number) {
+  return {
+    limiter: new Limiter(config),
+    policy,
+    behindMs,
+    hasFailed: false,
+    /** The number of refusals that it repeated from memory, and of those that it reported. */
+    repeated: 0,
+    reported: 0,
+    /** Whether a call of a look has failed, and the time of the last one. */
+    isBlind: false,
+    peekedMs: 0,
+    /** Whether its fallback has decided since it last heard from the object. */
+    isAlone: false,
+    /** The newest decision by the object that it has answered with. */
+    decision: null as Decision | null,
+  };
 }
 
 /**
@@ -90,11 +94,7 @@ export class World {
     this.#vars = { ...vars, LIMITER_TIMEOUT_MS: TIMEOUT_MS };
     const config = parseConfig(this.#vars);
     this.bans = config.bans;
-    this.isolates = behindMs.map((ms) => {
-      const failures = { hasFailed: false, isBlind: false, isAlone: false };
-      const seen = { ...failures, repeated: 0, reported: 0, peekedMs: 0, decision: null };
-      return { limiter: new Limiter(config), policy, behindMs: ms, ...seen };
-    });
+    this.isolates = behindMs.map((ms) => startIsolate(config, policy, ms));
     this.witness = new Witness(this.bans);
     vi.spyOn(console, "warn").mockImplementation((line: string) => this.witness.logs(line));
     this.#object = this.#start();

@@ -1,5 +1,5 @@
 import { beforeEach, expect, test, vi } from "vitest";
-import { type CountedList, ListPlaces } from "../../../src/worker/orders/list-places.ts";
+import { ListPlaces } from "../../../src/worker/orders/list-places.ts";
 import { LIST_SIZES } from "../../../src/worker/orders/list-sizes.ts";
 
 const SIZES = { ...LIST_SIZES, placeBytes: 4 };
@@ -8,24 +8,17 @@ const FAKED = ["Date", "setTimeout", "clearTimeout"] as const;
 beforeEach(() => void vi.useFakeTimers({ toFake: [...FAKED] }));
 
 /** A list whose client takes nothing. */
-class List implements CountedList {
-  takenMs = 0;
-  isCut = false;
-  readonly keyId: string;
-  readonly placeBytes: number;
-  alone: number;
-
-  constructor(keyId: string, placeBytes = 1, spare = 0) {
-    this.keyId = keyId;
-    this.placeBytes = placeBytes;
-    this.alone = placeBytes + spare;
-  }
-  forgetSpare(): void {
-    this.alone = this.placeBytes;
-  }
-  cutOff(): void {
-    this.isCut = true;
-  }
+function listOf(keyId: string, placeBytes = 1, spare = 0) {
+  const list = {
+    keyId,
+    placeBytes,
+    alone: placeBytes + spare,
+    takenMs: 0,
+    isCut: false,
+    forgetSpare: () => void (list.alone = placeBytes),
+    cutOff: () => void (list.isCut = true),
+  };
+  return list;
 }
 
 /**
@@ -53,13 +46,13 @@ test.each<[string, string, string, number | null, number[]]>([
 ])("a list that needs a place cuts off %s", async (_, listed, key, seconds, cut) => {
   const places = new ListPlaces(SIZES);
   const lists = [...listed.matchAll(/(\w)\+?(\d?):(-?\d+)/g)].map(([, one, spare, stalled]) => {
-    const list = new List(one!, 1, Number(spare));
+    const list = listOf(one!, 1, Number(spare));
     void places.wait(list);
     list.takenMs -= Number(stalled) * 1_000;
     return list;
   });
   const startMs = Date.now();
-  const waiting = places.wait(new List(key)).then((hasPlace) => [hasPlace, Date.now()] as const);
+  const waiting = places.wait(listOf(key)).then((hasPlace) => [hasPlace, Date.now()] as const);
   await vi.advanceTimersByTimeAsync(SIZES.lineMs);
   expect(await waiting).toStrictEqual([seconds !== null, startMs + (seconds ?? 10) * 1_000]);
   expect(lists.flatMap(({ isCut }, at) => (isCut ? [at] : []))).toStrictEqual(cut);
@@ -67,11 +60,11 @@ test.each<[string, string, string, number | null, number[]]>([
 
 test("a key without a list comes first; a request that has ended receives no place", async () => {
   const places = new ListPlaces(SIZES);
-  const first = Array.from({ length: 4 }, () => new List("a"));
+  const first = Array.from({ length: 4 }, () => listOf("a"));
   for (const list of first) void places.wait(list);
-  const dead = new List("a");
-  const own = new List("a");
-  const other = new List("b");
+  const dead = listOf("a");
+  const own = listOf("a");
+  const other = listOf("b");
   void places.wait(dead);
   const waits = [places.wait(own), places.wait(other)];
   places.end(first[0]!);
@@ -86,9 +79,9 @@ test("a key without a list comes first; a request that has ended receives no pla
 
 test("a list under way that waits for a place does not stall: further lists of its key come after a key without one", async () => {
   const places = new ListPlaces(SIZES);
-  const holder = new List("b", 4);
+  const holder = listOf("b", 4);
   void places.wait(holder);
-  const underWay = new List("a");
+  const underWay = listOf("a");
   underWay.alone = 0;
   places.begin(underWay);
   void places.wait(underWay);
@@ -98,7 +91,7 @@ test("a list under way that waits for a place does not stall: further lists of i
     holder.takenMs = Date.now();
   };
   while (Date.now() - startMs < SIZES.stallMs) await advance();
-  const [further, other] = [new List("a"), new List("c", 3)];
+  const [further, other] = [listOf("a"), listOf("c", 3)];
   void places.wait(further);
   void places.wait(other);
   await advance();
@@ -109,11 +102,11 @@ test("a list under way that waits for a place does not stall: further lists of i
 
 test("after its clock was set back, a list that nobody reads makes room after the stall time", async () => {
   const places = new ListPlaces(SIZES);
-  const ahead = new List("a", SIZES.placeBytes);
+  const ahead = listOf("a", SIZES.placeBytes);
   void places.wait(ahead);
   ahead.takenMs += 3_600_000;
   for (const hasRoom of [false, true]) {
-    const waiting = places.wait(new List("b", SIZES.placeBytes));
+    const waiting = places.wait(listOf("b", SIZES.placeBytes));
     await vi.advanceTimersByTimeAsync(SIZES.lineMs);
     expect([await waiting, ahead.isCut]).toEqual([hasRoom, hasRoom]);
     await vi.advanceTimersByTimeAsync(SIZES.stallMs);
