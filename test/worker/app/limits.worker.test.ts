@@ -183,11 +183,13 @@ test("a look whose answer comes late says what the isolate was told meanwhile, a
   expect(await look(key, service)).toEqual(await look(key, elsewhere));
 });
 
-test("if the limiter cannot be reached, a look is 503, and decides nothing about other requests", async () => {
+test("looks at once share one call; if the limiter cannot be reached, a look is 503, and decides nothing about other requests", async () => {
   const { id, key } = await createApiKey();
   const { bindings, script } = faultyLimiters();
   const service = startService({}, bindings);
   stopClock();
+  await Promise.all(Array.from({ length: 100 }, () => look(key, service)));
+  expect(script.calls).toBe(1);
   await service(UNKNOWN, { key });
   for (const outcome of [fail("Lost.", { retryable: true }), loseTheAnswer("Lost.")]) {
     const { calls } = script;
