@@ -7,7 +7,10 @@ import { testFolder } from "../support/test-folder.ts";
 test.each([
   ["", null],
   ['# Bans\n\nexport BAN_MODE=off\n  REQUEST_LOG = "all"\r\n', null],
-  ["BAN_MODEE=off", "no var BAN_MODEE (did you mean BAN_MODE?)"],
+  [
+    "BAN_MODEE=off\nREQUESTLOG=all",
+    "no var BAN_MODEE (did you mean BAN_MODE?) and no var REQUESTLOG (did you mean REQUEST_LOG?)",
+  ],
   ["list_reads=nearest", "no var list_reads (did you mean LIST_READS?)"],
   ["BAN_MODE=maybe", "BAN_MODE: must be on, log or off"],
   ["BAN_MODE=off\nBAN_MODE off", ".dev.vars, line 2: expected NAME=value"],
