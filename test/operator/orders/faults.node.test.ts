@@ -2,42 +2,61 @@ import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import * as fs from "node:fs";
 import { join } from "node:path";
-import { StatementSync } from "node:sqlite";
+import { DatabaseSync, StatementSync } from "node:sqlite";
 import { text as readText } from "node:stream/consumers";
-import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { databaseFile } from "../../../src/operator/database/local-store.ts";
 import { IMPORT_SIZES } from "../../../src/operator/orders/import.ts";
-import { testFolder } from "../../support/test-folder.ts";
-import { interrupt } from "../deploy/faults.ts";
 import { PATIENCE } from "../../support/patience.ts";
+import { testFolder } from "../../support/test-folder.ts";
+import { failure } from "../commands.ts";
+import { interrupt, shortenPauses } from "../deploy/faults.ts";
 import { beforeStatements, StoreFolder } from "../store-folder.ts";
 
-const linesOf = (count: number) =>
-  Array.from({ length: count }, (_, id) => `{"id":${id},"status":"pending"}\n`).join("");
-const ORDERS = linesOf(60);
+const ids = Array.from({ length: 60 }, (_, id) => id);
+const ORDERS = ids.map((id) => `{"id":${id},"status":"pending"}\n`).join("");
 const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
+/** The number of orders in the large store: three pages of an export. */
+const STORED = 15_001;
+const GAVE_UP = "the orders changed during the export, so it would not be of one moment";
 
 const REAL_SIZES = { ...IMPORT_SIZES };
-const folder = testFolder();
-const stores = { empty: new StoreFolder(), full: new StoreFolder() };
+const [empty, full, large] = [new StoreFolder(), new StoreFolder(), new StoreFolder()];
+/** A copy of another store. */
 let store: StoreFolder;
+let folder: string;
 beforeAll(async () => {
-  await stores.empty.make();
-  await stores.full.ordersJson(["import", "-"], ORDERS);
+  Object.assign(IMPORT_SIZES, { partBytes: 1_000 });
+  for (const each of [empty, large]) await each.make();
+  await full.ordersJson(["import", "-"], ORDERS);
+  fillLarge();
 });
 beforeEach(() => {
-  store = new StoreFolder();
-  Object.assign(IMPORT_SIZES, { partBytes: 1_000 });
+  folder = testFolder();
+  shortenPauses();
 });
-afterEach(() => {
-  Object.assign(IMPORT_SIZES, REAL_SIZES);
-});
+afterEach(() => void vi.restoreAllMocks());
+afterAll(() => void Object.assign(IMPORT_SIZES, REAL_SIZES));
+
+/** Runs statements on the large store. */
+function execLarge(sql: string): void {
+  using sqlite = new DatabaseSync(databaseFile(large.path, "orders"));
+  sqlite.exec(sql);
+}
+
+function fillLarge(): void {
+  execLarge(`
+    DELETE FROM orders;
+    WITH RECURSIVE n (id) AS (SELECT 0 UNION ALL SELECT id + 1 FROM n WHERE id + 1 < ${STORED})
+    INSERT INTO orders (id) SELECT id FROM n`);
+}
 
 const exported = async () => (await store.orders(["export"])).stdout;
 const written = async () => fs.readFileSync(join(folder, "out.ndjson"), "utf8");
 
 describe.each([
-  ["import", stores.empty, "in.ndjson", ORDERS, "", exported],
-  ["export", stores.full, "out.ndjson", "earlier", "earlier", written],
+  ["import", empty, "in.ndjson", ORDERS, "", exported],
+  ["export", full, "out.ndjson", "earlier", "earlier", written],
 ] as const)("orders %s", (command, template, name, text, before, state) => {
   it.each(["a signal", "a full disk"])(
     "with %s at any statement is done or undone, and the same command again finishes",
@@ -87,13 +106,11 @@ describe.each([
 });
 
 it("a signal ends a command as typed at once, although nobody reads its output or writes its input", async () => {
-  const unread = new StoreFolder();
-  await unread.ordersJson(["import", "-"], linesOf(15_000));
   const fifos = ["out", "in"].map((name) => join(folder, name)) as [string, string];
   execFileSync("mkfifo", fifos);
   const ended = async (signal: NodeJS.Signals, ...[command, file]: readonly string[]) => {
     const words = ["orders", command!, ...(file === undefined ? [] : [file])];
-    const line = ["src/operator/main.js", ...words, "--persist-to", unread.path];
+    const line = ["src/operator/main.js", ...words, "--persist-to", large.path];
     const child = spawn(process.execPath, line);
     const [stderr, exit] = [readText(child.stderr), once(child, "exit")];
     const output = file === fifos[0] ? fs.createReadStream(file) : child.stdout;
@@ -123,13 +140,90 @@ function listensToSignals({ pid }: ChildProcess): boolean {
 }
 
 it("a full disk during an import blames no line", async () => {
-  await store.make();
   const spy = vi.spyOn(StatementSync.prototype, "run").mockImplementation(() => {
     throw new Error("database or disk is full");
   });
-  const { status, stderr } = await store.orders(["import", "-"], ORDERS);
+  const { status, stderr } = await empty.orders(["import", "-"], ORDERS);
   expect([status, stderr]).toEqual([1, expect.stringContaining("make room, or set SQLITE_TMPDIR")]);
   expect(stderr).not.toMatch(/line \d/);
   spy.mockRestore();
-  expect(await store.ordersJson(["import", "-"], ORDERS)).toMatchObject({ imported: 60 });
+  expect(await empty.ordersJson(["import", "-"], ORDERS)).toMatchObject({ imported: 60 });
+});
+
+describe("an export", () => {
+  let file: string;
+  beforeEach(() => {
+    file = join(folder, "orders.ndjson");
+    fillLarge();
+  });
+
+  const runExport = (...args: readonly string[]) => large.orders(["export", ...args]);
+
+  /** Changes the first and last order before each page for which `isDue` returns true. */
+  function changeBefore(isDue: (page: number) => boolean): void {
+    let page = 0;
+    beforeStatements((query) => {
+      if (!query.includes('from "order_list"') || !isDue(++page)) return;
+      execLarge(`UPDATE orders SET quantity = ${page} WHERE id IN (0, ${STORED - 1})`);
+    });
+  }
+
+  /** Expects the file to be complete. Returns the quantities of the first and the last order. */
+  function quantities(): unknown[] {
+    const lines = fs.readFileSync(file, "utf8").trimEnd().split("\n");
+    expect(lines).toHaveLength(STORED);
+    expect(fs.readdirSync(folder)).toEqual(["orders.ndjson"]);
+    return [lines[0], lines.at(-1)].map((line) => JSON.parse(line ?? "").quantity);
+  }
+
+  it.each([
+    [1, [1, 1], /^$/],
+    [3, [undefined, 3], /^warning: orders changed[^]*--one-moment/],
+  ])("warns of a change of orders after the first page (%i)", async (page, found, warning) => {
+    changeBefore((read) => read === page);
+    const outcome = await runExport(file);
+    expect(outcome).toMatchObject({ status: 0, stderr: expect.stringMatching(warning) });
+    expect(quantities()).toEqual(found);
+  });
+
+  it("with --one-moment starts a file over, and after five attempts fails and keeps the earlier file", async () => {
+    changeBefore((page) => page === 2 || page === 5);
+    const outcome = await runExport(file, "--one-moment", "--json");
+    expect(outcome).toEqual({ status: 0, stdout: '{"exported":15001}\n', stderr: "" });
+    expect(quantities()).toEqual([5, 5]);
+    vi.restoreAllMocks();
+    let pages = 0;
+    changeBefore((page) => (pages = page) > 0);
+    fs.writeFileSync(file, "earlier");
+    expect(await runExport(file, "--one-moment")).toEqual(failure(GAVE_UP));
+    expect([pages, fs.readFileSync(file, "utf8")]).toEqual([10, "earlier"]);
+    expect(fs.readdirSync(folder)).toEqual(["orders.ndjson"]);
+  });
+
+  it.each(["--one-moment", "--all"])(
+    "with %s does not start standard output over, because it cannot be taken back",
+    async (option) => {
+      changeBefore((page) => page === 3);
+      const { status, stderr } = await runExport(option);
+      expect([status, stderr]).toEqual([1, expect.stringContaining(GAVE_UP)]);
+    },
+  );
+
+  it("two exports to one file at the same time leave a whole file", async () => {
+    const outcomes = await Promise.all([runExport(file), runExport(file)]);
+    expect(outcomes.map(({ status }) => status)).toEqual([0, 0]);
+    expect(quantities()).toEqual([undefined, undefined]);
+  });
+
+  it("replaces the target of a link and keeps its mode, also if the store is empty", async () => {
+    execLarge("DELETE FROM orders");
+    const target = join(folder, "target.ndjson");
+    fs.writeFileSync(target, "earlier");
+    fs.chmodSync(target, 0o640);
+    fs.symlinkSync(target, file);
+    const outcome = await runExport(file, "--one-moment", "--json");
+    expect(outcome).toEqual({ status: 0, stdout: '{"exported":0}\n', stderr: "" });
+    expect(fs.readFileSync(target, "utf8")).toBe("");
+    expect(fs.statSync(target).mode & 0o777).toBe(0o640);
+  });
 });
