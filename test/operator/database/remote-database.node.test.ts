@@ -1,14 +1,20 @@
+import { createServer, type Server } from "node:http";
+import { connect } from "node:net";
+import { join } from "node:path";
 import { eq, type SQL, sql } from "drizzle-orm";
-import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
+import { API_PATIENCE } from "../../../src/operator/cloudflare-api.ts";
 import { openLocalDatabase } from "../../../src/operator/database/local.ts";
 import { openRemoteDatabase } from "../../../src/operator/database/remote.ts";
 import type { StoreDatabase } from "../../../src/store/database.ts";
 import { apiKeys } from "../../../src/schema/keys.ts";
 import { orders } from "../../../src/schema/orders.ts";
+import { keysProgram } from "../../../src/operator/keys/program.ts";
 import { createApiKey } from "../../../src/store/keys/key-settings.ts";
 import { findApiKey } from "../../../src/store/keys/find-keys.ts";
 import * as wrangler from "../../../src/operator/wrangler.ts";
-import { runRealWrangler, useFakeCloudflare } from "../deploy/fake-cloudflare.ts";
+import { failure, runCommand, runInProcess } from "../commands.ts";
+import { listen, runRealWrangler, useFakeCloudflare } from "../deploy/fake-cloudflare.ts";
 import { StoreFolder } from "../store-folder.ts";
 import { ApiError } from "../deploy/route.ts";
 import type { DatabaseName } from "../../../src/schema/databases.ts";
@@ -30,7 +36,10 @@ beforeAll(async () => {
     remote: { orders: remote("orders"), keys: remote("keys") },
   };
 });
-beforeEach(() => void (cloudflare.interfere = () => {}));
+beforeEach(() => {
+  cloudflare.interfere = () => {};
+  cloudflare.logIn();
+});
 afterAll(() => opened.dispose());
 
 const insertOrder = (id: number, status = "pending"): SQL =>
@@ -134,4 +143,77 @@ it("says what to do if a database or a migration is missing, or a token is wrong
   expect(await reason("production")).toMatch(/missing .*run `npm run deploy -- --env production`/);
   vi.stubEnv("CLOUDFLARE_API_TOKEN", "wrong");
   expect(await reason("staging")).toMatch(/Authentication error .*`npx wrangler login`/);
+});
+
+/** Starts a server for one test, and returns its address. */
+function serve(server: Server): Promise<string> {
+  onTestFinished(() => (server.closeAllConnections(), void server.close()));
+  return listen(server);
+}
+
+it.each(["", '{"result":'])(
+  "a query whose answer ends after %j is reported after ten seconds, and given up after two minutes",
+  async (beginning) => {
+    const real = { ...API_PATIENCE };
+    expect(real).toEqual({ noticeMs: 10_000, timeoutMs: 120_000 });
+    onTestFinished(() => void Object.assign(API_PATIENCE, real));
+    const result = [{ name: "store-orders-staging-keys", uuid: "ID" }];
+    const server = createServer(({ method }, response) => {
+      // Only a query hangs, and only a query is impatient.
+      if (method === "GET") response.end(JSON.stringify({ result }));
+      else if (beginning !== "") response.write(beginning);
+      Object.assign(API_PATIENCE, method === "GET" ? { noticeMs: 1, timeoutMs: 50 } : real);
+    });
+    vi.stubEnv("CLOUDFLARE_API_BASE_URL", await serve(server));
+    const database = openRemoteDatabase({ env: "staging", name: "keys" });
+    await expect(database.transaction([sql`DELETE FROM api_keys`])).rejects.toThrow(
+      "staging keys database: nothing came in two minutes. It is not known whether",
+    );
+    Object.assign(API_PATIENCE, real);
+    // It is not repeated.
+    const outcome = await runInProcess(keysProgram(), ["list", "--env", "staging"]);
+    expect(outcome).toEqual(failure("error: staging keys database: nothing came in two minutes\n"));
+    const notices = /^Cloudflare has not answered POST .*\/raw for ten seconds\. .*\nerror: .*\n$/;
+    expect(outcome.stderr).toMatch(notices);
+  },
+);
+
+describe("a proxy of the environment", () => {
+  /** The addresses that the proxy was asked for. It tunnels to this machine, and nowhere else. */
+  const asked = new Set<string | undefined>();
+  let proxy: string;
+  beforeEach(async () => {
+    asked.clear();
+    const server = createServer();
+    server.on("connect", ({ url }, socket) => {
+      asked.add(url);
+      const { hostname, port } = new URL(`http://${url}`);
+      if (hostname !== "0.0.0.0") return socket.end("HTTP/1.1 403 Forbidden\r\n\r\n");
+      socket.write("HTTP/1.1 200 OK\r\n\r\n");
+      return socket.pipe(connect(Number(port), "127.0.0.1")).pipe(socket);
+    });
+    proxy = await serve(server);
+  });
+  const main = join(wrangler.PROJECT_ROOT, "src/operator/main.js");
+  const run = (line: string, env: NodeJS.ProcessEnv) =>
+    runCommand(process.execPath, [main, ...line.split(" ")], env);
+
+  it.each([
+    ["is used for an address that NO_PROXY does not list", "a.example", true],
+    ["is not used for an address that NO_PROXY lists", "a.example,0.0.0.0", false],
+  ])("%s", async (_, noProxy, isUsed) => {
+    // An address of this machine that no proxy skips by itself.
+    const base = cloudflare.origin.replace("127.0.0.1", "0.0.0.0");
+    const env = { CLOUDFLARE_API_BASE_URL: base, HTTP_PROXY: proxy, NO_PROXY: noProxy };
+    const listed = await run("keys list --plan pro --env staging --json", env);
+    expect(listed).toMatchObject({ stdout: "[]\n" });
+    expect([...asked]).toEqual(isUsed ? [new URL(base).host] : []);
+  });
+
+  it("tunnels to Cloudflare's own address, and its refusal ends the command", async () => {
+    const login = { CLOUDFLARE_API_BASE_URL: undefined, CLOUDFLARE_ACCOUNT_ID: "" };
+    const outcome = await run("verify --env staging", { ...login, HTTPS_PROXY: proxy });
+    expect(outcome).toEqual(failure("error: Cloudflare, GET /accounts: no answer: "));
+    expect([...asked]).toEqual(["api.cloudflare.com:443"]);
+  });
 });

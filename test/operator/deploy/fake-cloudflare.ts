@@ -55,18 +55,18 @@ export class FakeCloudflare {
     ...this.d1.routes,
     ...this.workers.routes,
   };
-  readonly #realFetch = globalThis.fetch;
   readonly #server = createServer((message, response) => void this.#serve(message, response));
 
   async start(): Promise<void> {
     this.origin = await listen(this.#server);
     this.logIn();
+    const realFetch = globalThis.fetch;
     globalThis.fetch = async (input, init) => {
       const { origin, hostname } = new URL(input instanceof Request ? input.url : input);
       if (origin === this.origin) return this.#answer(new Request(input, init));
       const isWorker = /\.(?:workers\.dev|shop\.example)$/.test(hostname);
       if (isWorker) return this.workers.serve(hostname, new Headers(init?.headers));
-      return this.#realFetch(input, init);
+      return realFetch(input, init);
     };
   }
 
@@ -88,7 +88,6 @@ export class FakeCloudflare {
   }
 
   stop(): void {
-    globalThis.fetch = this.#realFetch;
     this.#server.closeAllConnections();
     this.#server.close();
   }

@@ -4,11 +4,7 @@ import * as databases from "../../../src/store/database.ts";
 import { openLocalDatabase } from "../../../src/operator/database/local.ts";
 import { databaseFile } from "../../../src/operator/database/local-store.ts";
 import { addKeys } from "../../../src/store/keys/change-key.ts";
-import {
-  createApiKey,
-  type CreatedKey,
-  type KeyDetails,
-} from "../../../src/store/keys/key-settings.ts";
+import { createApiKey, type KeyDetails } from "../../../src/store/keys/key-settings.ts";
 import { StoreFolder } from "../store-folder.ts";
 
 export const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
@@ -42,7 +38,7 @@ export class KeysCommand {
   }
 
   /** Stores a key with fields that no command can give it, such as an expiry in the past. */
-  async add(fields: Partial<KeyDetails> = {}): Promise<CreatedKey> {
+  async add(fields: Partial<KeyDetails> = {}) {
     const { key, record } = createApiKey({ name: "Zoo", plan: "free" }, new Date());
     const stored = { ...record, ...fields };
     await addKeys(await this.database(), [stored], "test");

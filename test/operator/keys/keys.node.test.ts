@@ -304,9 +304,9 @@ describe("keys audit", () => {
     const details = { revokedAt: { from: null, to: revoked.revokedAt } };
     const newest = { at: expect.stringMatching(TIME), actor: "Ada", action: "revoke", keyId: id };
     expect(await keys.json("audit", id, "--limit", "1")).toEqual([{ ...newest, details }]);
-    const stored = JSON.stringify(await keys.rows("SELECT * FROM key_changes"));
-    expect(stored).not.toMatch(/[0-9a-f]{64}/);
-    for (const shown of [secret, newerSecret]) expect(stored).not.toContain(shown.slice(5));
+    const trail = JSON.stringify(await keys.rows("SELECT * FROM key_changes"));
+    expect(trail).not.toMatch(/[0-9a-f]{64}/);
+    for (const shown of [secret, newerSecret]) expect(trail).not.toContain(shown.slice(5));
   });
 
   it("has no entry for a change that failed, and no entry changes or disappears", async () => {

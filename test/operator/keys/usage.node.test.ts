@@ -56,18 +56,16 @@ it("usage has the figures of each key, the busiest first, and null if not report
   const all = await usageJson("--days", "2");
   const { keyId: _, ...today } = row("key_busy", 0, 40, { perMinute: 40, peakMinute: 38 });
   const reportedAt = NOW.toISOString();
-  const unknown = { admitted: null, refused: null, strikes: null, bans: null, minutePeak: null };
-  const reports = { reportedAt: null, reportAgeSeconds: null, days: [] };
-  const unreported = { ...unknown, dayPeak: null, ...reports };
   const counts = { admitted: 1_040, refused: 255, strikes: 123, bans: 2 };
-  const report = { reportedAt, reportAgeSeconds: 0, bannedUntil: null };
-  const busy = { ...counts, minutePeak: 0.95, dayPeak: 1, ...report };
+  const figures = { ...counts, minutePeak: 0.95, dayPeak: 1, reportedAt, reportAgeSeconds: 0 };
+  const none = Object.fromEntries(Object.keys(figures).map((name) => [name, null]));
+  const unreported = { ...none, plan: "free", days: [] };
   const yesterday = expect.objectContaining({ day: dayText(1), admitted: 1_000 });
   const days = [yesterday, { ...today, refused: 5, strikes: 3, reportedAt }];
   expect(all).toEqual([
-    { id: "key_busy", name: HOSTILE, plan: "pro", ...busy, days },
-    expect.objectContaining({ id: "key_idle", ...unreported, bannedUntil: BAN_ENDS.toISOString() }),
-    expect.objectContaining({ id: "key_small", ...unreported, bannedUntil: null }),
+    { id: "key_busy", name: HOSTILE, plan: "pro", ...figures, bannedUntil: null, days },
+    { id: "key_idle", name: "Idle", ...unreported, bannedUntil: BAN_ENDS.toISOString() },
+    { id: "key_small", name: "Small", ...unreported, bannedUntil: null },
   ]);
   expect(await usageJson("key_busy", "--days", "2")).toEqual([all[0]]);
   const { stdout, stderr } = await usage("--days", "2");

@@ -1,15 +1,13 @@
+import { Readable } from "node:stream";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { parseOrder, readElements } from "../../../src/operator/orders/source.ts";
 import { INT64_MAX, INT64_MIN } from "../../../src/rules/int64.ts";
 
-async function* parts(bytes: Uint8Array, cuts: readonly number[]) {
-  const sorted = [...new Set(cuts.map((cut) => cut % (bytes.length + 1)))].sort((a, b) => a - b);
-  let start = 0;
-  for (const end of [...sorted, bytes.length]) {
-    yield bytes.subarray(start, end);
-    start = end;
-  }
+function parts(bytes: Uint8Array, cuts: readonly number[]): Readable {
+  const within = cuts.map((cut) => cut % (bytes.length + 1));
+  const ends = [...new Set(within), bytes.length].toSorted((one, other) => one - other);
+  return Readable.from(ends.map((end, index) => bytes.subarray(ends[index - 1] ?? 0, end)));
 }
 
 async function read(text: string | Uint8Array, cuts: readonly number[] = []) {
@@ -46,13 +44,12 @@ describe("a file is divided, however its bytes arrive,", () => {
       ),
     ));
 
-  it("into objects, on one line or several and with anything between them, by their first line", async () => {
+  it("into objects, on one line or several and with anything between them, by their first line", () => {
     const object = fc.dictionary(fc.string(), fc.string(), { maxKeys: 3 });
-    const json = fc
-      .tuple(object, fc.constantFrom(0, 1, "\t"))
-      .map(([value, indent]) => JSON.stringify(value, null, indent));
+    const indent = fc.constantFrom(0, 1, "\t");
+    const json = fc.tuple(object, indent).map(([value, by]) => JSON.stringify(value, null, by));
     const between = fc.constantFrom("", " ", "\n", "\r\n", "\n \n");
-    await fc.assert(
+    return fc.assert(
       fc.asyncProperty(
         fc.array(fc.tuple(between, json), { maxLength: 6 }),
         fc.constantFrom("", "\ufeff"),

@@ -1,11 +1,11 @@
-import { mkdirSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { beforeAll, beforeEach, expect, it, vi } from "vitest";
 import { openApiDocument } from "../../../src/openapi/document.ts";
 import * as databases from "../../../src/store/database.ts";
 import * as retrying from "../../../src/operator/retry.ts";
-import { databaseFile, ownFolder } from "../../../src/operator/database/local-store.ts";
+import { databaseFile, makeOwnFolder } from "../../../src/operator/database/local-store.ts";
 import { useDatabase } from "../../../src/operator/database/open.ts";
 import { deployProgram } from "../../../src/operator/deploy/program.ts";
 import { addKeys } from "../../../src/store/keys/change-key.ts";
@@ -144,6 +144,8 @@ function replay(sabotage: Sabotage = (own) => own, responses = recorded) {
 }
 
 const run = (args: readonly string[], input = "") => runInProcess(verifyProgram(), args, input);
+const runLocally = (...more: readonly string[]) =>
+  run(["--persist-to", folder.path, "--url", service.url, ...more]);
 
 /** Runs the command for staging. It first asks whether the service is healthy, and sends no key. */
 function runForStaging(sabotage?: Sabotage): Promise<Outcome> {
@@ -305,23 +307,19 @@ it("a trial of a deployment begins again while the version is not healthy or ano
 
 it("says at once until when an address may send no more bad credentials, and makes no key", async () => {
   const reset = Math.ceil(real.now() / 1_000) + 7_200;
+  const window = { limit: 1_000, remaining: 19, reset };
   const spend = (text: string) =>
     text
       .replace(/"day";r=\d+;t=\d+/, '"day";r=19;t=7200')
-      .replace(/(?<=x-ratelimit-limit: )\d+/, "1000")
-      .replace(/(?<=x-ratelimit-remaining: )\d+/, "19")
-      .replace(/(?<=x-ratelimit-reset: )\d+/, String(reset));
-  const args = ["--persist-to", folder.path, "--url", service.url];
+      .replace(/(?<=x-ratelimit-(\w+): )\d+/g, (_, name: keyof typeof window) => `${window[name]}`);
   world = { ...real, send: answer(/=> 401/, spend)(real.send) };
-  const refused = await run(args);
   const end = new Date(reset * 1_000).toISOString().slice(0, 14).replace("T", " ");
-  expect(refused).toEqual(failure(`run the same command after ${end}`));
+  expect(await runLocally()).toEqual(failure(`run the same command after ${end}`));
   expect(takeLeftovers()).toEqual([]);
 });
 
 it("with --read-only uses up no limit, writes nothing, and lists untried promises", async () => {
-  const args = ["--persist-to", folder.path, "--url", service.url, "--read-only", "--json"];
-  const { status, stdout } = await run(args);
+  const { status, stdout } = await runLocally("--read-only", "--json");
   const { promises, ...result } = JSON.parse(stdout) as { promises: PromiseResult[] };
   expect({ status, ...result }).toEqual({ status: 0, url: service.url, isKept: true });
   const untried = promises.filter((promise) => promise.result === "untried");
@@ -333,9 +331,8 @@ it("with --read-only uses up no limit, writes nothing, and lists untried promise
 
 it("with a key from stdin neither revokes the key nor places orders", async () => {
   // With equal limits, both windows have the same number of requests left.
-  const limits = ["--per-minute", "100", "--per-day", "100"];
-  const plan = ["--name", "Customer", "--plan", "enterprise", ...limits];
-  const { key } = await folder.keysJson("create", ...plan);
+  const create = "create --name Customer --plan enterprise --per-minute 100 --per-day 100";
+  const { key } = await folder.keysJson(...create.split(" "));
   const { status, stdout } = await run(["--url", service.url], `${key}\n`);
   expect(status).toBe(0);
   expect(stdout).toMatch(/^– Of 200 simultaneous requests.*: needs a new Free key$/m);
@@ -344,8 +341,8 @@ it("with a key from stdin neither revokes the key nor places orders", async () =
 });
 
 it("finds the port of the service in its store, and makes no key for anything else", async () => {
-  mkdirSync(ownFolder(folder.path));
-  writeFileSync(join(ownFolder(folder.path), "service.json"), `{"pid":${process.pid},"port":1}`);
+  const file = join(makeOwnFolder(folder.path), "service.json");
+  writeFileSync(file, `{"pid":${process.pid},"port":1}`);
   const isOther = "no healthy service at http://127.0.0.1:1: the answer is 404 <html>, not 200";
   const changes = rows("keys", "SELECT count(*) FROM key_changes");
   world = { ...real, send: async () => new Response("<html>", { status: 404 }) };
@@ -371,8 +368,7 @@ it.each([
 
 it("removes what killed verifications left an hour ago, and nothing else", async () => {
   const key = (ageMs: number, more: object = {}) => {
-    const { record: created } = createVerificationKey(new Date(startMs - ageMs));
-    return { ...created, ...more };
+    return { ...createVerificationKey(new Date(startMs - ageMs)).record, ...more };
   };
   const expired = new Date(startMs - HOUR_MS);
   const others = [
