@@ -51,150 +51,144 @@ async function attempt(answers: readonly Answer[], run = cancel, options?: Parti
   return { outcome, service, sent: service.requests.length, tookMs: performance.now() - startMs };
 }
 
-describe("cancelOrder", () => {
-  test("sends every digit of an id, and refuses what is no int64 before a request", async () => {
-    const service = new ScriptedService(cancelled);
-    const client = clientOf(service);
-    for (const id of [-(2n ** 63n), "9223372036854775807", -42]) {
-      expect(await client.cancelOrder(id)).toBe("cancelled");
-      const sent = { method: "DELETE", url: `${URL_OF}/${id}` };
-      expect(service.requests.at(-1)).toMatchObject(sent);
-    }
-    for (const id of [2n ** 63n, 2 ** 53, "1/../2"]) {
-      await expect(client.cancelOrder(id)).rejects.toThrow(RangeError);
-      await expect(client.cancelOrders([1n, id])).rejects.toThrow(RangeError);
-    }
-    expect(service.requests).toHaveLength(3);
-  });
-
-  const gone = failed(404, "order_not_found");
-  const shipped = failed(409, "order_already_shipped");
-  const about401 = { code: "unauthorized", message: "about unauthorized", requestId: "request-1" };
-  test.each([
-    ["401", [failed(401, "unauthorized")], { reason: { ...about401, status: 401 } }],
-    ["409", [shipped], { reason: { code: "order_already_shipped", retryAfterSeconds: null } }],
-    ["lost connection", [unreachable, gone], { value: "cancelled_or_gone" }],
-    ["500", [failed(500, "internal_error"), gone], { value: "cancelled_or_gone" }],
-    ["lost connection and a 429", [unreachable, refused(0), gone], { value: "cancelled_or_gone" }],
-    ["429", [refused(0), gone], { reason: { code: "order_not_found" } }],
-    ["lost connection", [unreachable, shipped], { reason: { code: "order_already_shipped" } }],
-    ["403 of a later version", [failed(403, "suspended")], { reason: { code: "suspended" } }],
-    ["proxy's 502", [() => new Response("", { status: 502 }), cancelled], { value: "cancelled" }],
-  ])("says after a %s what may have happened", async (_, answers, outcome) => {
-    expect(await attempt(answers)).toMatchObject({ outcome, sent: answers.length });
-  });
+test("cancelOrder sends every digit of an id, and refuses what is no int64 before a request", async () => {
+  const service = new ScriptedService(cancelled);
+  const client = clientOf(service);
+  for (const id of [-(2n ** 63n), "9223372036854775807", -42]) {
+    expect(await client.cancelOrder(id)).toBe("cancelled");
+    const sent = { method: "DELETE", url: `${URL_OF}/${id}` };
+    expect(service.requests.at(-1)).toMatchObject(sent);
+  }
+  for (const id of [2n ** 63n, 2 ** 53, "1/../2"]) {
+    await expect(client.cancelOrder(id)).rejects.toThrow(RangeError);
+    await expect(client.cancelOrders([1n, id])).rejects.toThrow(RangeError);
+  }
+  expect(service.requests).toHaveLength(3);
 });
 
-describe("a retry", () => {
-  test.each([false, true])(
-    "comes after Retry-After and a jitter, even if timers fire early (pacing %s)",
-    async (pacing) => {
-      vi.spyOn(Math, "random").mockReturnValue(0.5);
-      const setTimer = globalThis.setTimeout;
-      vi.spyOn(globalThis, "setTimeout").mockImplementation(((work: () => void, ms: number) =>
-        setTimer(work, ms > 500 ? ms - 5 : ms)) as typeof setTimeout);
-      const lost = refusedInPart(1, new TypeError("terminated"));
-      const answers = [refused(31), lost, refusedInPart(2), cancelled];
-      const errors: Retry["error"][] = [];
-      const onRetry = ({ error }: Retry) => errors.push(error);
-      const options = { timeoutMs: 100, onRetry, pacing };
-      const { outcome, service } = await attempt(answers, cancel, options);
-      expect(outcome).toMatchObject({ value: "cancelled" });
-      const codes = ["rate_limit_exceeded", "network_error", "timeout"];
-      expect(errors).toMatchObject(codes.map((code) => ({ code, status: 429 })));
-      // A paced call waits from the arrival of the headers, others from the end of the timeout.
-      for (const [index, least] of [31_000, 1_000, pacing ? 2_000 : 2_100].entries()) {
-        const lateMs = service.gapsMs[index]! - least - 125 * 2 ** index;
-        expect(lateMs).toBeGreaterThanOrEqual(-1);
-        expect(lateMs).toBeLessThanOrEqual(6);
-      }
-    },
-  );
+const gone = failed(404, "order_not_found");
+const shipped = failed(409, "order_already_shipped");
+const about401 = { code: "unauthorized", message: "about unauthorized", requestId: "request-1" };
+test.each([
+  ["401", [failed(401, "unauthorized")], { reason: { ...about401, status: 401 } }],
+  ["409", [shipped], { reason: { code: "order_already_shipped", retryAfterSeconds: null } }],
+  ["lost connection", [unreachable, gone], { value: "cancelled_or_gone" }],
+  ["500", [failed(500, "internal_error"), gone], { value: "cancelled_or_gone" }],
+  ["lost connection and a 429", [unreachable, refused(0), gone], { value: "cancelled_or_gone" }],
+  ["429", [refused(0), gone], { reason: { code: "order_not_found" } }],
+  ["lost connection", [unreachable, shipped], { reason: { code: "order_already_shipped" } }],
+  ["403 of a later version", [failed(403, "suspended")], { reason: { code: "suspended" } }],
+  ["proxy's 502", [() => new Response("", { status: 502 }), cancelled], { value: "cancelled" }],
+])("cancelOrder says after a %s what may have happened", async (_, answers, outcome) => {
+  expect(await attempt(answers)).toMatchObject({ outcome, sent: answers.length });
+});
+test.each([false, true])(
+  "a retry comes after Retry-After and a jitter, even if timers fire early (pacing %s)",
+  async (pacing) => {
+    vi.spyOn(Math, "random").mockReturnValue(0.5);
+    const setTimer = globalThis.setTimeout;
+    vi.spyOn(globalThis, "setTimeout").mockImplementation(((work: () => void, ms: number) =>
+      setTimer(work, ms > 500 ? ms - 5 : ms)) as typeof setTimeout);
+    const lost = refusedInPart(1, new TypeError("terminated"));
+    const answers = [refused(31), lost, refusedInPart(2), cancelled];
+    const errors: Retry["error"][] = [];
+    const onRetry = ({ error }: Retry) => errors.push(error);
+    const options = { timeoutMs: 100, onRetry, pacing };
+    const { outcome, service } = await attempt(answers, cancel, options);
+    expect(outcome).toMatchObject({ value: "cancelled" });
+    const codes = ["rate_limit_exceeded", "network_error", "timeout"];
+    expect(errors).toMatchObject(codes.map((code) => ({ code, status: 429 })));
+    // A paced call waits from the arrival of the headers, others from the end of the timeout.
+    for (const [index, least] of [31_000, 1_000, pacing ? 2_000 : 2_100].entries()) {
+      const lateMs = service.gapsMs[index]! - least - 125 * 2 ** index;
+      expect(lateMs).toBeGreaterThanOrEqual(-1);
+      expect(lateMs).toBeLessThanOrEqual(6);
+    }
+  },
+);
 
-  test.each([
-    ["1.5", "", null],
-    ["Fri, 15 Jan 2027 08:01:00 GMT", "", 60],
-    ["Fri, 15 Jan 2027 08:01:00 GMT", "Fri, 15 Jan 2027 07:00:30 GMT", 3_630],
-    // Two headers, of which a proxy has added one.
-    ["5, 31", "", 31],
-    ["Fri, 15 Jan 2027 08:01:00 GMT, 5, x", "", 60],
-  ] as const)("takes from Retry-After %j with Date %j %o seconds", async (text, date, seconds) => {
+test.each([
+  ["1.5", "", null],
+  ["Fri, 15 Jan 2027 08:01:00 GMT", "", 60],
+  ["Fri, 15 Jan 2027 08:01:00 GMT", "Fri, 15 Jan 2027 07:00:30 GMT", 3_630],
+  // Two headers, of which a proxy has added one.
+  ["5, 31", "", 31],
+  ["Fri, 15 Jan 2027 08:01:00 GMT, 5, x", "", 60],
+] as const)(
+  "a retry takes from Retry-After %j with Date %j %o seconds",
+  async (text, date, seconds) => {
     vi.setSystemTime(Date.parse("2027-01-15T08:00:00.500Z"));
     const headers = { "Retry-After": text, ...(date && { Date: date }) };
     const unavailable = failed(503, "service_unavailable", headers);
     const { outcome } = await attempt([unavailable], cancel, { retries: 0 });
     expect(outcome).toMatchObject({ reason: { retryAfterSeconds: seconds } });
-  });
+  },
+);
 
-  test("is announced, and backs off with full jitter up to a limit that doubles", async () => {
-    vi.spyOn(Math, "random").mockReturnValue(0.5);
-    const delays = [125, 250, 500, 1_000, 2_000, 4_000, 5_000, 5_000];
-    const seen: Retry[] = [];
-    const options = { retries: delays.length, onRetry: (retry: Retry) => seen.push(retry) };
-    const { outcome, service } = await attempt([unreachable], listAll, options);
-    const error = { code: "network_error", status: null };
-    expect(outcome).toMatchObject({ reason: error });
-    const retries = delays.map((delayMs, index) => ({ attempt: index + 1, delayMs, error }));
-    expect(seen).toMatchObject(retries);
-    expect(service.gapsMs.map(Math.floor)).toEqual(delays);
-  });
-
-  test.each([
-    [86_400, 1],
-    [50, 3],
-  ])("of %d s does not exceed maxElapsedMs, except in a batch", async (seconds, sent) => {
-    const reason = { code: "rate_limit_exceeded", retryAfterSeconds: seconds };
-    const refusal = refused(seconds);
-    expect(await attempt([refusal], listAll)).toMatchObject({ outcome: { reason }, sent });
-    // However often another client of the key was faster, a batch waits again.
-    const answers = [...Array<Answer>(20).fill(refusal), cancelled];
-    expect(await attempt(answers, batch)).toMatchObject({ outcome: { value: { length: 1 } } });
-  });
-
-  test("comes after an incomplete list with oneMoment, before the loop gets an order", async () => {
-    const broken = list('[{"id":1,"quantity":1},', '{"id":2}');
-    const received: bigint[] = [];
-    const loop: Run = async (client) => {
-      for await (const { id } of client.listOrders({ oneMoment: true })) received.push(id);
-    };
-    const { sent } = await attempt([broken, unreachable, list('[{"id":3}]')], loop);
-    expect({ sent, received }).toEqual({ sent: 3, received: [3n] });
-  });
+test("a retry is announced, and backs off with full jitter up to a limit that doubles", async () => {
+  vi.spyOn(Math, "random").mockReturnValue(0.5);
+  const delays = [125, 250, 500, 1_000, 2_000, 4_000, 5_000, 5_000];
+  const seen: Retry[] = [];
+  const options = { retries: delays.length, onRetry: (retry: Retry) => seen.push(retry) };
+  const { outcome, service } = await attempt([unreachable], listAll, options);
+  const error = { code: "network_error", status: null };
+  expect(outcome).toMatchObject({ reason: error });
+  const retries = delays.map((delayMs, index) => ({ attempt: index + 1, delayMs, error }));
+  expect(seen).toMatchObject(retries);
+  expect(service.gapsMs.map(Math.floor)).toEqual(delays);
 });
 
-describe("waiting", () => {
-  test.each([
-    [900, { status: "fulfilled", value: { length: 9 } }],
-    [1_100, { reason: { code: "broken_list", cause: { code: "timeout" } } }],
-  ])("ends %d ms after the last part of a list, not of a slow one", async (gapMs, outcome) => {
-    const texts = ['[{"id":1}', ...[2, 3, 4, 5, 6, 7, 8, 9].map((id) => `,{"id":${id}}`), "]"];
-    const stream = new ReadableStream<Uint8Array>({
-      async pull(controller) {
-        await new Promise((resolve) => setTimeout(resolve, gapMs));
-        controller.enqueue(new TextEncoder().encode(texts.shift()));
-        if (texts.length === 0) controller.close();
-      },
-    });
-    const answer = () => new Response(stream, { headers: JSON_TYPE });
-    const options = { timeoutMs: 1_000, retries: 0 };
-    expect(await attempt([answer], listAll, options)).toMatchObject({ outcome });
-  });
-
-  const endless = () => new Response(new ReadableStream(), { headers: JSON_TYPE });
-  test.each([
-    ["a retry", refused(60)],
-    ["a response, from a fetch that ignores the signal", ignoresSignal],
-    ["a part of a list", endless],
-  ])("for %s ends at once when the call is aborted", async (_, answer) => {
-    const abort = new AbortController();
-    setTimeout(() => abort.abort("enough"), 5_000);
-    const first: Run = (client) =>
-      client.listOrders({ signal: abort.signal })[Symbol.asyncIterator]().next();
-    const seen = await attempt([answer], first);
-    expect(seen).toMatchObject({ outcome: { reason: "enough" }, tookMs: 5_000, sent: 1 });
-  });
+test.each([
+  [86_400, 1],
+  [50, 3],
+])("a wait of %d s does not exceed maxElapsedMs, except in a batch", async (seconds, sent) => {
+  const reason = { code: "rate_limit_exceeded", retryAfterSeconds: seconds };
+  const refusal = refused(seconds);
+  expect(await attempt([refusal], listAll)).toMatchObject({ outcome: { reason }, sent });
+  // However often another client of the key was faster, a batch waits again.
+  const answers = [...Array<Answer>(20).fill(refusal), cancelled];
+  expect(await attempt(answers, batch)).toMatchObject({ outcome: { value: { length: 1 } } });
 });
 
+test("a retry comes after an incomplete list with oneMoment, before the loop gets an order", async () => {
+  const broken = list('[{"id":1,"quantity":1},', '{"id":2}');
+  const received: bigint[] = [];
+  const loop: Run = async (client) => {
+    for await (const { id } of client.listOrders({ oneMoment: true })) received.push(id);
+  };
+  const { sent } = await attempt([broken, unreachable, list('[{"id":3}]')], loop);
+  expect({ sent, received }).toEqual({ sent: 3, received: [3n] });
+});
+test.each([
+  [900, { status: "fulfilled", value: { length: 9 } }],
+  [1_100, { reason: { code: "broken_list", cause: { code: "timeout" } } }],
+])("a wait ends %d ms after the last part of a list, not of a slow one", async (gapMs, outcome) => {
+  const texts = ['[{"id":1}', ...[2, 3, 4, 5, 6, 7, 8, 9].map((id) => `,{"id":${id}}`), "]"];
+  const stream = new ReadableStream<Uint8Array>({
+    async pull(controller) {
+      await new Promise((resolve) => setTimeout(resolve, gapMs));
+      controller.enqueue(new TextEncoder().encode(texts.shift()));
+      if (texts.length === 0) controller.close();
+    },
+  });
+  const answer = () => new Response(stream, { headers: JSON_TYPE });
+  const options = { timeoutMs: 1_000, retries: 0 };
+  expect(await attempt([answer], listAll, options)).toMatchObject({ outcome });
+});
+
+const endless = () => new Response(new ReadableStream(), { headers: JSON_TYPE });
+test.each([
+  ["a retry", refused(60)],
+  ["a response, from a fetch that ignores the signal", ignoresSignal],
+  ["a part of a list", endless],
+])("a wait for %s ends at once when the call is aborted", async (_, answer) => {
+  const abort = new AbortController();
+  setTimeout(() => abort.abort("enough"), 5_000);
+  const first: Run = (client) =>
+    client.listOrders({ signal: abort.signal })[Symbol.asyncIterator]().next();
+  const seen = await attempt([answer], first);
+  expect(seen).toMatchObject({ outcome: { reason: "enough" }, tookMs: 5_000, sent: 1 });
+});
 describe.each([
   ["listOrders", list("[]"), listAll, { ifNoneMatch: "b635bf2f" }],
   ["cancelOrder", cancelled, cancel, { retries: -1 }],

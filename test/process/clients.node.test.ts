@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { get, type IncomingMessage } from "node:http";
 import { json, text } from "node:stream/consumers";
-import { beforeAll, describe, expect, it, test } from "vitest";
+import { beforeAll, expect, it, test } from "vitest";
 import { INT64_MIN } from "../../src/rules/int64.ts";
 import type { Server } from "../support/server.ts";
 import { createKeys, placeLongOrders } from "./store-content.ts";
@@ -70,45 +70,42 @@ it("answers all lists of a key that it does not read, and another key's list bes
   for (const response of unread) response.destroy();
 });
 
-describe("A reader is cut off only while another list needs its place", () => {
-  it("serves a slow reader to the end, much longer than the stall time", async () => {
-    const slow = await list(small, keys.other);
-    slow.setEncoding("utf8");
-    let received = "";
-    for (let part = 0; part < 20; part += 1) {
-      await advanceClock(small, STALL_MS / 10 / 1_000);
-      received += String(slow.read(100) ?? "");
-    }
-    received += await text(slow);
-    expect(received === whole).toBe(true);
-  });
-
-  it("gives a place to each of two keys, cuts off a second list of a key for that, and a key's only list once it is stalled", async () => {
-    const hostile = [await list(small, keys.hostile), await list(small, keys.hostile)];
-    const further = await list(small, keys.hostile);
-    expect([further.statusCode, further.headers["retry-after"]]).toEqual([503, "5"]);
-    further.resume();
-    const stalled = await list(small, keys.other);
-    expect(stalled.statusCode).toBe(200);
-    const [one = "", other = ""] = (await Promise.all(hostile.map(readAll))).toSorted();
-    expect(other === whole && whole.startsWith(one) && one.length < whole.length).toBe(true);
-    const second = await list(small, keys.second);
-    let third = await list(small, keys.third);
-    expect(third.statusCode).toBe(503);
-    // The connections of stalled readers may still take some pieces.
-    for (let most = 100; third.statusCode === 503 && most > 0; most -= 1) {
-      third.resume();
-      await advanceClock(small, STALL_MS / 1_000);
-      third = await list(small, keys.third);
-    }
-    expect((await readAll(third)) === whole).toBe(true);
-    const part = await readAll(stalled);
-    expect(whole.startsWith(part) && part.length < whole.length).toBe(true);
-    expect(await (await fetch(`${small.url}/log`)).text()).toContain("order_list_displaced");
-    second.destroy();
-  });
+it("serves a slow reader to the end, much longer than the stall time", async () => {
+  const slow = await list(small, keys.other);
+  slow.setEncoding("utf8");
+  let received = "";
+  for (let part = 0; part < 20; part += 1) {
+    await advanceClock(small, STALL_MS / 10 / 1_000);
+    received += String(slow.read(100) ?? "");
+  }
+  received += await text(slow);
+  expect(received === whole).toBe(true);
 });
 
+it("gives a place to each of two keys, cuts off a second list of a key for that, and a key's only list once it is stalled", async () => {
+  const hostile = [await list(small, keys.hostile), await list(small, keys.hostile)];
+  const further = await list(small, keys.hostile);
+  expect([further.statusCode, further.headers["retry-after"]]).toEqual([503, "5"]);
+  further.resume();
+  const stalled = await list(small, keys.other);
+  expect(stalled.statusCode).toBe(200);
+  const [one = "", other = ""] = (await Promise.all(hostile.map(readAll))).toSorted();
+  expect(other === whole && whole.startsWith(one) && one.length < whole.length).toBe(true);
+  const second = await list(small, keys.second);
+  let third = await list(small, keys.third);
+  expect(third.statusCode).toBe(503);
+  // The connections of stalled readers may still take some pieces.
+  for (let most = 100; third.statusCode === 503 && most > 0; most -= 1) {
+    third.resume();
+    await advanceClock(small, STALL_MS / 1_000);
+    third = await list(small, keys.third);
+  }
+  expect((await readAll(third)) === whole).toBe(true);
+  const part = await readAll(stalled);
+  expect(whole.startsWith(part) && part.length < whole.length).toBe(true);
+  expect(await (await fetch(`${small.url}/log`)).text()).toContain("order_list_displaced");
+  second.destroy();
+});
 it("answers clients that share a query with clients that disconnect", async () => {
   const headers = { ...bearer(keys.other), "If-None-Match": "*" };
   const response = await open(`${server.url}/leave`, headers);

@@ -3,7 +3,7 @@ import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { sql } from "drizzle-orm";
-import { afterAll, beforeAll, describe, expect, it, onTestFinished, test, vi } from "vitest";
+import { afterAll, beforeAll, expect, onTestFinished, test, vi } from "vitest";
 import { openLocalDatabase } from "../../src/operator/database/local.ts";
 import { isStore, ownFolder } from "../../src/operator/database/local-store.ts";
 import { startProgram } from "../../src/operator/start/program.ts";
@@ -26,42 +26,39 @@ afterAll(async () => {
   await service.end("SIGKILL");
 });
 
-describe("npm start on a new store", () => {
-  it("prints one working demo key per plan", async () => {
-    expect(service.stderr).toContain(`Preparing a new store in ${store.path}: two databases, `);
-    expect(service.stdout).toContain(`Serving on http://localhost:${service.port} `);
-    const { demoKeys } = service;
-    expect(Object.keys(demoKeys)).toEqual(["free", "pro", "business", "enterprise"]);
-    const answers = await Promise.all(Object.values(demoKeys).map((key) => service.request(key)));
-    const perMinute = answers.map(({ headers }) => headers.get("X-RateLimit-Limit"));
-    expect(perMinute).toEqual(["60", "300", "1000", "5000"]);
-  });
-
-  it("prints a curl line that works as pasted and lists extreme int64 values exactly", async () => {
-    const [line = ""] = /^ *curl .*$/m.exec(service.stdout) ?? [];
-    const { stdout } = await promisify(execFile)("sh", ["-c", line]);
-    const [head = "", body = ""] = stdout.split("\r\n\r\n");
-    expect(head).toMatch(/^HTTP\/1\.1 200 OK\r\n/);
-    expect(body).toMatch(/^\[\{"id":-9223372036854775808,.*\{"id":9223372036854775807,.*\]$/);
-    expect(body).toContain('"quantity":9223372036854775807,');
-  });
-
-  it("logs each request with --log, without its key", async () => {
-    const { free } = service.demoKeys;
-    const { headers } = await service.request(free, "/1", "DELETE");
-    const id = headers.get("X-Request-Id")!;
-    const logged = () => service.stdout.split("\n").find((each) => each.includes(`"${id}"`));
-    await service.until(() => logged() !== undefined);
-    const line = logged() ?? "";
-    expect(JSON.parse(line)).toMatchObject({
-      event: "request",
-      time: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
-      status: 404,
-    });
-    expect(line).not.toContain(free);
-  });
+test("npm start on a new store prints one working demo key per plan", async () => {
+  expect(service.stderr).toContain(`Preparing a new store in ${store.path}: two databases, `);
+  expect(service.stdout).toContain(`Serving on http://localhost:${service.port} `);
+  const { demoKeys } = service;
+  expect(Object.keys(demoKeys)).toEqual(["free", "pro", "business", "enterprise"]);
+  const answers = await Promise.all(Object.values(demoKeys).map((key) => service.request(key)));
+  const perMinute = answers.map(({ headers }) => headers.get("X-RateLimit-Limit"));
+  expect(perMinute).toEqual(["60", "300", "1000", "5000"]);
 });
 
+test("npm start on a new store prints a curl line that works as pasted and lists extreme int64 values exactly", async () => {
+  const [line = ""] = /^ *curl .*$/m.exec(service.stdout) ?? [];
+  const { stdout } = await promisify(execFile)("sh", ["-c", line]);
+  const [head = "", body = ""] = stdout.split("\r\n\r\n");
+  expect(head).toMatch(/^HTTP\/1\.1 200 OK\r\n/);
+  expect(body).toMatch(/^\[\{"id":-9223372036854775808,.*\{"id":9223372036854775807,.*\]$/);
+  expect(body).toContain('"quantity":9223372036854775807,');
+});
+
+test("npm start on a new store logs each request with --log, without its key", async () => {
+  const { free } = service.demoKeys;
+  const { headers } = await service.request(free, "/1", "DELETE");
+  const id = headers.get("X-Request-Id")!;
+  const logged = () => service.stdout.split("\n").find((each) => each.includes(`"${id}"`));
+  await service.until(() => logged() !== undefined);
+  const line = logged() ?? "";
+  expect(JSON.parse(line)).toMatchObject({
+    event: "request",
+    time: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
+    status: 404,
+  });
+  expect(line).not.toContain(free);
+});
 const HTML = "text/html; charset=utf-8";
 const CATALOG = 'application/linkset+json; profile="https://www.rfc-editor.org/info/rfc9727"';
 test.each([

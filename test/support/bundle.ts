@@ -4,11 +4,7 @@ import { basename, join } from "node:path";
 import { promisify } from "node:util";
 import { QUIET_WRANGLER, WRANGLER_BIN } from "../../src/operator/wrangler.ts";
 
-export interface Bundle {
-  readonly script: string;
-  readonly wasm: readonly string[];
-  readonly compatibilityDate: string;
-}
+export type Bundle = ReturnType<typeof bundleIn>;
 
 /** Bundles a Worker exactly as a deployment does. */
 export async function bundleWorker(root: string, entry: string, outdir: string): Promise<Bundle> {
@@ -18,7 +14,7 @@ export async function bundleWorker(root: string, entry: string, outdir: string):
 }
 
 /** Returns the bundle that was written to `outdir`. */
-export function bundleIn(outdir: string, entry: string, root: string): Bundle {
+export function bundleIn(outdir: string, entry: string, root: string) {
   const toml = readFileSync(join(root, "wrangler.toml"), "utf8");
   return {
     script: join(outdir, `${basename(entry, ".ts")}.js`),
