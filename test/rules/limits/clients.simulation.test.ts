@@ -10,10 +10,8 @@ import { type Draw, seededRandom } from "./traffic.ts";
 // The rules are those of docs/limits.md, Bans.
 
 /**
- * A client that sends one request after another. Returns the milliseconds until its next request
- * arrives.
- *
- * @param refusals how many requests in a row were refused: 0 after an admission, and at the start.
+ * Returns the milliseconds until the client's next request arrives. `refusals` were refused in a row:
+ * 0 after an admission, and at the start.
  */
 type Client = (retryAfterMs: number, refusals: number) => number;
 

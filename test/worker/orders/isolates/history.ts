@@ -53,19 +53,15 @@ export type Plan = ValueOf<typeof plan>;
 
 type End = "whole" | "known" | "head" | "left" | "cut off" | "refused" | "failed";
 
-/** Moments are indexes of `History.moments`. */
-interface Asked {
-  readonly reader: Reader;
-  readonly tag: string | undefined;
-  /** The oldest moment that may be answered. */
-  readonly oldest: number;
-  readonly begun: number;
-}
-
-/** What one client and the log saw of one request. */
+/**
+ * What one client and the log saw of one request. Moments are indexes of `History.moments`: the oldest
+ * one that may be answered, and those of the beginning and the end.
+ */
 export type Read = ReturnType<typeof beginRead>;
 
-export function beginRead(asked: Asked) {
+export function beginRead(
+  asked: Readonly<{ reader: Reader; tag: string | undefined; oldest: number; begun: number }>,
+) {
   const times = { begunMs: Date.now(), takenMs: Date.now(), endedMs: Infinity };
   return {
     ...asked,
