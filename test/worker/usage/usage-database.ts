@@ -49,9 +49,6 @@ let newest = 0;
 export function emptyUsageDatabase(send: (transact: () => void) => Promise<void>) {
   sqlite.exec("DELETE FROM key_usage; DELETE FROM key_bans");
   const generation = (newest += 1);
-  const bind =
-    (sql: string) =>
-    (...values: []) => ({ sql, values });
   const batch = async (statements: readonly { sql: string; values: [] }[]) => {
     await send(() => {
       if (generation !== newest) return;
@@ -61,7 +58,7 @@ export function emptyUsageDatabase(send: (transact: () => void) => Promise<void>
     });
     return [];
   };
-  return { prepare: (sql: string) => ({ bind: bind(sql) }), batch };
+  return { prepare: (sql: string) => ({ bind: (...values: []) => ({ sql, values }) }), batch };
 }
 
 const USAGE = `SELECT day, admitted, refused, strikes, bans, peak_minute AS peakMinute,
