@@ -13,7 +13,7 @@ test("is what the service serves, and passes an independent linter without a war
   expect(await readFile("dist/site/openapi.json", "utf8")).toBe(text);
   const config = await createConfig({ extends: ["recommended-strict"], telemetry: "off" });
   const problems = await lintFromString({ source: text, absoluteRef: "/openapi.json", config });
-  expect(problems.map(({ ruleId, message }) => `${ruleId}: ${message}`)).toStrictEqual([]);
+  expect(problems).toStrictEqual([]);
 });
 
 test("names the server that it was built for, and lets clients accept fields that are added later", () => {
@@ -24,23 +24,19 @@ test("names the server that it was built for, and lets clients accept fields tha
 
 test("no header that API consoles fill by themselves turns a request into a 412", () => {
   const { paths, components } = JSON.parse(text);
-  const parameters = Object.values<any>(paths).flatMap((path) =>
-    Object.values<any>(path).flatMap(({ parameters: own = [] }) => own),
-  );
-  const names = [...parameters, ...Object.values<any>(components.parameters)]
-    .filter((parameter) => parameter.in === "header")
-    .map(({ name }) => name);
-  expect(names).toStrictEqual(["If-None-Match", "X-Request-Id"]);
+  const operations = Object.values<any>(paths).flatMap((path) => Object.values<any>(path));
+  const own = operations.flatMap(({ parameters = [] }) => parameters);
+  const all = [...own, ...Object.values<any>(components.parameters)];
+  const headers = all.filter((parameter) => parameter.in === "header").map(({ name }) => name);
+  expect(headers).toStrictEqual(["If-None-Match", "X-Request-Id"]);
 });
 
 test("an int64 has exact bounds, an orderId is one or its text, and no field of an order is required", () => {
   const { components, paths }: any = parse(text, undefined, BigInt as never);
   const { Int64, OrderId, Order } = components.schemas;
   const [integer, string] = OrderId.anyOf;
-  for (const schema of [Int64, integer]) {
-    const bounds = { minimum: INT64_MIN, maximum: INT64_MAX };
-    expect(schema).toMatchObject({ type: "integer", format: "int64", ...bounds });
-  }
+  const int64 = { type: "integer", format: "int64", minimum: INT64_MIN, maximum: INT64_MAX };
+  expect([Int64, integer]).toMatchObject([int64, int64]);
   for (const name of ["id", "petId", "quantity"]) {
     expect(Order.properties[name].$ref).toBe("#/components/schemas/Int64");
   }

@@ -1,6 +1,7 @@
 import { execFile } from "node:child_process";
-import { existsSync, writeFileSync } from "node:fs";
+import { existsSync, globSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
 import { promisify } from "node:util";
 import { sql } from "drizzle-orm";
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from "vitest";
@@ -8,11 +9,14 @@ import { openLocalDatabase } from "../../src/operator/database/local.ts";
 import { isStore, ownFolder } from "../../src/operator/database/local-store.ts";
 import { startProgram } from "../../src/operator/start/program.ts";
 import { readHolder } from "../../src/operator/start/store-lock.ts";
+import { QUIET_WRANGLER, WRANGLER_BIN } from "../../src/operator/wrangler.ts";
 import { orderImportParts } from "../../src/schema/orders.ts";
 import { failure, runInProcess } from "../operator/commands.ts";
 import { StoreFolder } from "../operator/store-folder.ts";
 import { PATIENCE } from "../support/patience.ts";
-import { Service } from "./service.ts";
+import { registryOf, Service } from "./service.ts";
+
+const SHOP = join(import.meta.dirname, "../../examples/shop");
 
 const store = new StoreFolder();
 const empty = new StoreFolder();
@@ -79,6 +83,66 @@ test.each([
   const hsts = status === 200 ? "max-age=31536000" : null;
   expect(response.headers.get("Strict-Transport-Security")).toBe(hsts);
   expect(await response.text()).not.toContain("SECRET");
+});
+
+/** Starts the example as a shop's developer does, beside the service. */
+async function startShop() {
+  const folder = new StoreFolder();
+  const shop = await Service.launch(folder.path, {
+    root: SHOP,
+    command: [process.execPath, WRANGLER_BIN, "dev"],
+    args: ["--inspector-port", "0"],
+    env: {
+      ...QUIET_WRANGLER,
+      WRANGLER_REGISTRY_PATH: registryOf(store.path),
+      CLOUDFLARE_CF_FETCH_ENABLED: "false",
+    },
+  });
+  onTestFinished(() => shop.end("SIGKILL"));
+  await shop.until(() => shop.stdout.includes("Ready on"));
+  const ask = (path: string, init?: RequestInit) =>
+    fetch(`http://127.0.0.1:${shop.port}${path}`, init);
+  const post = async (path: string, sent: unknown): Promise<readonly [number, any]> => {
+    const headers = { Authorization: "Bearer only-for-development" };
+    const response = await ask(path, { method: "POST", headers, body: JSON.stringify(sent) });
+    return [response.status, await response.json()];
+  };
+  /** Runs the shop's cron. Returns the orders to refund. */
+  const runCron = async () => {
+    expect((await ask("/cdn-cgi/local/scheduled")).status).toBe(200);
+    const files = globSync(`${folder.path}/v3/d1/*/*.sqlite`);
+    const file = files.find((name) => !name.includes("metadata"));
+    using sqlite = new DatabaseSync(file!);
+    return sqlite.prepare("SELECT order_id FROM refunds").all().map(Object.values).flat();
+  };
+  return { ask, post, runCron };
+}
+
+test("the example of a shop places, ships, hears of cancellations once and hands out keys, beside npm start", async () => {
+  const { ask, post, runCron } = await startShop();
+  const lines = readFileSync(join(SHOP, "shop.ts"), "utf8").split("\n");
+  expect(lines.length).toBeLessThanOrEqual(80);
+  const [created, { key }] = await post("/sign-up", { name: "Pet shop" });
+  expect(created).toBe(201);
+  for (const orderId of ["9007199254740993", "7", "8"]) {
+    const placed = await post("/orders", { orderId, petId: "5", quantity: 2 });
+    expect(placed).toEqual([201, { ok: true, new: 1, replaced: 0, shipped: 0, unchanged: 0 }]);
+  }
+  const shipped = { 7: "shipped", 99: "not_found" };
+  expect(await post("/shipments", { orderIds: ["7", "99"] })).toEqual([200, shipped]);
+  const list = await (await service.request(key)).text();
+  expect(list).toContain('{"id":9007199254740993,"petId":5,"quantity":2}');
+  const cancel = async (id: string) => (await service.request(key, `/${id}`, "DELETE")).status;
+  expect(await cancel("7")).toBe(409);
+  expect(await cancel("9007199254740993")).toBe(204);
+  expect(await runCron()).toEqual(["9007199254740993"]);
+  expect(await cancel("8")).toBe(204);
+  expect(await runCron()).toEqual(["9007199254740993", "8"]);
+  expect(await runCron()).toEqual(["9007199254740993", "8"]);
+  expect(await post("/sign-up", { name: "" })).toMatchObject([400, { code: "invalid_input" }]);
+  const [{ actor }] = await store.keysJson("audit");
+  expect(actor).toBe("sign-up");
+  expect((await ask("/orders", { method: "POST" })).status).toBe(401);
 });
 
 test("npm start refuses a store that is served, a port in use before it creates databases and keys, and a full disk", async () => {

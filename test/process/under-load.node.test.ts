@@ -3,6 +3,8 @@ import { readFileSync } from "node:fs";
 import { connect } from "node:net";
 import { join } from "node:path";
 import { beforeAll, expect, test, vi } from "vitest";
+import { PLAN_LIMITS } from "../../src/rules/limits/plans.ts";
+import { openList } from "../support/open-list.ts";
 import type { Server } from "../support/server.ts";
 import { PATIENCE } from "../support/patience.ts";
 import { AMPLE, createKeys } from "./store-content.ts";
@@ -14,16 +16,17 @@ const LIMIT = 300;
 const PLACED = Array.from({ length: 3_000 }, (_, index) => 10_000 + index);
 const IMPORTED = Array.from({ length: 8_000 }, (_, index) => 1_000_000 + index);
 const DROPS = 60;
+const PLANS = { free: "free", pro: "pro", business: "business" } as const;
 
 const store = new ServedStore();
 const cancelled = new Set<number>();
 const attempted = new Set<number>();
 let server: Server;
-let keys: Record<"ample" | "leaving" | "limited", string>;
+let keys: Record<"ample" | "leaving" | "limited" | keyof typeof PLANS, string>;
 
 beforeAll(async () => {
   const limited = { ...AMPLE, perDay: LIMIT };
-  keys = await createKeys(store.path, { ample: AMPLE, leaving: AMPLE, limited });
+  keys = await createKeys(store.path, { ...PLANS, ample: AMPLE, leaving: AMPLE, limited });
   await store.ordersJson(["import", "-"], linesOf(PLACED));
   server = await store.serve(SERVICE);
 });
@@ -142,6 +145,27 @@ test("SIGKILL under load loses no admission, and no order but cancelled ones", a
   expect(kept.filter((id) => !listed.has(id))).toEqual([]);
   const [id] = cancelled;
   expect((await server.request(keys.ample, `/${id}`, "DELETE")).status).toBe(404);
+});
+
+/** Reads a list to its end. Returns the status, and whether the list is whole. */
+async function read(from: Server, key: string): Promise<string> {
+  let [head, tail] = ["", ""];
+  const socket = openList(from, key).setEncoding("latin1");
+  socket.on("data", (part: string) => {
+    head ||= part;
+    tail = (tail + part).slice(-16);
+  });
+  await once(socket, "close");
+  return `${head.slice(9, 12)} ${/\](\r\n0\r\n\r\n)?\s*$/.test(tail) ? "whole" : "cut off"}`;
+}
+
+test("every list of a burst that a plan allows is whole: 60, 300 and 1,000 at once on a new isolate", async () => {
+  for (const plan of Object.values(PLANS)) {
+    const fresh = await store.serve(SERVICE);
+    const keysOfBurst = Array<string>(PLAN_LIMITS[plan].perMinute).fill(keys[plan]);
+    const lists = await Promise.all(keysOfBurst.map((key) => read(fresh, key)));
+    expect(new Set(lists)).toEqual(new Set(["200 whole"]));
+  }
 });
 
 test("with JURISDICTION, no request reaches a Durable Object outside of it", async () => {
