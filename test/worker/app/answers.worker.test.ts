@@ -107,7 +107,6 @@ test("the end of this API version is announced under /v1 if it is configured", a
 test("an orderId that is not an int64 in canonical decimal names no order, and paths are percent-decoded once", async () => {
   const { key } = await createApiKey();
   await placeOrder(1n);
-  // What an int64 is, is shown in test/rules/order.core.test.ts.
   for (const id of ["abc", "01", "9223372036854775808", "1%0A", "%2531", "1%2F1", "%E0%A4%A"]) {
     const response = await send(`${LIST}/${id}`, { method: "DELETE", key });
     expect(await expectError(response, 404, "order_not_found"), id).toContain("int64");

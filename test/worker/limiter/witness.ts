@@ -176,10 +176,24 @@ export class Witness {
     for (const decision of answer) this.#received.set(decision, policy.revision);
   }
 
-  /** An isolate answers a request that it received with this version of the key. */
-  responds(isolate: Isolate, policy: QuotaPolicy, verdict: Verdict, nowMs: number): void {
-    const { decision, decidedBy } = verdict;
+  /** An isolate answers a request. `policy` and `cancelledMs` are those of its arrival. */
+  responds(
+    isolate: Isolate,
+    {
+      policy,
+      cancels,
+      cancelledMs,
+    }: { policy: QuotaPolicy; cancels: boolean; cancelledMs: number },
+    { decision, decidedBy }: Verdict,
+    nowMs: number,
+  ): void {
     this.decidedBy[decidedBy] += 1;
+    if (decision?.admitted) {
+      if (cancels && decidedBy === "object") this.cancelledMs = nowMs;
+      const isLong = nowMs - cancelledMs >= 600_000;
+      this.claim(isLong || !decision.mayReadReplica, "A key never sees what it cancelled.");
+      if (decision.mayReadReplica) this.replicas += 1;
+    }
     if (decidedBy === "memory") {
       isolate.repeated += 1;
       const announcedMs = nowMs + decision!.retryAtMs! - decision!.nowMs;
@@ -195,20 +209,6 @@ export class Witness {
     if (decidedBy !== "fallback") return;
     isolate.isAlone = true;
     this.#fallsBack(isolate, policy, decision!, nowMs);
-  }
-
-  /** @param cancelledMs what `cancelledMs` was when the request arrived. */
-  cancels(
-    cancels: boolean,
-    cancelledMs: number,
-    { decision, decidedBy }: Verdict,
-    nowMs: number,
-  ): void {
-    if (!decision?.admitted) return;
-    if (cancels && decidedBy === "object") this.cancelledMs = nowMs;
-    const isLong = nowMs - cancelledMs >= 600_000;
-    this.claim(isLong || !decision.mayReadReplica, "A key never sees what it cancelled.");
-    if (decision.mayReadReplica) this.replicas += 1;
   }
 
   /** What the object last told an isolate is the beginning of the isolate's fallback limiter. */

@@ -127,8 +127,7 @@ export class World {
     this.verdicts[nth] = verdict;
     const { retryAtMs = null, nowMs = 0 } = verdict.decision ?? {};
     if (retryAtMs !== null) this.retryAtMs = Date.now() + retryAtMs - nowMs;
-    this.witness.responds(isolate, policy, verdict, Date.now());
-    this.witness.cancels(cancels, cancelledMs, verdict, Date.now());
+    this.witness.responds(isolate, { policy, cancels, cancelledMs }, verdict, Date.now());
     const isInTime = Date.now() - sentMs <= 2 * TIMEOUT_MS;
     this.witness.claim(isInTime, "Each request is answered in time.");
     return verdict;

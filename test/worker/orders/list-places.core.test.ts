@@ -62,9 +62,7 @@ test("a key without a list comes first; a request that has ended receives no pla
   const places = new ListPlaces(SIZES);
   const first = Array.from({ length: 4 }, () => listOf("a"));
   for (const list of first) void places.wait(list);
-  const dead = listOf("a");
-  const own = listOf("a");
-  const other = listOf("b");
+  const [dead, own, other] = [listOf("a"), listOf("a"), listOf("b")];
   void places.wait(dead);
   const waits = [places.wait(own), places.wait(other)];
   places.end(first[0]!);
