@@ -14,6 +14,7 @@ import {
 import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
 import * as z from "zod/mini";
 import { apiKeys, keyBans, keyChanges, keyUsage } from "../../schema/keys.ts";
+import { DATABASE_TIME } from "../../store/database.ts";
 import { type DatabaseQueries, logFailure } from "../db/availability.ts";
 import { db, Statement } from "../db/statement.ts";
 import type { Decision } from "../../rules/limits/decision.ts";
@@ -69,16 +70,20 @@ const INSERT_BAN = Statement.of(() => {
     .onConflictDoNothing();
 });
 
+/** When a report began or, if it is late, arrives: it must not change what later ones have stored. */
+const presentMs = (nowMs: Placeholder) => sql`max(${nowMs}, ${DATABASE_TIME})`;
+
 /** Removes the days that a clock was ahead of. Their usage is reported on the right day. */
 const REMOVE_LATER_USAGE = Statement.of(() => {
-  const { keyId, today } = placeholders("keyId", "today");
+  const { keyId, nowMs } = placeholders("keyId", "nowMs");
+  const today = sql`date(${presentMs(nowMs)} / 1000, 'unixepoch')`;
   return db.delete(keyUsage).where(and(eq(keyUsage.keyId, keyId), gt(keyUsage.day, today)));
 });
 
 /** Lifts the bans that a clock was ahead of: for the limiter, they are over. */
 const LIFT_LATER_BANS = Statement.of(() => {
   const { keyId, nowMs } = placeholders("keyId", "nowMs");
-  const isLater = and(gt(keyBans.beganAt, nowMs), isNull(keyBans.liftedAt));
+  const isLater = and(gt(keyBans.beganAt, presentMs(nowMs)), isNull(keyBans.liftedAt));
   return db
     .update(keyBans)
     .set({ liftedAt: sql`${nowMs}` })
@@ -190,7 +195,7 @@ export class KeyReports {
     const nowMs = Date.now();
     const keyId = this.#keyId;
     const statements = [
-      REMOVE_LATER_USAGE.bind(database, { keyId, today: dayText(dayOf(nowMs)) }),
+      REMOVE_LATER_USAGE.bind(database, { keyId, nowMs }),
       ...bans.map(({ beganMs, untilMs, ...ban }) => {
         const [beganAt, endsAt] = [new Date(beganMs), new Date(untilMs)];
         return INSERT_BAN.bind(database, { keyId, beganMs, beganAt, endsAt, ...ban });

@@ -12,6 +12,9 @@ import { FAULTS, PERFECT, type Wire, World } from "./world.ts";
 
 const ALL = [0, 1, 2];
 
+/** Half a minute before midnight in UTC. */
+const EVENING_MS = START_MS + 16 * HOUR_MS - MINUTE_MS / 2;
+
 /** Limits with which either window may fill first. */
 const anyLimits = fc.record({
   perMinute: fc.oneof(fc.integer({ min: 1, max: 8 }), fc.integer({ min: 20, max: 60 })),
@@ -144,7 +147,7 @@ const anyWorld = fc.record({
 });
 
 beforeEach(() => {
-  vi.useFakeTimers({ toFake: ["Date", "setTimeout", "clearTimeout"], now: START_MS });
+  vi.useFakeTimers({ toFake: ["Date", "setTimeout", "clearTimeout"], now: EVENING_MS });
   vi.spyOn(Math, "random").mockReturnValue(0.5);
 });
 
@@ -153,7 +156,7 @@ type Planned = typeof anyWorld extends fc.Arbitrary<infer Value> ? Value : never
 /** Plays a history. Then ends every fault and call, and lets every isolate know the newest key. */
 async function run({ policy, behindMs, vars, diskMs }: Planned, history: readonly Step<World>[]) {
   vi.clearAllTimers();
-  vi.setSystemTime(START_MS);
+  vi.setSystemTime(EVENING_MS);
   const world = Object.assign(new World(policy, behindMs, vars), { diskMs });
   for (const { play } of history) await play(world);
   // Calls that nobody waits for any more may still be under way.

@@ -10,7 +10,7 @@ const UNUSED = { admitted: 0, refused: 0, strikes: 0, bans: 0, ...PEAKS };
 /** What operators read of a key: its usage on each day in UTC, and its bans, the oldest first. */
 export interface Sum {
   readonly days: Readonly<Record<string, Readonly<typeof UNUSED>>>;
-  readonly bans: readonly Pick<Ban, "beganMs" | "untilMs" | "number">[];
+  readonly bans: readonly (Pick<Ban, "beganMs" | "untilMs" | "number"> & { liftedAt: null })[];
 }
 
 export const NOTHING: Sum = { days: {}, bans: [] };
@@ -35,11 +35,12 @@ export function plus(
     perDay: day.limit,
   };
   const { beganMs, untilMs, number } = more.newBan ?? { beganMs: 0, untilMs: 0, number: 0 };
-  const newBans = isBan ? [{ beganMs, untilMs, number }] : [];
+  const newBans = isBan ? [{ beganMs, untilMs, number, liftedAt: null }] : [];
   return { days: { ...days, [today]: after }, bans: [...bans, ...newBans] };
 }
 
 const sqlite = new DatabaseSync(":memory:");
+sqlite.function("now_microseconds", () => BigInt(Date.now()) * 1_000n);
 for (const migration of readMigrations("keys")) sqlite.exec(migration.sql);
 
 /** The number of times that the database was emptied: reports of earlier worlds are ignored. */
@@ -63,8 +64,8 @@ export function emptyUsageDatabase(send: (transact: () => void) => Promise<void>
 
 const USAGE = `SELECT day, admitted, refused, strikes, bans, peak_minute AS peakMinute,
   peak_day AS peakDay, per_minute AS perMinute, per_day AS perDay FROM key_usage ORDER BY day`;
-const BANS = `SELECT began_at AS beganMs, ends_at AS untilMs, number FROM key_bans
-  ORDER BY began_at`;
+const BANS = `SELECT began_at AS beganMs, ends_at AS untilMs, number, lifted_at AS liftedAt
+  FROM key_bans ORDER BY began_at`;
 
 export function readUsage(): Sum {
   const rows = prepare(sqlite, USAGE).all();
