@@ -1,5 +1,7 @@
+import { DatabaseSync } from "node:sqlite";
 import { setTimeout as wait } from "node:timers/promises";
 import { beforeAll, expect, test } from "vitest";
+import { databaseFile } from "../../src/operator/database/local-store.ts";
 import { INT64_MAX, INT64_MIN } from "../../src/rules/int64.ts";
 import type { Server } from "../support/server.ts";
 import { AMPLE, createKeys } from "./store-content.ts";
@@ -180,6 +182,9 @@ test("keys are created, found, changed, also by 30 calls at once, and ended, and
   ]);
   const resets = await Promise.all(Array.from({ length: 30 }, () => keys("reset", id)));
   expect(resets).toMatchObject(resets.map(() => ({ ok: true, id })));
+  const rotated = await Promise.all(Array.from({ length: 5 }, () => keys("rotate", id)));
+  const found = await Promise.all(rotated.map((each) => keys("find", each.key)));
+  expect(found, "each secret was stored").toMatchObject(rotated.map(() => ({ id })));
   expect(await keys("usage", id, { days: 3 })).toMatchObject({ ok: true, days: expect.any(Array) });
   const pages: string[] = [];
   for (let after: string | null = ""; after !== null;) {
@@ -196,7 +201,8 @@ test("keys are created, found, changed, also by 30 calls at once, and ended, and
   await advanceClock(server, 30);
   for (const each of [secret, second]) expect((await server.request(each)).status).toBe(401);
   const trail: { actor: string }[] = await store.keysJson("audit", id, "--limit", "100");
-  const actions = ["revoke", ...resets.map(() => "reset"), "rotate", "update", "create"];
+  const atOnce = [...rotated.map(() => "rotate"), ...resets.map(() => "reset")];
+  const actions = ["revoke", ...atOnce, "rotate", "update", "create"];
   expect(trail).toMatchObject(actions.map((action) => ({ action, actor: "portal" })));
   expect(JSON.stringify([trail, listed, record])).not.toContain(secret.slice(5, -4));
 });
@@ -262,4 +268,15 @@ test("bad input and what a state forbids is refused with a code and the field, a
   expect(await contents()).toEqual(before);
   await keys("revoke", id);
   expect(await keys("rotate", id)).toMatchObject({ ok: false, code: "key_not_active" });
+});
+
+test("a fault of a call is logged with its cause, which the caller does not learn", async () => {
+  using sqlite = new DatabaseSync(databaseFile(store.path, "orders"));
+  sqlite.exec(`CREATE TRIGGER broken BEFORE INSERT ON orders WHEN NEW.id = 13
+    BEGIN SELECT RAISE(ABORT, 'broken'); END`);
+  await expect(orders("place", [{ id: 13n }])).rejects.toThrow(/^(?!.*broken).*its log/);
+  const lines: [string][] = await (await fetch(`${server.url}/log`)).json();
+  expect(lines.map(([line]) => JSON.parse(line))).toContainEqual(
+    expect.objectContaining({ event: "internal_error", error: expect.stringContaining("broken") }),
+  );
 });

@@ -21,17 +21,21 @@ function databaseOf(schedule: () => Promise<void>, ends: End[] = []) {
   const batched = new BatchedCalls<number, { held: number; key: number }>(options);
   const running = new Set<{ readonly startMs: number }>();
   const world = { held: 0, queries: 0, kept: [] as Promise<unknown>[], read };
+  const beganMs = new Map<number, number>();
   return world;
 
   /** Simulates a request. Fails with "ended" if the platform ends it. */
   function read(key: number) {
     const ended = Promise.withResolvers<never>();
+    beganMs.set(key, Date.now());
     const query = (keys: readonly number[]) => run(keys, () => ended.reject(new Error("ended")));
     const answer = batched.valueOf(key, query, (promise) => void world.kept.push(promise));
     return Promise.race([answer, ended.promise]);
   }
 
   async function run(keys: readonly number[], endRequest: () => void) {
+    // Those who have given up are not asked for.
+    for (const key of keys) expect(Date.now() - beganMs.get(key)!).toBeLessThan(LONGEST_MS);
     const answer = keys.map((key) => ({ held: world.held, key }));
     const end = ends.shift() ?? "answer";
     const one = { startMs: Date.now() };

@@ -81,7 +81,7 @@ export class Limiter {
   /** Keyed by the id of the API key, like `#groups`. */
   readonly #refusals = new QuickLRU<string, RefusalMemory>({ maxSize: REMEMBERED_KEYS });
   readonly #groups = new QuickLRU<string, Group>({ maxSize: MAX_GROUPS });
-  /** The keys that may have cancelled an order without their Durable Objects knowing of it. */
+  /** The keys that may have cancelled an order of which their Durable Objects have not heard. */
   readonly #cancelling = new QuickLRU<string, true>({ maxSize: REMEMBERED_KEYS });
   readonly #breaker: CircuitBreaker;
   readonly #fallback: MemoryLimiter;
@@ -153,8 +153,6 @@ export class Limiter {
     const key = all.map((admission) => admission.key).reduce(newest);
     const { keyId, limits, revision, resets } = key;
     const askedMs = Date.now();
-    // If the call fails, the fallback limiter may admit a cancellation: the next call reports it.
-    if (all.some(({ cancels }) => cancels)) this.#cancelling.set(keyId, true);
     if (!this.#breaker.allows(keyId, askedMs)) {
       throw new NotCalledError(
         "The Durable Object was not called, because an earlier call has just failed.",
@@ -165,12 +163,13 @@ export class Limiter {
       // All attempts have the same nonce, so that the Durable Object counts the requests once.
       const nonce = crypto.randomUUID();
       const policy = { limits, revision, resets };
-      const details = { requests: all.length, wait, cancels: this.#cancelling.has(keyId) };
+      const cancels = this.#cancelling.has(keyId) || all.some((admission) => admission.cancels);
+      const details = { requests: all.length, wait, cancels };
       const decisions = await callObject(objects, key, this.#timeoutMs, (object) =>
         object.admit(policy, refusals, nonce, details),
       );
       this.#breaker.succeeded(keyId);
-      if (details.cancels) this.#cancelling.delete(keyId);
+      if (cancels) this.#cancelling.delete(keyId);
       this.#learn(key, decisions.at(-1), askedMs);
       return decisions;
     } catch (error) {
@@ -195,7 +194,8 @@ export class Limiter {
     this.#refusals.set(keyId, memory);
   }
 
-  #decideAlone(key: LimitedKey, { requestId }: LimitedRequest, error: unknown): Verdict {
+  #decideAlone(key: LimitedKey, request: LimitedRequest, error: unknown): Verdict {
+    const { requestId, cancels } = request;
     const { keyId } = key;
     const nowMs = Date.now();
     const memory = this.#refusals.get(keyId);
@@ -209,6 +209,8 @@ export class Limiter {
     failing.failed({ requestId, keyId, error });
     if (isOverloaded(error)) return { decision: null, decidedBy: "nobody" };
     this.#groups.get(keyId)?.quota.outdate();
+    // The next call reports the cancellation.
+    if (cancels) this.#cancelling.set(keyId, true);
     return { decision: this.#fallback.admit(keyId, key), decidedBy: "fallback" };
   }
 }

@@ -116,6 +116,10 @@ const disturbReports = step(
 const changes = fc.oneof<fc.Arbitrary<Step<World>>[]>(
   step("change the plan", anyLimits, (world, limits) => world.change({ limits })),
   event("reset", (world) => world.change({ resets: world.newest.resets + 1 })),
+  step("change the plan everywhere", anyLimits, (world, limits) => {
+    world.change({ limits });
+    world.learn(...ALL);
+  }),
   step("learn", fc.subarray(ALL), (world, isolates) => world.learn(...isolates)),
   event("kill", (world) => world.kill()),
   step("break the disk", fc.boolean(), (world, isBroken) => {
@@ -283,4 +287,19 @@ test("a loop of 3 requests a second over 10 isolates is banned within the minute
     await world.advance(327);
   }
   expect(requests).toBeLessThanOrEqual(180);
+});
+
+test("a ban that begins while a report runs, and whose own report is lost, is in the next one", async () => {
+  const strikes = { BAN_GRACE_SECONDS: 1, BAN_MIN_STRIKES: 3, BAN_MAX_STRIKES: 3 };
+  const world = new World(keyPolicy(1, 1_000), [0], strikes);
+  await world.answerTo(0);
+  const lost = { outMs: 0, backMs: 0, error: {}, before: "call" as const };
+  world.reports = [{ outMs: 9_000, backMs: 0 }, ...Array<typeof lost>(10).fill(lost)];
+  world.wakeObject();
+  for (let n = 0; n < 60; n++) {
+    await world.advance(100);
+    void world.send(0);
+  }
+  await world.advance(3 * HOUR_MS);
+  expect(readUsage().bans).toHaveLength(1);
 });

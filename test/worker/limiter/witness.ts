@@ -60,6 +60,13 @@ interface Told extends Record<WindowName, number> {
   readonly receivedMs: number;
 }
 
+interface Arrived {
+  readonly policy: QuotaPolicy;
+  readonly cancels: boolean;
+  readonly cancelledMs: number;
+  readonly sentMs: number;
+}
+
 /**
  * Sees what goes into a key's limiter and what comes out of it, and notes which promises it breaks.
  * Lets the documented rules decide on the same calls, in the order in which they arrive at the object.
@@ -67,7 +74,8 @@ interface Told extends Record<WindowName, number> {
 export class Witness {
   readonly broken: unknown[] = [];
   requests = 0;
-  hasChanged = false;
+  /** All versions of the key, the oldest first. */
+  readonly policies: QuotaPolicy[];
   /** When the last cancellation that the object admitted was answered. */
   cancelledMs = -Infinity;
   replicas = 0;
@@ -92,8 +100,9 @@ export class Witness {
   readonly #expectedEvents: string[] = [];
   readonly #events: string[] = [];
 
-  constructor(bans: BanPolicy) {
+  constructor(bans: BanPolicy, policy: QuotaPolicy) {
     this.#bans = bans;
+    this.policies = [policy];
   }
 
   claim(isTrue: boolean, promise: string, ...details: readonly unknown[]): void {
@@ -108,12 +117,14 @@ export class Witness {
   }
 
   /** An isolate calls the object, or sends a call again. */
-  calls(isolate: Isolate, [, refusals, nonce, { wait }]: Call, nowMs: number): void {
+  calls(isolate: Isolate, [, refusals, nonce, { wait, cancels }]: Call, nowMs: number): void {
     const attemptsMs = [...(this.#attemptsMs.get(nonce) ?? []), nowMs];
     this.#attemptsMs.set(nonce, attemptsMs);
     this.claim(nowMs < attemptsMs[0]! + TIMEOUT_MS, "A call is sent again only in time.");
     this.claim(attemptsMs.length <= 3, "A call is sent at most three times.");
     this.claim((wait?.strikes ?? 0) <= refusals, "A strike is a refusal.");
+    const isTold = cancels || !isolate.hasCancelled || attemptsMs.length > 1;
+    this.claim(isTold, "The object hears of a cancellation that it did not admit.");
     if (attemptsMs.length === 1) isolate.reported += refusals;
   }
 
@@ -171,19 +182,16 @@ export class Witness {
     this.#versions.push({ known: this.#rules.known, sum: this.#sum });
   }
 
-  receives(isolate: Isolate, [policy]: Call, answer: Answer): void {
+  receives(isolate: Isolate, [policy, , , { cancels }]: Call, answer: Answer): void {
     isolate.isAlone = false;
+    if (cancels) Object.assign(isolate, { hasCancelled: false, heardMs: Date.now() });
     for (const decision of answer) this.#received.set(decision, policy.revision);
   }
 
   /** An isolate answers a request. `policy` and `cancelledMs` are those of its arrival. */
   responds(
     isolate: Isolate,
-    {
-      policy,
-      cancels,
-      cancelledMs,
-    }: { policy: QuotaPolicy; cancels: boolean; cancelledMs: number },
+    { policy, cancels, cancelledMs, sentMs }: Arrived,
     { decision, decidedBy }: Verdict,
     nowMs: number,
   ): void {
@@ -208,6 +216,7 @@ export class Witness {
     } else this.claim(isolate.hasFailed, "The object decides if it can be reached.");
     if (decidedBy !== "fallback") return;
     isolate.isAlone = true;
+    isolate.hasCancelled ||= cancels && decision!.admitted && isolate.heardMs < sentMs;
     this.#fallsBack(isolate, policy, decision!, nowMs);
   }
 
@@ -235,14 +244,18 @@ export class Witness {
     isolate.peekedMs = nowMs;
   }
 
-  /** An isolate answers a look. @param wasAlone what `isAlone` was when the look arrived. */
-  looks(isolate: Isolate, wasAlone: boolean, quota: Quota | null): void {
+  /** An isolate answers a look. `wasAlone` and `policy` are those of its arrival. */
+  looks(isolate: Isolate, wasAlone: boolean, policy: QuotaPolicy, quota: Quota | null): void {
     const isHeard = quota === null || !(wasAlone && isolate.isAlone);
     this.claim(isHeard, "After the fallback has decided, a look is answered by the object.", quota);
     if (quota === null) this.claim(isolate.isBlind, "A look fails only if its call has failed.");
-    else if (!this.hasChanged) {
-      const isNew = isAsNew(quota, isolate.decision);
+    else {
+      const isOf = ({ limits, revision }: QuotaPolicy) =>
+        revision >= policy.revision &&
+        WINDOW_NAMES.every((name) => quota[name].limit === limitOf(limits, name));
+      const isNew = this.policies.length > 1 || isAsNew(quota, isolate.decision);
       this.claim(isNew, "No look is older than the isolate's last decision.", quota);
+      this.claim(this.policies.some(isOf), "No look is of an earlier version of the key.", quota);
     }
   }
 

@@ -56,6 +56,10 @@ function startIsolate(config: Config, policy: QuotaPolicy, behindMs: number) {
     peekedMs: 0,
     /** Whether its fallback has decided since it last heard from the object. */
     isAlone: false,
+    /** Whether its fallback has admitted a cancellation of which the object has not heard. */
+    hasCancelled: false,
+    /** When the object last told it that it has heard of cancellations. */
+    heardMs: -Infinity,
     /** The newest decision by the object that it has answered with. */
     decision: null as Decision | null,
   };
@@ -95,7 +99,7 @@ export class World {
     const config = parseConfig(this.#vars);
     this.bans = config.bans;
     this.isolates = behindMs.map((ms) => startIsolate(config, policy, ms));
-    this.witness = new Witness(this.bans);
+    this.witness = new Witness(this.bans, policy);
     vi.spyOn(console, "warn").mockImplementation((line: string) => this.witness.logs(line));
     this.#object = this.#start();
   }
@@ -107,7 +111,7 @@ export class World {
   /** Changes the key. An isolate uses the new version after a call of `learn`. */
   change(changes: Partial<QuotaPolicy>): void {
     this.newest = { ...this.newest, ...changes, revision: this.newest.revision + 1 };
-    this.witness.hasChanged = true;
+    this.witness.policies.push(this.newest);
   }
 
   learn(...indexes: readonly number[]): void {
@@ -127,7 +131,7 @@ export class World {
     this.verdicts[nth] = verdict;
     const { retryAtMs = null, nowMs = 0 } = verdict.decision ?? {};
     if (retryAtMs !== null) this.retryAtMs = Date.now() + retryAtMs - nowMs;
-    this.witness.responds(isolate, { policy, cancels, cancelledMs }, verdict, Date.now());
+    this.witness.responds(isolate, { policy, cancels, cancelledMs, sentMs }, verdict, Date.now());
     const isInTime = Date.now() - sentMs <= 2 * TIMEOUT_MS;
     this.witness.claim(isInTime, "Each request is answered in time.");
     return verdict;
@@ -136,10 +140,10 @@ export class World {
   async look(index: number): Promise<Quota | null> {
     const isolate = this.isolates[index]!;
     const peek = (policy: QuotaPolicy) => this.#peek(isolate, policy);
-    const { isAlone } = isolate;
-    const key = { keyId: KEY_ID, ...isolate.policy };
+    const { isAlone, policy } = isolate;
+    const key = { keyId: KEY_ID, ...policy };
     const quota = await isolate.limiter.look(key, requestTo({ peek }));
-    this.witness.looks(isolate, isAlone, quota);
+    this.witness.looks(isolate, isAlone, policy, quota);
     return quota;
   }
 
