@@ -29,6 +29,9 @@ test("no header that API consoles fill by themselves turns a request into a 412"
   const all = [...own, ...Object.values<any>(components.parameters)];
   const headers = all.filter((parameter) => parameter.in === "header").map(({ name }) => name);
   expect(headers).toStrictEqual(["If-None-Match", "X-Request-Id"]);
+  const requestId = new RegExp(all.find(({ name }) => name === "X-Request-Id").schema.pattern);
+  const ids = ["bGlzdA==", "nightly_17-a", "a b", "a\n", ""].filter((id) => requestId.test(id));
+  expect(ids).toStrictEqual(["bGlzdA==", "nightly_17-a"]);
 });
 
 test("an int64 has exact bounds, an orderId is one or its text, and no field of an order is required", () => {
@@ -48,6 +51,13 @@ test("an int64 has exact bounds, an orderId is one or its text, and no field of 
   const others = ["", "abc", "1.5", "007", "+5", "-0"];
   const isOrderId = (id: string) => new RegExp(string.pattern).test(id);
   expect([...texts, ...others].filter(isOrderId)).toStrictEqual(texts);
+});
+
+test("in Go, an order's fields can all be missing, but for its id", () => {
+  const { lines = "" } = EXACT_READERS.find(({ language }) => language === "Go") ?? {};
+  const fields = [...lines.matchAll(/^\t(\w+)\s+(\*?)[\w.]+\s+`json/gm)];
+  const required = fields.filter(([, , pointer]) => pointer === "").map(([, name]) => name);
+  expect([fields.length, ...required]).toStrictEqual([5, "ID"]);
 });
 
 // The tests of the page's samples run the code in the other languages.

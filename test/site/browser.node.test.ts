@@ -19,6 +19,7 @@ const ORDERS = "**/v1/store/orders";
 
 const LIST = "#listOrders";
 const CANCEL = "#cancelOrder";
+const COPY = '[aria-label="Copy: List all orders (curl)"]';
 const STATUS = `${LIST} .status-line b`;
 const MINUTE = '[data-window="minute"]';
 const DAY = '[data-window="day"]';
@@ -77,7 +78,7 @@ describe("the reference page", needs(CHROMIUM, chromium !== undefined), () => {
   });
 
   test("shows the first call, which copies with the key; hides the key and stores it nowhere", async () => {
-    const { page, text, see, press, clear, list } = await open();
+    const { page, text, see, press, clear, list } = await open({}, { hasClock: true });
     const policy = (await fetch(origin)).headers.get("Content-Security-Policy");
     expect(policy).toMatch(/^default-src 'none'; script-src 'self';(?!.*unsafe)/);
     expect(apiRequests()).toStrictEqual([]);
@@ -98,7 +99,12 @@ describe("the reference page", needs(CHROMIUM, chromium !== undefined), () => {
       );
       await press("Show");
     }
-    await see('[aria-label="Copy: List all orders (curl)"]', /^Copy$/);
+    for (let times = 0; times < 2; times += 1) {
+      await press("Copy: List all orders (curl)");
+      await see(COPY, /^Copied$/);
+    }
+    await page.clock.runFor(2_000);
+    expect(await text(COPY)).toBe("Copy");
     await list();
     await see(STATUS, /^200/);
     const stored = () => ({ ...localStorage, ...sessionStorage, cookie: document.cookie });
@@ -180,6 +186,21 @@ describe("the reference page", needs(CHROMIUM, chromium !== undefined), () => {
     await see("#getQuota .sent pre", /"plan":"business"/);
   });
 
+  test("an order that is cancelled while a list is read stays cancelled in that list", async () => {
+    const { page, list, rowOf, cancelIn, answerWith, hold } = await open();
+    const body = ordersFrom(3);
+    await answerWith({ body });
+    await list(keys.pro);
+    const release = await hold({ body });
+    await page.locator(`${LIST} .send button`).click();
+    await cancelIn(rowOf(idAt(1)));
+    await rowOf(idAt(1)).getByText("Is gone").waitFor();
+    release();
+    await page.locator(`${LIST} .busy`).waitFor({ state: "hidden" });
+    const buttons = [0, 1, 2].map((index) => rowOf(idAt(index)).getByRole("button").count());
+    expect(await Promise.all(buttons)).toStrictEqual([1, 0, 1]);
+  });
+
   test("of a long list, shows the total, finds an id, and offers a download instead of a part", async () => {
     const { page, see, press, list, answerWith } = await open();
     const long = ordersFrom(2_000);
@@ -246,6 +267,19 @@ describe("the reference page", needs(CHROMIUM, chromium !== undefined), () => {
       await page.locator(`${LIST} .wait`).waitFor({ state: "hidden" });
       await see(`${MINUTE} .figure`, /^–$/);
     }
+    // The answer to a look at a former key comes late.
+    const body = JSON.stringify({ plan: "free", windows, ban: null, retryAfterSeconds: 0 });
+    const releaseLook = await hold({ body }, "**/v1/quota");
+    const ended = ["requestfailed", "requestfinished"].map((event) =>
+      page.waitForEvent(event as "requestfailed", (request) => request.url().endsWith("/quota")),
+    );
+    await page.locator("#key").fill(keys.pro);
+    await page.locator("#key").fill("");
+    releaseLook();
+    await Promise.race(ended);
+    await page.evaluate(() => new Promise((resolve) => void setTimeout(resolve, 50)));
+    await see(`${MINUTE} .figure`, /^–$/);
+    await page.locator("#key").fill(keys.pro);
     // The reader stops a slow list.
     const release = await hold();
     await page.locator(`${LIST} .send button`).click();
@@ -463,12 +497,12 @@ async function open(options: BrowserContextOptions = {}, { hasClock = false, fro
     /** Answers requests to an address in place of the service; `null`: not at all. */
     answerWith: (how: Answer | null, url = ORDERS) =>
       page.route(url, (route) => fulfill(route, how)),
-    /** Holds the answers to lists back until the returned function is called. */
-    hold: async () => {
+    /** Holds the answers to an address back until the returned function is called. */
+    hold: async (how: Answer = WHOLE, url = ORDERS) => {
       const held = Promise.withResolvers<void>();
-      await page.route(ORDERS, async (route) => {
+      await page.route(url, async (route) => {
         await held.promise;
-        await fulfill(route, WHOLE).catch(() => {});
+        await fulfill(route, how).catch(() => {});
       });
       return held.resolve;
     },

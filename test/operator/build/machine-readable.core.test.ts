@@ -29,6 +29,7 @@ test.each(["", ORIGIN])("the files for programs at %j lead to the whole referenc
     }
   }
   expect(text).not.toMatch(/undefined|\[object/);
+  expect(text, "what a field says beside its type").toContain("Units ordered.");
   expect(text).toContain(info.description.slice(info.description.indexOf("## ")));
 });
 
