@@ -1,5 +1,6 @@
+import fc from "fast-check";
 import { beforeEach, expect, test, vi } from "vitest";
-import { ListPlaces } from "../../../src/worker/orders/list-places.ts";
+import { type CountedList, ListPlaces } from "../../../src/worker/orders/list-places.ts";
 import { LIST_SIZES } from "../../../src/worker/orders/list-sizes.ts";
 
 const SIZES = { ...LIST_SIZES, placeBytes: 4 };
@@ -109,4 +110,62 @@ test("after its clock was set back, a list that nobody reads makes room after th
     expect([await waiting, ahead.isCut]).toEqual([hasRoom, hasRoom]);
     await vi.advanceTimersByTimeAsync(SIZES.stallMs);
   }
+});
+
+/** Keys that request lists of up to two bytes, and read them at some pace or not at all. */
+const client = fc.record({
+  key: fc.constantFrom("a", "b", "c", "d"),
+  delayMs: fc.nat(40_000),
+  bytes: fc.integer({ min: 1, max: 2 }),
+  paceMs: fc.constantFrom(100, 5_000, 59_000, 1e9),
+  pieces: fc.integer({ min: 1, max: 30 }),
+});
+
+type Client = typeof client extends fc.Arbitrary<infer Value> ? Value : never;
+
+test("for any clients, nobody with no list waits longer than the line, a key's only list that is read is not cut off, and everything ends and is freed", async () => {
+  const play = async (clients: Client[]) => {
+    vi.setSystemTime(0);
+    // Four keys with one list each always have room.
+    const places = new ListPlaces({ ...SIZES, placeBytes: 8 });
+    const underWay = new Set<CountedList>();
+    const hasOther = (list: CountedList) =>
+      [...underWay].some((one) => one !== list && one.keyId === list.keyId);
+    const run = async ({ key, delayMs, bytes, paceMs, pieces }: Client) => {
+      await new Promise((resolve) => void setTimeout(resolve, delayMs));
+      const list = listOf(key, bytes);
+      const cut = Promise.withResolvers<void>();
+      list.cutOff = () => {
+        const isStalled = Date.now() - list.takenMs >= SIZES.stallMs;
+        expect(hasOther(list) || isStalled).toBe(true);
+        underWay.delete(list);
+        list.isCut = true;
+        cut.resolve();
+      };
+      const beganMs = Date.now();
+      const hadNone = !hasOther(list);
+      const hasPlace = await places.wait(list);
+      expect(Date.now() - beganMs).toBeLessThanOrEqual(SIZES.lineMs);
+      if (!hasPlace) {
+        expect(hadNone && !hasOther(list)).toBe(false);
+        return;
+      }
+      if (!list.isCut) underWay.add(list);
+      for (let piece = 0; piece < pieces && !list.isCut; piece += 1) {
+        expect(places.held).toBeLessThanOrEqual(8);
+        const taken = new Promise((resolve) => void setTimeout(resolve, Math.min(paceMs, 1e6)));
+        await Promise.race([taken, cut.promise]);
+        if (paceMs < 1e9) list.takenMs = Date.now();
+      }
+      underWay.delete(list);
+      places.end(list);
+    };
+    const all = Promise.all(clients.map(run)).then(() => "all have ended");
+    await vi.advanceTimersByTimeAsync(5e7);
+    expect(await Promise.race([all, Promise.resolve("waiting")])).toBe("all have ended");
+    expect(places.held).toBe(0);
+  };
+  await fc.assert(fc.asyncProperty(fc.array(client, { maxLength: 14, size: "max" }), play), {
+    numRuns: 200,
+  });
 });
