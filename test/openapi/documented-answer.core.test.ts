@@ -19,6 +19,16 @@ const ORDER = { id: 1, quantity: 3, shipDate: "2026-11-20T08:30:00.000Z", comple
 
 const LIST_HEADERS = { ETag: '"0f"', "Cache-Control": "private, no-cache" };
 const list = seen("GET", PATH, 200, [ORDER, { id: 1 }], LIST_HEADERS);
+const WINDOW = { name: "minute", limit: 60, remaining: 0, resetsAt: "2026-11-20T08:31:00.000Z" };
+const FULL = {
+  keyId: "key_abcdefghijklmnop",
+  plan: "free",
+  expiresAt: null,
+  windows: [WINDOW, { ...WINDOW, name: "day" }],
+  ban: null,
+  retryAfterSeconds: 60,
+};
+const quota = seen("GET", "/v1/quota", 200, FULL, { "Cache-Control": "no-store" });
 const cancelled = { ...seen("DELETE", `${PATH}/1`, 204, undefined), body: "" };
 const conflict = seen("DELETE", `${PATH}/1`, 409, CONFLICT);
 
@@ -67,6 +77,7 @@ test("Cloudflare may add headers, but not those that the document has for other 
 test.each<[answer: SeenAnswer, ...bodies: object[]]>([
   [list, { orders: [] }, [{ id: "1" }], [{ id: 2 ** 64 }], [{ petId: null }], [{ status: "" }]],
   [list, [{ shipDate: "2026-11-20T08:30:00+01:00" }]],
+  [quota, { ...FULL, windows: [{ ...WINDOW, remaining: -1 }] }, { ...FULL, plan: "gold" }],
   [conflict, { ...CONFLICT, detail: "x" }, { ...CONFLICT, code: "not_found" }],
   [conflict, { ...CONFLICT, status: 404 }, { ...CONFLICT, message: undefined }],
 ])("a difference is found in a body with another field, type or value: %#", (answer, ...bodies) => {

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { withInterruption } from "../../src/operator/interruption.ts";
+import { unlessAborted, withInterruption } from "../../src/operator/interruption.ts";
 
 it.each(["SIGINT", "SIGTERM", "SIGHUP"])("%s lets work clean up, and is named", async (name) => {
   const others = process.rawListeners(name);
@@ -11,6 +11,9 @@ it.each(["SIGINT", "SIGTERM", "SIGHUP"])("%s lets work clean up, and is named", 
       // npm sends Ctrl+C again. Without a listener, that would end the process.
       expect(own()).toHaveLength(1);
       if (message.startsWith("the")) throw new Error(message);
+      // Work that has not begun does not begin.
+      const begun = unlessAborted(signal, () => Promise.reject(new Error("begun")));
+      await expect(begun).rejects.toThrow("ended by");
       throw Object.assign(new Error("stream closed"), { name: "AbortError" });
     });
     await expect(work).rejects.toThrow(message);

@@ -98,14 +98,15 @@ describe("orders import and export", () => {
     expect(existsSync(path)).toBe(false);
   });
 
-  const CSV = 'id,pet_id,Quantity,note\n9007199254740993,-9223372036854775808,,"a, b"\n7,,3,\n';
+  const CSV =
+    'id,pet_id,Quantity,Complete,note\n9007199254740993,-9223372036854775808,,TRUE,"a, b"\n7,,3,False,\n';
   const ORDERS = [
-    '{"id":9007199254740993,"petId":-9223372036854775808}\n',
-    '{"id":7,"quantity":3}\n',
+    '{"id":9007199254740993,"petId":-9223372036854775808,"complete":true}\n',
+    '{"id":7,"quantity":3,"complete":false}\n',
   ].join("");
   const OBJECTS = ORDERS.trim().replace("\n", ",\n");
   const sqlite = `rm FILE; sqlite3 FILE 'CREATE TABLE orders(id INTEGER, petId INTEGER, quantity INTEGER, shipDate, complete, status)' \
-    'INSERT INTO orders(id, petId) VALUES (9007199254740993, -9223372036854775808)' 'INSERT INTO orders(id, quantity) VALUES (7, 3)'`;
+    'INSERT INTO orders(id, petId, complete) VALUES (9007199254740993, -9223372036854775808, "true")' 'INSERT INTO orders(id, quantity, complete) VALUES (7, 3, "FALSE")'`;
   it.each([
     ["CSV", "sqlite3", CSV],
     ["CSV", "sqlite3", CSV.replaceAll(", ", "").replaceAll(",", ";")],

@@ -187,14 +187,12 @@ test("keys are created, found, changed, also by 30 calls at once, and ended, and
   expect(found, "each secret was stored").toMatchObject(rotated.map(() => ({ id })));
   expect(await keys("usage", id, { days: 3 })).toMatchObject({ ok: true, days: expect.any(Array) });
   const pages: string[] = [];
-  for (let after: string | null = ""; after !== null;) {
-    const page: { keys: { id: string }[]; next: string | null } = await keys("list", {
-      after,
-      limit: 1,
-    });
-    pages.push(...page.keys.map((each) => each.id));
-    after = page.next;
-  }
+  let after: string | null = null;
+  do {
+    const page = await keys("list", { after, limit: 1 });
+    pages.push(...page.keys.map((each: { id: string }) => each.id));
+    after = page.next as string | null;
+  } while (after !== null);
   const listed: { id: string }[] = await store.keysJson("list");
   expect(pages).toEqual(listed.map((each) => each.id).toSorted());
   expect(await keys("revoke", id)).toMatchObject({ state: "revoked" });

@@ -99,6 +99,9 @@ describe("the reference page", needs(CHROMIUM, chromium !== undefined), () => {
       );
       await press("Show");
     }
+    await page.locator("#key").fill(keys.free);
+    expect(await text(SAMPLE)).toContain(keys.free);
+    await press("Show");
     for (let times = 0; times < 2; times += 1) {
       await press("Copy: List all orders (curl)");
       await see(COPY, /^Copied$/);
@@ -187,7 +190,7 @@ describe("the reference page", needs(CHROMIUM, chromium !== undefined), () => {
   });
 
   test("an order that is cancelled while a list is read stays cancelled in that list", async () => {
-    const { page, list, rowOf, cancelIn, answerWith, hold } = await open();
+    const { page, see, list, rowOf, cancelIn, answerWith, hold } = await open();
     const body = ordersFrom(3);
     await answerWith({ body });
     await list(keys.pro);
@@ -195,6 +198,7 @@ describe("the reference page", needs(CHROMIUM, chromium !== undefined), () => {
     await page.locator(`${LIST} .send button`).click();
     await cancelIn(rowOf(idAt(1)));
     await rowOf(idAt(1)).getByText("Is gone").waitFor();
+    await see(`${LIST} .orders .note`, /^2 orders/);
     release();
     await page.locator(`${LIST} .busy`).waitFor({ state: "hidden" });
     const buttons = [0, 1, 2].map((index) => rowOf(idAt(index)).getByRole("button").count());

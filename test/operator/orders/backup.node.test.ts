@@ -119,6 +119,10 @@ test("cancelled orders of a later time than the database's are refused with thei
       /1: cancelledAt: later.*\n.*2: position: later.*\n.*3: position: later/,
     );
   }
+  const many = Array.from({ length: 12 }, (_, id) => cancelled(id, soon, id + 1));
+  expect(await runInProcess(ordersProgram(), line, many.join("\n"))).toEqual(
+    failure("12 orders are bad: nothing was imported. The first 10:"),
+  );
   expect(existsSync(databaseFile(other.path, "orders"))).toBe(false);
 });
 

@@ -71,6 +71,7 @@ export const SABOTAGES: readonly (readonly [promise: string, target: RegExp, Cha
     (text, before) =>
       text.replace(/\[.*/, (body) => /\[{"id":-.*/.exec(before.join("\n"))?.[0] ?? body),
   ],
+  ["The list is one JSON", /GET .*orders\n.*=> 200/s, [/(\[)({"id":[^}]*})/, "$1$2,$2"]],
   ["Cancelling a shipped", /=> 409/, once(become(404, "order_not_found"))],
   ["Cancelling a shipped", /=> 409/, once(become(404, "order_not_found"), 1)],
   ["GET /healthz", /\/healthz/, [/no-store/, "max-age=5"]],

@@ -70,6 +70,7 @@ test("an X-Request-Id in which a key could be is replaced, in any case or spelli
     [...end].join("_"),
     `Authorization-Bearer-${end.toUpperCase()}`,
     `${end}-first`,
+    `x${end}`,
   ]) {
     const response = await send(LIST, { headers: { "X-Request-Id": id } });
     expect(response.headers.get("X-Request-Id"), id).toMatch(UUID);

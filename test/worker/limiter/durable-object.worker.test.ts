@@ -136,6 +136,16 @@ test("what is counted while a report runs over midnight is in the next report; t
   expect(await usage()).toMatchObject([{ admitted: 2 }, { admitted: 1 }]);
 });
 
+test("refusals of which a report has told are not lost with the object", async () => {
+  await requests(3);
+  for (const refused of [5, 10]) {
+    await requests(5);
+    await runInDurableObject(limiter(), (object) => object.alarm());
+    expect(await usage()).toMatchObject([{ refused }]);
+    await evict();
+  }
+});
+
 test("a report waits until what it reports is on disk", async () => {
   await requests(1);
   await runInDurableObject(limiter(), async (object, { storage: disk }) => {

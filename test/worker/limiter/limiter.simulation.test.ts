@@ -303,3 +303,13 @@ test("a ban that begins while a report runs, and whose own report is lost, is in
   await world.advance(3 * HOUR_MS);
   expect(readUsage().bans).toHaveLength(1);
 });
+
+test("a look is answered within a second, also after the clock was set back", async () => {
+  const world = new World(keyPolicy(5, 9), [0]);
+  for (const backMs of [0, HOUR_MS]) {
+    vi.setSystemTime(Date.now() - backMs);
+    const look = world.look(0);
+    await world.advance(1_000);
+    expect(await Promise.race([look, Promise.resolve("late")])).toMatchObject({ banned: false });
+  }
+});

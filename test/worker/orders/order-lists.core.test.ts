@@ -216,3 +216,16 @@ test.each([
   await vi.advanceTimersByTimeAsync(20_000);
   expect(await first).toMatchObject({ servedBy: { isPrimary } });
 });
+
+test("if the replica and the primary fail, the list is unavailable because of the primary", async () => {
+  vi.useFakeTimers();
+  listenTo("warn");
+  const failing = (message: string) =>
+    on(() => {
+      throw new Error(message);
+    });
+  const lost = failing("D1_ERROR: Network connection lost.");
+  const reading = snapshotOf(true, d1Of(lost, failing("of the replica"))).catch(String);
+  await vi.advanceTimersByTimeAsync(20_000);
+  expect(await reading).toBe("Error: The orders database did not answer.");
+});

@@ -110,7 +110,11 @@ test("a flood without a valid key is sampled, and each record states how many re
 test("the duration is the time until the response, and never negative", async () => {
   const lost = (ms: number) => brokenDatabase("KEYS", (call) => (advanceClock(ms), LOST(call)));
   for (const ms of [1_500, -1_500]) await startService({}, lost(ms))(LIST, { key });
-  expect(requestLines()).toMatchObject([{ durationMs: 1_500 }, { durationMs: 0 }]);
+  const ofAddress = { status: 503, window: "minute", limit: 60 };
+  expect(requestLines()).toMatchObject([
+    { durationMs: 1_500, ...ofAddress },
+    { durationMs: 0, ...ofAddress },
+  ]);
 });
 
 test.each([
