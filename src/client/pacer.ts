@@ -12,6 +12,8 @@ interface OpenWindow extends WindowQuota {
    * because the service rounds `resetSeconds` up, and the response takes time to arrive.
    */
   readonly endsMs: number;
+  /** The number of the client's own requests in the window that were answered. */
+  readonly answered: number;
 }
 
 type Announcement = Omit<Limits, "answeredAt">;
@@ -90,7 +92,7 @@ export class Pacer {
       this.#hear([], left, Math.max(this.#heldUntilMs, heldUntilMs), nowMs);
     } else {
       const others = this.#heard.filter((heard) => heard.order > ticket);
-      this.#hear(others, openWindows(windows, nowMs), heldUntilMs, nowMs);
+      this.#hear(others, this.#open(windows, nowMs, 1), heldUntilMs, nowMs);
     }
   }
 
@@ -98,7 +100,16 @@ export class Pacer {
   look({ windows }: Announcement, sentMs: number, nowMs: number): void {
     if (windows.length === 0) return;
     const others = this.#heard.filter(({ atMs }) => atMs > sentMs - LOOK_AGE_MS);
-    this.#hear(others, openWindows(windows, nowMs), nowMs, nowMs);
+    this.#hear(others, this.#open(windows, nowMs, 0), nowMs, nowMs);
+  }
+
+  #open(windows: readonly WindowQuota[], nowMs: number, answers: number): OpenWindow[] {
+    return windows.map((window) => {
+      const opened = { ...window, endsMs: nowMs + window.resetSeconds * 1_000, answered: answers };
+      const known = this.#windows.get(window.name);
+      const isSame = known !== undefined && laterMs(known, opened) === 0;
+      return isSame ? { ...opened, answered: known.answered + answers } : opened;
+    });
   }
 
   /** Adds a response to those that it does not replace. */
@@ -117,14 +128,17 @@ export class Pacer {
   }
 
   /**
-   * Forecasts the wait in milliseconds until the rate limits admit the last of several new requests,
-   * and how many of them are admitted only then.
+   * Forecasts the wait in milliseconds until the rate limits admit the last of several requests, those
+   * in flight included, and how many of them are admitted only then.
    */
   forecast(requests: number, nowMs: number): { waitMs: number; lastRequests: number } {
     let slowest = { waitMs: this.heldMs(nowMs), lastRequests: requests };
-    for (const { remaining, limit, lengthSeconds, endsMs } of this.#windows.values()) {
+    const inFlight = this.#underWay;
+    for (const { remaining, limit, lengthSeconds, endsMs, answered } of this.#windows.values()) {
       const isOpen = nowMs < endsMs;
-      const later = requests - (isOpen ? remaining : limit);
+      // Nobody knows which requests in flight are counted already in what remains.
+      const room = isOpen ? Math.min(remaining, limit - answered - inFlight) : limit - inFlight;
+      const later = requests - inFlight - Math.max(0, room);
       if (later <= 0) continue;
       const untilNextMs = isOpen ? endsMs - nowMs : lengthSeconds * 1_000;
       const fullWindows = Math.floor((later - 1) / limit);
@@ -136,18 +150,20 @@ export class Pacer {
   }
 }
 
-function openWindows(windows: readonly WindowQuota[], nowMs: number): OpenWindow[] {
-  return windows.map((window) => ({ ...window, endsMs: nowMs + window.resetSeconds * 1_000 }));
+/** Returns how much later a window ends than another one; 0 if they are the same. */
+function laterMs(known: OpenWindow, { endsMs, lengthSeconds }: OpenWindow): number {
+  const differenceMs = endsMs - known.endsMs;
+  return Math.abs(differenceMs) > lengthSeconds * 500 ? differenceMs : 0;
 }
 
 /** Combines two descriptions of one limit, of which nobody knows which is newer. */
 function moreCautious(known: OpenWindow, arrived: OpenWindow): OpenWindow {
-  const differenceMs = arrived.endsMs - known.endsMs;
+  const later = laterMs(known, arrived);
   // Ignores a response about an earlier window, because responses can arrive out of sequence.
-  if (Math.abs(differenceMs) > arrived.lengthSeconds * 500)
-    return differenceMs > 0 ? arrived : known;
+  if (later !== 0) return later > 0 ? arrived : known;
   return {
     ...arrived,
+    answered: Math.max(arrived.answered, known.answered),
     remaining: Math.min(arrived.remaining, known.remaining),
     endsMs: Math.min(arrived.endsMs, known.endsMs),
   };

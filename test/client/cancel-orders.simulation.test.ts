@@ -96,17 +96,23 @@ test.each([
   },
 );
 
-test("etaSeconds is right before and after a wait", async () => {
-  const client = clientOf(new LimitedService(30, 1_000, () => 500));
-  const steps: { etaSeconds: number; atMs: number }[] = [];
-  const onProgress = ({ etaSeconds }: BatchProgress) =>
-    steps.push({ etaSeconds, atMs: performance.now() });
-  await settled(client.cancelOrders(ids(55), { concurrency: 5, onProgress }));
-  for (const [index, { etaSeconds, atMs }] of steps.entries()) {
-    const leftSeconds = (steps.at(-1)!.atMs - atMs) / 1_000;
-    expect(Math.abs(etaSeconds - leftSeconds), `step ${index}`).toBeLessThanOrEqual(3);
-  }
-});
+test.each([
+  ["equal", () => 500, 5],
+  ["random", latency(3, 200), 16],
+])(
+  "etaSeconds is right before and after a wait, with %s latencies",
+  async (_, draw, concurrency) => {
+    const client = clientOf(new LimitedService(30, 1_000, draw));
+    const steps: { etaSeconds: number; atMs: number }[] = [];
+    const onProgress = ({ etaSeconds }: BatchProgress) =>
+      steps.push({ etaSeconds, atMs: performance.now() });
+    await settled(client.cancelOrders(ids(55), { concurrency, onProgress }));
+    for (const [index, { etaSeconds, atMs }] of steps.entries()) {
+      const leftSeconds = (steps.at(-1)!.atMs - atMs) / 1_000;
+      expect(Math.abs(etaSeconds - leftSeconds), `step ${index}`).toBeLessThanOrEqual(3);
+    }
+  },
+);
 
 test("no request is refused, with any latency, limits and concurrency", async () => {
   const random = seededRandom(42);
