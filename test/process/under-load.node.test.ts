@@ -8,7 +8,7 @@ import { openList } from "../support/open-list.ts";
 import type { Server } from "../support/server.ts";
 import { PATIENCE } from "../support/patience.ts";
 import { AMPLE, createKeys } from "./store-content.ts";
-import { ServedStore, SERVICE } from "./worker-server.ts";
+import { call, ServedStore, SERVICE } from "./worker-server.ts";
 
 const CLIENTS = 6;
 /** The requests a day of the key `limited`. */
@@ -169,9 +169,12 @@ test("every list of a burst that a plan allows is whole: 60, 300 and 1,000 at on
 });
 
 test("with JURISDICTION, no request reaches a Durable Object outside of it", async () => {
-  const { url } = await store.serve(SERVICE, { JURISDICTION: "eu" });
+  const door = { KEYS: { entrypoint: "ApiKeys", props: { actor: "portal" } } };
+  const server = await store.serve(SERVICE, { JURISDICTION: "eu" }, door);
   // workerd has no jurisdictions, and says so. Without the var, the response is 200.
-  const response = await fetch(`${url}/healthz`);
+  const response = await fetch(`${server.url}/healthz`);
   expect(response.status).toBe(500);
   expect(await response.text()).toContain("Jurisdiction restrictions are not implemented");
+  const { id } = await call(server, "KEYS", "find", keys.pro);
+  await expect(call(server, "KEYS", "quota", id)).rejects.toThrow();
 });

@@ -136,6 +136,15 @@ test("what is counted while a report runs over midnight is in the next report; t
   expect(await usage()).toMatchObject([{ admitted: 2 }, { admitted: 1 }]);
 });
 
+test("the first admission of the next day is reported within a minute too, although the object has the day before", async () => {
+  await requests(1);
+  await comeToAlarm();
+  await comeToAlarm();
+  advanceClock(13 * HOUR_MS);
+  await requests(1);
+  expect((await storage()).alarmMs).toBe(Date.now() + 60_000);
+});
+
 test("refusals of which a report has told are not lost with the object", async () => {
   await requests(3);
   for (const refused of [5, 10]) {

@@ -89,6 +89,12 @@ test("a list begins after one query, reads two groups ahead into memory, and hol
   expect(store.memory.bytes).toBe(9 * '{"id":0},'.length);
 });
 
+test("a segment without orders is left out", async () => {
+  const store = storeOf({ count: 3 });
+  store.memory.add(new Map([["0", new Uint8Array()]]));
+  expect(await take(store.open())).toEqual([1, 2]);
+});
+
 test("lists that need a segment at the same time read it once, and again if that query failed or its request was ended", async () => {
   const store = storeOf({ count: 6 });
   store.hangs = "2";
