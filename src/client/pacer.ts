@@ -103,12 +103,13 @@ export class Pacer {
     this.#hear(others, this.#open(windows, nowMs, 0), nowMs, nowMs);
   }
 
-  #open(windows: readonly WindowQuota[], nowMs: number, answers: number): OpenWindow[] {
+  /** Returns the windows of a response, which answers one counted request or, for a look, none. */
+  #open(windows: readonly WindowQuota[], nowMs: number, answered: 0 | 1): OpenWindow[] {
     return windows.map((window) => {
-      const opened = { ...window, endsMs: nowMs + window.resetSeconds * 1_000, answered: answers };
+      const opened = { ...window, endsMs: nowMs + window.resetSeconds * 1_000, answered };
       const known = this.#windows.get(window.name);
-      const isSame = known !== undefined && laterMs(known, opened) === 0;
-      return isSame ? { ...opened, answered: known.answered + answers } : opened;
+      if (known === undefined || laterMs(known, opened) !== 0) return opened;
+      return { ...opened, answered: answered + known.answered };
     });
   }
 
