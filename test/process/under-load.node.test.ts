@@ -170,11 +170,11 @@ test("every list of a burst that a plan allows is whole: 60, 300 and 1,000 at on
 
 test("with JURISDICTION, no request reaches a Durable Object outside of it", async () => {
   const door = { KEYS: { entrypoint: "ApiKeys", props: { actor: "portal" } } };
-  const server = await store.serve(SERVICE, { JURISDICTION: "eu" }, door);
+  const outside = await store.serve(SERVICE, { JURISDICTION: "eu" }, door);
   // workerd has no jurisdictions, and says so. Without the var, the response is 200.
-  const response = await fetch(`${server.url}/healthz`);
+  const response = await fetch(`${outside.url}/healthz`);
   expect(response.status).toBe(500);
   expect(await response.text()).toContain("Jurisdiction restrictions are not implemented");
-  const { id } = await call(server, "KEYS", "find", keys.pro);
-  await expect(call(server, "KEYS", "quota", id)).rejects.toThrow();
+  const { id } = await call(outside, "KEYS", "find", keys.pro);
+  await expect(call(outside, "KEYS", "quota", id)).rejects.toThrow();
 });
