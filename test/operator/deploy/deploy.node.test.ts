@@ -14,7 +14,7 @@ import { testFolder } from "../../support/test-folder.ts";
 import { runInProcess } from "../commands.ts";
 import { runRealWrangler, useFakeCloudflare } from "./fake-cloudflare.ts";
 import { runFakeWrangler } from "./fake-wrangler.ts";
-import { atEveryCall } from "./faults.ts";
+import { atEveryCall, interrupt } from "./faults.ts";
 import { ApiError } from "./route.ts";
 import { DATABASE_NAMES } from "../../../src/schema/databases.ts";
 
@@ -27,6 +27,17 @@ const [ORDERS, KEYS] = [`${WORKER}-orders`, `${WORKER}-keys`];
 const STAGING = ["--env", "staging"];
 const CREATE = [...STAGING, "--location", "weur", "--yes"];
 const PASSED = ", which has passed its trial";
+/** What stderr says after faults, by their label in `atEveryCall`. */
+const SAID_AFTER: readonly (readonly [label: RegExp, said: RegExp])[] = [
+  // The first call belongs to a check, so no step may begin after the signal.
+  [/^a signal before it, call 0,/, /ended by SIG\w+ before the deployment was complete\nNothing/],
+  // Dividing the traffic twice does no harm, so it is repeated.
+  [/^a connection that is lost (?:before|after) it.* POST \S+deployments:/, /^$/],
+  [
+    /lies.* GET \S+services/,
+    /https:\S+ breaks its promises:\nHEAD: has a body\n(?:All traffic is back|The Worker is)/,
+  ],
+];
 
 const cloudflare = useFakeCloudflare();
 let folder: string;
@@ -38,6 +49,7 @@ beforeEach(() => {
 });
 afterEach(() => {
   TRIAL_PATIENCE.maxRetryTime = 60_000;
+  cloudflare.interfere = () => {};
   cloudflare.clear();
 });
 
@@ -60,6 +72,7 @@ function commit(): string {
   git("init", "--quiet");
   git("add", "--all");
   git("commit", "--quiet", "--message=All", "--allow-empty");
+  git("tag", "--force", "--message=Not the id", "v1");
   return git("rev-parse", "HEAD");
 }
 
@@ -88,11 +101,11 @@ it("the real wrangler rolls out first where it is told, then tries each version 
     `create database ${KEYS} in weur`,
     `deploy ${WORKER}`,
     // Deploys the same version again, to record that the trial succeeded.
-    `deploy ${WORKER}: ${before} 100 %`,
+    `deploy ${WORKER}: ${before} 100 %: ${commitId}${PASSED}`,
   ]);
   const { metadata, assets } = cloudflare.workers.uploaded;
-  const databases = cloudflare.bindings("staging");
-  expect(metadata["bindings"]).toEqual(expect.arrayContaining([...databases]));
+  const databases = cloudflare.bindings("staging").map((each) => expect.objectContaining(each));
+  expect(metadata["bindings"]).toEqual(expect.arrayContaining(databases));
   expect(assets["manifest"]).toMatchObject({ "/openapi.json": {}, "/index.html": {} });
   expect(cloudflare.workers.crons.get(WORKER)).toEqual([{ cron: "23 * * * *" }]);
 
@@ -104,9 +117,9 @@ it("the real wrangler rolls out first where it is told, then tries each version 
     `write to ${ORDERS}`,
     `write to ${KEYS}`,
     `upload ${WORKER}`,
-    `deploy ${WORKER}: ${before} 100 %, ${version} 0 %`,
-    `deploy ${WORKER}: ${version} 100 %`,
-    `deploy ${WORKER}: ${version} 100 %`,
+    `deploy ${WORKER}: ${before} 100 %, ${version} 0 %: ${commitId}`,
+    `deploy ${WORKER}: ${version} 100 %: ${commitId}`,
+    `deploy ${WORKER}: ${version} 100 %: ${commitId}${PASSED}`,
   ]);
   const tryOf = (id: string) => [id, `${WORKER}="${id}"`];
   expect(tried).toEqual([
@@ -118,7 +131,11 @@ it("the real wrangler rolls out first where it is told, then tries each version 
   expect(trial).toMatchObject({ url: `https://${HOST}`, isReadOnly: false, isWriting: true });
   const tags = worker().list.map(({ annotations }) => annotations["workers/tag"]);
   expect(tags).toEqual([commitId, commitId]);
-  expect(next.stdout).toContain(`npx wrangler rollback ${before} --env staging\n`);
+  const back = `The way back to the version before: npx wrangler rollback ${before} --env staging`;
+  expect([first, next].map(({ stdout }) => stdout.split("Deployed staging.\n")[1])).toEqual([
+    "",
+    `${back}\n`,
+  ]);
 });
 
 it.each([
@@ -160,21 +177,15 @@ it.each([
     };
     const ends = new Set<string>();
     await atEveryCall(cloudflare, run, async ({ status, stderr }, label) => {
-      // The first call belongs to a check, so no step may begin after the signal.
-      if (label.startsWith("a signal before it, call 0,")) {
-        expect(stderr).toMatch(/ended by SIG\w+ before the deployment was complete\n/);
-        expect(cloudflare.changes).toEqual([]);
-      }
-      if (!isFirst && /lies.* GET .workers.services/.test(label)) {
-        expect(stderr).toContain(
-          `https://${HOST} breaks its promises:\nHEAD: has a body\nAll traff`,
-        );
+      for (const [faults, said] of SAID_AFTER) {
+        if (faults.test(label)) expect(stderr, label).toMatch(said);
       }
       if (status === 0) return expectFinished(label);
       const [, claim = ""] =
         /\n(.*)\nRemove the cause, and run the same command again\.\n$/.exec(stderr) ?? [];
       const isNew = worker()?.current !== before;
       if (claim.startsWith("Nothing was changed")) expect(cloudflare.changes, label).toEqual([]);
+      if (/rollback failed too: ./.test(stderr)) expect(label).toContain("lost for good");
       if (/new version serves|Worker is deployed/.test(claim)) expect(isNew, label).toBe(true);
       else if (!/Nothing was changed|still serves|All traffic is back/.test(claim)) {
         expect(claim, label).toContain(`To roll back: npx wrangler rollback ${before} `);
@@ -194,7 +205,7 @@ const stepsOf = ({ stdout }: { stdout: string }, pattern = /^Would: (.*)$/gm) =>
 
 it("a dry run changes nothing, prints all steps also without a login, and what would fail", async () => {
   configure(/(env.production.vars]\n)/, '$1BAN_MIN_STRIKES = "abc"\n');
-  const first = await deploy(...CREATE, "--dry-run");
+  const first = await deploy(...STAGING, "--location", "weur", "--dry-run");
   cloudflare.deployService("staging");
   const next = await deploy(...STAGING, "--dry-run");
   for (const dry of [first, next]) expect(dry).toMatchObject({ status: 0, stderr: "" });
@@ -202,11 +213,24 @@ it("a dry run changes nothing, prints all steps also without a login, and what w
   const without = await deploy("--env", "production", "--dry-run");
   const failed = "error: a deployment would stop here: Check the vars of production\n";
   expect(without).toMatchObject({ status: 1, stderr: failed });
-  expect(stepsOf(first)).toContain("Deploy the Worker");
+  const create = DATABASE_NAMES.map((each) => `Create the database store-orders-staging-${each}`);
+  const steps = stepsOf(next);
+  const [migrations, end] = [steps.slice(0, 2), steps.slice(-2)];
+  expect(stepsOf(first)).toEqual([...create, ...migrations, "Deploy the Worker", ...end]);
+  const perhaps = create.map(
+    (each) => `${each.replace("staging", "production")}, if it is missing`,
+  );
+  expect(stepsOf(without)).toEqual([...perhaps, ...steps]);
   expect(stepsOf(without, /^Not checked without a login: (.*)$/gm)).toHaveLength(2);
-  expect(stepsOf(without).slice(2)).toEqual(stepsOf(next));
+  const printed =
+    /\nFailed: Invalid vars: BAN_MIN_STRIKES: .*\n[^]*\nDry run: nothing was changed\.\n$/;
+  expect(without.stdout).toMatch(printed);
   expect((await deploy(...STAGING)).stderr).toContain('Cloudflare" failed: not logged in');
   cloudflare.logIn();
+  cloudflare.interfere = () => interrupt();
+  const ended = '"Check the Worker and its databases" failed: ended by SIGINT before';
+  expect((await deploy(...STAGING, "--dry-run")).stderr).toContain(ended);
+  cloudflare.interfere = () => {};
   expect(cloudflare.changes).toEqual([]);
   const real = await deploy(...STAGING);
   expect(stepsOf(real, /^((?!Check|Log in).*) \.\.\.$/gm)).toEqual(stepsOf(next));
@@ -245,18 +269,39 @@ it("acts on the account of wrangler.toml, or of CLOUDFLARE_ACCOUNT_ID, and other
   expect(checked.stdout).toContain("\n  Account: Pets (0123456789abcdef0123456789abcdef)\n");
 });
 
-it.each([
-  ["ignores the header that selects a version", "Try the new version", 0],
-  ["still answers from some servers", "Try the version with all traffic", 1],
-])("a trial does not mistake the version before if Cloudflare %s", async (_, title, trials) => {
+it.each<[string, string, number, (request: number, isSelected: boolean) => boolean]>([
+  ["ignores the header that selects a version", "Try the new version", 0, () => true],
+  ["serves one request of five by it", "Try the new version", 0, (request) => request === 3],
+  ["still answers from some servers", "Try the version with all traffic", 1, (_, is) => !is],
+])(
+  "a trial does not mistake the version before if Cloudflare %s",
+  async (_, title, trials, isOld) => {
+    const { versions, before } = cloudflare.deployService("staging");
+    let requests = 0;
+    cloudflare.workers.choose = (selected) =>
+      isOld((requests += 1), selected !== undefined) ? before : versions.list[0]!.id;
+    const { status, stderr } = await deploy(...STAGING);
+    expect(status).toBe(1);
+    const reason = `"${title}" failed.* not answered by the version [\\w-]{36}: 200 {"orders":"ok",.*\n`;
+    expect(stderr).toMatch(new RegExp(reason));
+    expect(verify).toHaveBeenCalledTimes(trials);
+    const back = `deploy ${WORKER}: ${before} 100 %: staging, whose trial failed`;
+    expect(cloudflare.changes.at(-1)).toBe(back);
+  },
+);
+
+it("a signal ends a trial that waits for the new version, and goes back", async () => {
+  TRIAL_PATIENCE.maxRetryTime = 60_000;
   const { before } = cloudflare.deployService("staging");
-  cloudflare.workers.choose = (selected) => (trials > 0 && selected) || before;
-  const { status, stderr } = await deploy(...STAGING);
-  expect(status).toBe(1);
-  const reason = `"${title}" failed.* not answered by the version [\\w-]{36}: 200 {"orders":"ok",.*\n`;
-  expect(stderr).toMatch(new RegExp(reason));
-  expect(verify).toHaveBeenCalledTimes(trials);
-  expect(cloudflare.changes.at(-1)).toBe(`deploy ${WORKER}: ${before} 100 %`);
+  let requests = 0;
+  cloudflare.workers.choose = (selected = before) => {
+    requests += 1;
+    if (requests === 10) interrupt();
+    return requests < 100 ? before : selected;
+  };
+  const { stderr } = await deploy(...STAGING);
+  expect(stderr).toMatch(/"Try the new version" failed: ended by SIGINT.*\nAll traffic is back at/);
+  expect(requests).toBeLessThan(30);
 });
 
 it("a trial does not begin again after an error that no time mends", async () => {
@@ -299,6 +344,12 @@ it.each<[message: string | RegExp, args: readonly string[], cause: () => unknown
   ["no var BAN_MODEE", [], () => configure(/(env.staging.vars]\n)/, '$1BAN_MODEE = "off"\n')],
   [/uses another database as KEYS than \S+-keys: check/, ["--location", "weur"], removeKeys],
   [`no version of ${WORKER} has all traffic`, [], divideTraffic],
+  [`${WORKER} has no address`, [], () => (cloudflare.workers.find(WORKER).enabled = false)],
+  [
+    '"Check the build" failed: no page',
+    [],
+    () => vi.mocked(wrangler.runWrangler).mockRejectedValueOnce(new Error("no page")),
+  ],
 ])("a deployment changes nothing, and refuses: %s", async (message, args, cause) => {
   cloudflare.deployService("staging");
   cause();
@@ -318,7 +369,9 @@ it("production takes a commit that was tried on staging, and contains the commit
   cloudflare.deployService("staging", { tag: second, message: PASSED });
   expect(await run("--yes")).toMatchObject({ status: 0, stderr: "" });
   expect(cloudflare.changes).toContain("create database store-orders-production-keys in eu");
-  // The fake version has no vars, so this deployment moves the limiters.
+  // Nothing moves, so it asks nothing.
+  expect(await run()).toMatchObject({ status: 0, stderr: "" });
+  cloudflare.workers.find("store-orders-production").list[0]!.resources.bindings.pop();
   expect((await run()).stderr).toMatch(
     /^The limiters move from no jurisdiction to the jurisdiction eu: all counts begin anew.*\nThe acc/,
   );
@@ -342,7 +395,8 @@ it("production takes a commit that was tried on staging, and contains the commit
   expect(await refusal(first, first)).toContain("deploy the commit to staging first");
   expect(await refusal(second, first, "v1")).toContain("no commit that has passed its trial");
   for (const other of [third, ""]) {
-    expect(await refusal(second, other)).toContain("which this commit does not contain");
+    const contained = `production serves ${other}, which this commit does not contain`;
+    expect(await refusal(second, other)).toContain(contained);
   }
   expect(await run("--skip-checks", "--yes")).toMatchObject({ status: 0 });
   writeFileSync(join(folder, "wrangler.toml"), "\n", { flag: "a" });

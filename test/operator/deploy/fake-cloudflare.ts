@@ -92,10 +92,14 @@ export class FakeCloudflare {
     this.#server.close();
   }
 
-  /** The bindings of an environment's databases, as a version has them. */
-  bindings(env: string): readonly object[] {
-    const idOf = (name: string) => this.d1.find(`store-orders-${env}-${name}`).uuid;
-    return DATABASE_NAMES.map((name) => ({ name: BINDINGS[name], type: "d1", id: idOf(name) }));
+  /** The bindings of a version: the databases, and the var with their jurisdiction. */
+  bindings(env: string): object[] {
+    const database = (name: string) => this.d1.find(`store-orders-${env}-${name}`);
+    const text = database("keys").jurisdiction;
+    return [
+      ...DATABASE_NAMES.map((name) => ({ name: BINDINGS[name], id: database(name).uuid })),
+      ...(text === null ? [] : [{ name: "JURISDICTION", text }]),
+    ];
   }
 
   /** Creates a Worker, and its databases if they are missing; they lack `without` migrations. */

@@ -8,10 +8,12 @@ type Deployment = { readonly versions: readonly Share[]; readonly annotations: A
 
 /** The versions and deployments of one Worker, the newest first, as the API shows them. */
 class FakeWorker {
-  readonly list: { id: string; annotations: Annotations; resources: { bindings: unknown } }[] = [];
+  readonly list: { id: string; annotations: Annotations; resources: { bindings: object[] } }[] = [];
   readonly deployments: Deployment[] = [];
+  /** Whether it has an address on workers.dev. */
+  enabled = true;
 
-  upload(bindings: unknown, annotations: Annotations): string {
+  upload(bindings: object[], annotations: Annotations): string {
     const resources = { bindings, script: {}, script_runtime: {} };
     const version = { id: randomUUID(), annotations, metadata: { created_on: "" }, resources };
     this.list.unshift(version);
@@ -62,11 +64,12 @@ export class FakeWorkers {
     "POST /workers/scripts/:/deployments": (call, name) => {
       const body = bodyOf<Deployment>(call);
       const shares = body.versions.map((each) => `${each.version_id} ${each.percentage} %`);
-      call.change(`deploy ${name}: ${shares.join(", ")}`);
+      const message = body.annotations["workers/message"];
+      call.change(`deploy ${name}: ${shares.join(", ")}: ${message}`);
       this.find(name).deployments.unshift(body);
       return body;
     },
-    "GET /workers/scripts/:/subdomain": { enabled: true },
+    "GET /workers/scripts/:/subdomain": (_, name) => this.find(name),
     "PUT /workers/scripts/:/schedules": (call, name) => void this.crons.set(name, bodyOf(call)),
     // Requests no uploads (`buckets`), as if Cloudflare had all files already.
     "POST /workers/scripts/:/assets-upload-session": (call) => {

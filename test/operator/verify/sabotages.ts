@@ -35,14 +35,14 @@ const textOf = (url: string, { method, headers }: RequestInit) =>
   [`${method} ${url.replace(/^\w+:..[^/]+/, "")}`, ...lines(new Headers(headers))].join("\n");
 
 /** Changes only one of the responses, the first by default. */
-const once =
+export const once =
   (change: Change, position = 0): Change =>
   (text, before) =>
     before.length === position ? edit(text, change) : text;
 
 /** Turns a response into a 204, a 304 or an error with the same rate-limit headers. */
-export function become(status: number, code?: string, more = "link: </>"): Change {
-  return (text) => {
+export function become(status: number, code?: string, more = "link: </>") {
+  return (text: string) => {
     const kept = [status, ...text.match(/^(?:link|x-re|.*ratelimit).*$/gm)!].join("\n");
     const body = JSON.stringify({ code, message: "No.", status });
     return code === undefined
@@ -58,13 +58,23 @@ export const INVALID = 'Bearer realm="store-orders", error="invalid_token"';
 /** The one promise that each sabotage breaks, by the beginning of its title. */
 export const SABOTAGES: readonly (readonly [promise: string, target: RegExp, Change])[] = [
   ["Of 200", /ord_.*=> 429/s, once(become(304))],
+  ["Of 200", /ord_.*=> 304/s, once([/q=60;w=60/, "q=60;w=61"], 5)],
+  [
+    "Of 200",
+    /ord_.*=> 304/s,
+    (text, before) => (before.length === 9 ? become(304)(before[5]!) : text),
+  ],
   ["A request over", /=> 429/, once([/(?<=retry-after: )\d+/, "1"])],
   ["A request over", /=> 429/, once([/"rate_limit_exceeded"/, '"api_key_banned"'])],
   ["A request over", /=> 429/, once([/(?<="day";r=)\d+/, "939"])],
   ["A request over", /ord_.*=> 304/s, once(become(412, "precondition_failed"), 60)],
   ["A cancellation whose", /orders\/-9.*if-m.*=> 412/s, noContent],
+  ["A cancellation whose", /orders\/-9.*if-n.*=> 412/s, noContent],
   ["An order is listed", /=> 200/, [/"petId":92233\d+/, '"petId":9223372036854775806']],
   ["Of simultaneous", /orders\/-9.*=> 404/s, noContent],
+  ["Of simultaneous", /orders\/-9.*=> 404/s, once(become(409, "order_already_shipped"))],
+  ["Of simultaneous", /orders\/-9.*=> 204/s, become(404, "order_not_found")],
+  ["A list that begins", /GET .*orders\n.*if-none-match: "[^o].*=> 200/s, become(304)],
   [
     "A list that begins",
     /GET .*orders\n.*=> 200/s,
@@ -75,6 +85,7 @@ export const SABOTAGES: readonly (readonly [promise: string, target: RegExp, Cha
   ["Cancelling a shipped", /=> 409/, once(become(404, "order_not_found"))],
   ["Cancelling a shipped", /=> 409/, once(become(404, "order_not_found"), 1)],
   ["GET /healthz", /\/healthz/, [/no-store/, "max-age=5"]],
+  ["GET /healthz", /\/healthz/, [/\n\n/, "\nx-ratelimit-limit: 60\n\n"]],
   ["GET /healthz", /\/healthz/, [/(?<=x-request-id: )/, "1"]],
   ["The key is accepted", /sord_/, once(become(412, "precondition_failed"))],
   ["The reference page", /GET \/\n/, [/<!doctype html>/, ""]],

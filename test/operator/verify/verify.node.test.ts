@@ -25,7 +25,7 @@ import { advanceClock, CLOCKED_SERVICE, ServedStore } from "../../process/worker
 import { useFakeCloudflare } from "../deploy/fake-cloudflare.ts";
 import { FAULTS, atEveryCall } from "../deploy/faults.ts";
 import { failure, type Outcome, runInProcess } from "../commands.ts";
-import { answer, become, INVALID, type Sabotage, SABOTAGES, type Send } from "./sabotages.ts";
+import { answer, become, INVALID, once, type Sabotage, SABOTAGES, type Send } from "./sabotages.ts";
 import { DATABASE_NAMES, type DatabaseName } from "../../../src/schema/databases.ts";
 
 const ORDERS = `{"id":1,"petId":2,"quantity":3,"shipDate":"2026-11-20T08:30:00.000Z","complete":true}
@@ -80,6 +80,8 @@ const verifyAll = (options: Partial<StoreVerifyOptions>) =>
     ...options,
   });
 
+const untriedIn = (promises: readonly PromiseResult[]) =>
+  promises.filter(({ result }) => result === "untried").map(({ reason }) => reason);
 const brokenIn = (promises: readonly PromiseResult[]) =>
   promises.filter(({ result }) => result === "broken").map(({ promise }) => promise);
 
@@ -182,6 +184,16 @@ it("prints a line for each promise, and exits with status 1 if one is broken", a
   expect(broken.stdout).toMatch(line);
 });
 
+it("without --write it places no order, and --json prints what is broken", async () => {
+  const change = answer(/POST.*orders\n/s, [/GET, HEAD/, "DELETE"]);
+  world = { ...real, send: change(real.send) };
+  const { status, stdout } = await runLocally("--json");
+  const { promises, ...result } = JSON.parse(stdout) as { promises: PromiseResult[] };
+  expect({ status, ...result }).toEqual({ status: 1, url: service.url, isKept: false });
+  expect(brokenIn(promises)).toEqual(["Any other method returns 405 with Allow"]);
+  expect(untriedIn(promises)).toEqual(Array(5).fill("places an order: add --write"));
+});
+
 it("a signal or a lost connection at any step leaves nothing, or says what is left", async () => {
   // Injects the faults into requests too.
   const disturb: Sabotage = (own) => async (address, init) => {
@@ -219,6 +231,45 @@ it.for(SABOTAGES)(
   },
 );
 
+it("a key whose limit is used up leaves promises untried", async () => {
+  const isUsedUp = once(become(429, "rate_limit_exceeded", "retry-after: 5"));
+  const promises = await verifyAll(replay(answer(/sord_/, isUsedUp)));
+  const untried = ["the key's limit is used up", "needs a new Free key", "no request was refused"];
+  expect([brokenIn(promises), untriedIn(promises)]).toEqual([[], untried]);
+});
+
+it.each([
+  [15, "kept"],
+  [16, "broken"],
+])("a revoked key that is known for %i looks, two seconds apart, is %s", async (looks, result) => {
+  const refused = { ...recorded.at(-1)!.at(-1)!, atMs: 0 };
+  const responses = [...recorded.slice(0, -1), [refused]];
+  const isKnown = answer(/if-none-match.*=> 401/s, (text, before) =>
+    before.length < looks ? become(304)(text) : text,
+  );
+  expect((await verifyAll(replay(isKnown, responses))).at(-1)).toMatchObject({ result });
+});
+
+it("reads only the beginning of a long list", async () => {
+  let id = 0;
+  const pull = (list: ReadableStreamDefaultController) => {
+    if (id === 100_000) throw new Error("reads on");
+    // Each part ends within an order.
+    list.enqueue(new TextEncoder().encode(`${id === 0 ? "[" : "},"}{"id":${id}`));
+    id += 1;
+  };
+  const { report } = replay();
+  const { send } = world;
+  const sendLong: Send = async (address, init) => {
+    const response = await send(address, init);
+    const isList = init.method === "GET" && response.status === 200 && address.endsWith("/orders");
+    return isList ? new Response(new ReadableStream({ pull }), response) : response;
+  };
+  world = { ...world, send: sendLong };
+  expect(brokenIn(await verifyAll({ report, isReadOnly: true, isWriting: false }))).toEqual([]);
+  expect(id).toBeGreaterThan(1);
+});
+
 it("requests that take longer than a minute break no promise, because a new one begins meanwhile", async () => {
   const [[, target, change] = []] = SABOTAGES.filter(([title]) => title === "Of 200");
   const { report } = replay(answer(target!, change!));
@@ -232,8 +283,7 @@ it("requests that take longer than a minute break no promise, because a new one 
   world = { ...replayed, now: () => replayed.now() + lateMs, send: late };
   const promises = await verifyAll({ report: () => (report(), (lateMs = 0)) });
   expect(brokenIn(promises)).toEqual([]);
-  const untried = promises.filter(({ result }) => result === "untried");
-  expect(untried.map(({ reason }) => reason)).toEqual([
+  expect(untriedIn(promises)).toEqual([
     "the responses took longer than a minute",
     "no request was refused",
   ]);
@@ -247,7 +297,8 @@ it("each promise has a sabotage that breaks it", () => {
 it("an answer of another version ends the verification, whichever it is", async () => {
   const version = "3f1c6f5e-6f0d-4f1e-9a86-0c8c5a4a1b2d";
   const verifyVersion = (another: RegExp) => {
-    const confirm = answer(/x-version: 3f1c/, [/\n/, `\nx-version: ${version}\n`]);
+    // Files name no version.
+    const confirm = answer(/x-request-id[^]*x-version: 3f1c/, [/\n/, `\nx-version: ${version}\n`]);
     const change = answer(another, [/x-version: .*/, "x-version: another"]);
     return verifyAll({ ...replay((own) => change(confirm(own))), version });
   };
@@ -306,16 +357,26 @@ it("a trial of a deployment begins again while the version is not healthy or ano
   expect(takeLeftovers()).toEqual([]);
 });
 
-it("says at once until when an address may send no more bad credentials, and makes no key", async () => {
+it("stops at once if this address may send no more bad credentials, or the service does not know the key", async () => {
   const reset = Math.ceil(real.now() / 1_000) + 7_200;
-  const window = { limit: 1_000, remaining: 19, reset };
-  const spend = (text: string) =>
-    text
-      .replace(/"day";r=\d+;t=\d+/, '"day";r=19;t=7200')
-      .replace(/(?<=x-ratelimit-(\w+): )\d+/g, (_, name: keyof typeof window) => `${window[name]}`);
-  world = { ...real, send: answer(/=> 401/, spend)(real.send) };
+  const refused = become(401, "unauthorized", `www-authenticate: ${INVALID}`);
+  const runWith = (remaining: number) => {
+    const window = { limit: 1_000, remaining, reset };
+    const spend = (text: string) =>
+      text
+        .replace(/"day";r=\d+;t=\d+/, `"day";r=${remaining};t=7200`)
+        .replace(
+          /(?<=x-ratelimit-(\w+): )\d+/g,
+          (_, name: keyof typeof window) => `${window[name]}`,
+        );
+    world = { ...real, send: answer(/=> 401/, spend)(answer(/sord_/, refused)(real.send)) };
+    return runLocally();
+  };
   const end = new Date(reset * 1_000).toISOString().slice(0, 14).replace("T", " ");
-  expect(await runLocally()).toEqual(failure(`run the same command after ${end}`));
+  expect(await runWith(19)).toEqual(failure(`run the same command after ${end}`));
+  const { status, stdout, stderr } = await runWith(20);
+  expect([status, stdout.split("\n").length]).toEqual([1, 3]);
+  expect(stderr).toContain(`the service at ${service.url} does not know the key: `);
   expect(takeLeftovers()).toEqual([]);
 });
 
@@ -323,8 +384,7 @@ it("with --read-only uses up no limit, writes nothing, and lists untried promise
   const { status, stdout } = await runLocally("--read-only", "--json");
   const { promises, ...result } = JSON.parse(stdout) as { promises: PromiseResult[] };
   expect({ status, ...result }).toEqual({ status: 0, url: service.url, isKept: true });
-  const untried = promises.filter((promise) => promise.result === "untried");
-  expect(new Set(untried.map(({ reason }) => reason))).toEqual(
+  expect(new Set(untriedIn(promises))).toEqual(
     new Set(["uses up the key's minute", "no request was refused", "places an order"]),
   );
   expect(takeLeftovers()).toEqual([]);
@@ -361,17 +421,10 @@ it("finds the port of the service in its store, and makes no key for anything el
   expect(rows("keys", "SELECT count(*) FROM key_changes")).toEqual(changes);
 });
 
-it("stops at the first 401 if the service does not know the keys of the store", async () => {
-  const refused = become(401, "unauthorized", `www-authenticate: ${INVALID}`);
-  const { status, stdout, stderr } = await runForStaging(answer(/sord_/, refused));
-  expect(status).toBe(1);
-  expect(stdout.split("\n")).toHaveLength(3);
-  expect(stderr).toContain(`the service at ${STAGING} does not know the key: `);
-  expect(takeLeftovers()).toEqual([]);
-});
-
 it.each([
   [["--url", "https://shop.example", "--write"], 2, "--write needs the store"],
+  [["--write", "--read-only"], 2, "'--write' cannot be used with option '--read-only'"],
+  [["--env", "staging", "--persist-to", "x"], 2, "cannot be used with option '--persist-to"],
   [["--env", "production", "--write"], 1, "nothing was changed, because there is no terminal"],
 ])("refuses %j with status %i", async (args, status, message) => {
   expect(await run(args)).toEqual(failure(message, status));
@@ -392,16 +445,28 @@ it("removes what killed verifications left an hour ago, and nothing else", async
   await useDatabase({ persistTo: folder.path }, "keys", (database) =>
     addKeys(database, all, "test"),
   );
-  for (const [id, ageMs, petId] of [
-    [5n, HOUR_MS - 60_000, INT64_MAX],
-    [6n, HOUR_MS + 60_000, INT64_MAX],
-    [8n, HOUR_MS + 60_000, 7n], // A customer's.
-  ] as const) {
-    const shipDate = new Date(systemNow() - ageMs).toISOString();
-    const values = `${INT64_MIN + id}, ${petId}, ${INT64_MIN}, '${shipDate}', 0, 'pending'`;
-    rows("orders", `INSERT INTO orders VALUES (${values})`);
+  const kept = others.map(({ id }) => id);
+  const [young, old] = [HOUR_MS - 60_000, HOUR_MS + 60_000];
+  for (const [table, column, value] of [
+    ["orders", "status", "'pending'"],
+    ["cancelled_orders", "cancelled_at", "0"],
+  ]) {
+    for (const [position, ageMs, petId, quantity, isKept] of [
+      [5n, young, INT64_MAX, INT64_MIN, true],
+      [6n, old, INT64_MAX, INT64_MIN, false],
+      // Those of customers. The first has the id of the order of this verification, which then fails.
+      [7n, old, 7n, INT64_MIN, true],
+      [8n, old, INT64_MAX, 7n, true],
+      [2n ** 32n + 1n, old, INT64_MAX, INT64_MIN, true],
+    ] as const) {
+      const id = INT64_MIN + position;
+      const shipDate = new Date(systemNow() - ageMs).toISOString();
+      const values = `${id}, ${petId}, ${quantity}, '${shipDate}', 0, ${value}`;
+      const columns = `id, pet_id, quantity, ship_date, complete, ${column}`;
+      rows("orders", `INSERT INTO ${table} (${columns}) VALUES (${values})`);
+      if (isKept) kept.push(`${id}`);
+    }
   }
-  await verifyAll(replay());
-  const ids = [...others.map(({ id }) => id), `${INT64_MIN + 5n}`, `${INT64_MIN + 8n}`];
-  expect(takeLeftovers().toSorted()).toEqual(ids.toSorted());
+  await expect(verifyAll(replay())).rejects.toThrow(/UNIQUE/);
+  expect(takeLeftovers().toSorted()).toEqual(kept.toSorted());
 });
