@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { existsSync, globSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, globSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { promisify } from "node:util";
@@ -9,11 +9,13 @@ import { openLocalDatabase } from "../../src/operator/database/local.ts";
 import { isStore, ownFolder } from "../../src/operator/database/local-store.ts";
 import { startProgram } from "../../src/operator/start/program.ts";
 import { readHolder } from "../../src/operator/start/store-lock.ts";
+import * as settings from "../../src/operator/settings.ts";
 import { QUIET_WRANGLER, WRANGLER_BIN } from "../../src/operator/wrangler.ts";
 import { orderImportParts } from "../../src/schema/orders.ts";
 import { failure, runInProcess } from "../operator/commands.ts";
 import { StoreFolder } from "../operator/store-folder.ts";
 import { PATIENCE } from "../support/patience.ts";
+import { testFolder } from "../support/test-folder.ts";
 import { registryOf, Service } from "./service.ts";
 
 const SHOP = join(import.meta.dirname, "../../examples/shop");
@@ -30,20 +32,31 @@ afterAll(async () => {
   await service.end("SIGKILL");
 });
 
-test("npm start on a new store prints one working demo key per plan", async () => {
-  expect(service.stderr).toContain(`Preparing a new store in ${store.path}: two databases, `);
-  expect(service.stdout).toContain(`Serving on http://localhost:${service.port} `);
-  const { demoKeys } = service;
-  expect(Object.keys(demoKeys)).toEqual(["free", "pro", "business", "enterprise"]);
-  const answers = await Promise.all(Object.values(demoKeys).map((key) => service.request(key)));
-  const perMinute = answers.map(({ headers }) => headers.get("X-RateLimit-Limit"));
-  expect(perMinute).toEqual(["60", "300", "1000", "5000"]);
-});
+test("npm start on a new store prints a demo key per plan and a curl line, and serves what it says", async () => {
+  const { demoKeys, port, stdout, stderr } = service;
+  const content = "two databases, sample orders and demo keys. This takes some seconds ...\n";
+  expect(stderr).toContain(`Preparing a new store in ${store.path}: ${content}`);
+  const secret = /sord_\w+/g;
+  expect(stdout.slice(0, stdout.indexOf("orders\n\n")).replaceAll(secret, "SECRET")).toBe(`\
+Demo keys, shown this once:
+  free        SECRET
+  pro         SECRET
+  business    SECRET
+  enterprise  SECRET
 
-test("npm start on a new store prints a curl line that works as pasted and lists extreme int64 values exactly", async () => {
-  const [line = ""] = /^ *curl .*$/m.exec(service.stdout) ?? [];
-  const { stdout } = await promisify(execFile)("sh", ["-c", line]);
-  const [head = "", body = ""] = stdout.split("\r\n\r\n");
+Serving on http://localhost:${port} (only on 127.0.0.1), until Ctrl+C.
+
+Try it:
+  curl -i -H "Authorization: Bearer SECRET" http://127.0.0.1:${port}/v1/store/`);
+  const answers = await Promise.all(Object.values(demoKeys).map((key) => service.request(key)));
+  const quotas = answers.map(({ headers }) =>
+    headers.get("RateLimit-Policy")?.match(/(?<=q=)\d+/g),
+  );
+  expect(quotas.join(" ")).toBe("60,1000 300,10000 1000,100000 5000,500000");
+
+  const [line = ""] = /^ *curl .*$/m.exec(stdout) ?? [];
+  const pasted = await promisify(execFile)("sh", ["-c", line]);
+  const [head = "", body = ""] = pasted.stdout.split("\r\n\r\n");
   expect(head).toMatch(/^HTTP\/1\.1 200 OK\r\n/);
   expect(body).toMatch(/^\[\{"id":-9223372036854775808,.*\{"id":9223372036854775807,.*\]$/);
   expect(body).toContain('"quantity":9223372036854775807,');
@@ -82,7 +95,9 @@ test.each([
   expect(response.headers.get("Location")).toBeNull();
   const hsts = status === 200 ? "max-age=31536000" : null;
   expect(response.headers.get("Strict-Transport-Security")).toBe(hsts);
-  expect(await response.text()).not.toContain("SECRET");
+  const text = await response.text();
+  expect(text).not.toContain("SECRET");
+  expect(text.includes(`//localhost:${service.port}`)).toBe(status === 200);
 });
 
 /** Starts the example as a shop's developer does, beside the service. */
@@ -161,6 +176,17 @@ test("npm start refuses a store that is served, a port in use before it creates 
     expect(await runInProcess(startProgram(), args)).toEqual(failure(message));
   }
   expect(isStore(unmade)).toBe(false);
+  // Where nothing may be written, room would not help.
+  for (const [code, message] of [
+    ["EROFS", "error: there is no var X\n"],
+    ["EACCES", "error: there is no var X\n"],
+    ["other", "X. The disk of /proc/self/task is full"],
+  ] as const) {
+    const cause = Object.assign(new Error("there is no var X"), { code });
+    vi.spyOn(settings, "checkLocalVars").mockRejectedValueOnce(cause);
+    const refused = await runInProcess(startProgram(), ["--persist-to", full]);
+    expect(refused.stderr).toContain(message);
+  }
 });
 
 test("after a kill, one of two starts at once serves the store with its data", async () => {
@@ -199,7 +225,7 @@ test("after a kill, one of two starts at once serves the store with its data", a
   await winner!.until(() => winner!.stderr.includes(failed));
   expect(winner!.stderr).toContain('{"event":"housekeeping","importParts":1,');
   expect(service.processes()).toEqual([]);
-  expect(winner!.stdout).not.toContain("sord_");
+  expect(winner!.stdout).not.toMatch(/sord_|"event"/);
   expect(winner!.stdout).toContain(
     `npm run keys -- create --plan free --name "My client" --persist-to ${store.path}`,
   );
@@ -212,19 +238,28 @@ test("after a kill, one of two starts at once serves the store with its data", a
   expect(await winner!.exited()).toBe(1);
   expect(winner!.stderr).toContain("workerd, which runs the service, has ended (SIGKILL).");
   await vi.waitUntil(() => winner!.processes().length === 0, PATIENCE);
+  expect(existsSync(join(ownFolder(store.path), "service.json"))).toBe(false);
+  expect(winner!.stderr.split(failed)).toHaveLength(2);
 });
 
 test.each(["SIGCONT", "SIGKILL"])(
   "a start waits as long as workerd lives, and says that it waits: then %s",
   async (signal) => {
     const command = [process.execPath, "test/process/stopped-workerd.ts", signal];
-    const starting = await Service.launch(slow.path, { command, args: ["--empty"] });
+    const home = testFolder();
+    const env = { HOME: home, XDG_CONFIG_HOME: home, WRANGLER_REGISTRY_PATH: undefined };
+    const starting = await Service.launch(slow.path, { command, args: ["--empty"], env });
     onTestFinished(() => starting.end("SIGKILL"));
-    if (signal === "SIGCONT") await starting.until(() => starting.stdout.includes("Serving on"));
-    else expect(await starting.exited()).toBe(1);
+    if (signal === "SIGCONT") {
+      await starting.until(() => starting.stdout.includes("Serving on"));
+      expect(readdirSync(join(home, ".wrangler/registry"))).not.toEqual([]);
+      process.kill(starting.pid, "SIGHUP");
+    }
+    expect(await starting.exited()).toBe(signal === "SIGCONT" ? 0 : 1);
     const notices = starting.stderr.match(/^Still starting: workerd is not ready after \d+ s/gm);
     expect(notices?.length).toBeGreaterThanOrEqual(3);
-    expect(starting.stderr.includes("error: the service did not start")).toBe(signal === "SIGKILL");
+    const failed = /\nerror: the service did not start: .+\n$/.test(starting.stderr);
+    expect(failed).toBe(signal === "SIGKILL");
   },
 );
 

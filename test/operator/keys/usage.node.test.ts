@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import { keyBans, keyUsage } from "../../../src/schema/keys.ts";
 import { keysProgram } from "../../../src/operator/keys/program.ts";
 import { runInProcess } from "../commands.ts";
-import { KeysCommand } from "./keys-command.ts";
+import { KeyStore } from "./key-store.ts";
 
 const NOW = new Date("2026-11-21T12:00:00.000Z");
 /** Later than the clock of the database. */
@@ -15,10 +15,10 @@ const dayText = (days: number) => daysAgo(days).toISOString().slice(0, 10);
 /** A key's name that runs a script or breaks the page if the page does not escape it. */
 const HOSTILE = `</script><b>x</b><script>document.title = "taken over"</script><!--`;
 
-const keys = new KeysCommand();
-const many = new KeysCommand();
-const usage = (...args: string[]) => keys.run("usage", ...args);
-const usageJson = (...args: string[]) => keys.json("usage", ...args);
+const keys = new KeyStore();
+const many = new KeyStore();
+const usage = (...args: string[]) => keys.keys("usage", ...args);
+const usageJson = (...args: string[]) => keys.keysJson("usage", ...args);
 
 function row(keyId: string, days: number, admitted: number, figures = {}) {
   const counts = { admitted, refused: 0, strikes: 0, bans: 0, peakMinute: 30, peakDay: 100 };
@@ -115,7 +115,7 @@ it("usage adds up more rows than two queries return, and sorts by refused reques
     WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 365)
     SELECT id, date(${dayText(0)}, '-' || i || ' days'), 2, id = 'key_7', 0, 0, 1, 1, 60, 1000, 0
     FROM api_keys, n`);
-  const found: { id: string; admitted: number }[] = await many.json("usage", "--days", "366");
+  const found: { id: string; admitted: number }[] = await many.keysJson("usage", "--days", "366");
   expect(found.map(({ admitted }) => admitted)).toEqual(Array(60).fill(2 * 366));
   expect(found[0]?.id).toBe("key_7");
 });

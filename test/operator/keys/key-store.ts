@@ -9,16 +9,12 @@ import { StoreFolder } from "../store-folder.ts";
 
 export const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 
-/** Runs `npm run keys` in this process, on a new store, whose clock is that of this process. */
-export class KeysCommand {
-  readonly #store = new StoreFolder();
+/** A new store for `npm run keys`, whose clock is that of this process. */
+export class KeyStore extends StoreFolder {
   #database: ReturnType<typeof openLocalDatabase> | undefined;
-  readonly path = this.#store.path;
-  readonly run = (...args: string[]) => this.#store.keys(...args);
-  /** Runs a `keys` command with `--json`, expects it to succeed, and returns the parsed JSON. */
-  readonly json = (...args: string[]) => this.#store.keysJson(...args);
 
   constructor() {
+    super();
     beforeAll(() => {
       vi.spyOn(databases, "databaseTime").mockImplementation(async () => new Date());
     });
