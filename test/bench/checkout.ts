@@ -1,15 +1,16 @@
+import { execFile } from "node:child_process";
+import { readFileSync } from "node:fs";
 import { cp, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { setTimeout as wait } from "node:timers/promises";
+import { promisify } from "node:util";
 import { PROJECT_ROOT } from "../../src/operator/wrangler.ts";
 import { MAX_LIMIT } from "../../src/rules/limits/plans.ts";
-import { bundleWorker, run } from "../support/bundle.ts";
-import { startServer } from "../support/server.ts";
+import { bundleWorker, startServer } from "../support/server.ts";
 
 export interface ServeOptions {
-  /** The number of orders in the store. */
   readonly orders?: number;
   readonly vars?: Readonly<Record<string, string>>;
-  /** The number of keys in the store. */
   readonly keys?: number;
   /** How many requests each key may send in a minute and in a day. */
   readonly limit?: number;
@@ -24,7 +25,6 @@ export class Checkout {
   readonly #root: string;
   readonly #folder: string;
   readonly #made = new Map<string, Promise<unknown>>();
-  #copies = 0;
 
   /** @param folder a temporary folder for bundles and stores. */
   constructor(name: string, root: string, folder: string) {
@@ -33,52 +33,47 @@ export class Checkout {
     this.#folder = join(folder, name);
   }
 
-  /** Serves the service on a new copy of a store. The server's disposal removes the copy. */
+  /** Serves the service on the store with so many orders, which only one server may use at a time. */
   async serve({ orders = 10, vars = {}, keys: count = 1, limit = MAX_LIMIT }: ServeOptions) {
-    const bundle = await this.#once("bundling", async () => {
+    const script = await this.#once("bundling", async () => {
       // Every version is measured with today's Worker around it.
       const files = ["bench/delayed-service.ts", "support/wrapped-bindings.ts"];
       const around = join(this.#root, ".wrangler");
       for (const file of files) await cp(join(PROJECT_ROOT, "test", file), join(around, file));
-      return bundleWorker(this.#root, join(around, files[0]!), join(this.#folder, "bundle"));
+      return bundleWorker(join(around, files[0]!), this.#folder, this.#root);
     });
-    const store = await this.#once(`importing ${orders} orders`, () => this.#importOrders(orders));
+    const store = join(this.#folder, `store-${orders}`);
+    await this.#once(`importing ${orders} orders`, () => this.#importOrders(store, orders));
     const keys: string[] = [];
     while (keys.length < count) {
-      const name = `key ${keys.length + 1} with the limit ${limit}`;
-      const what = `creating ${name} in a store of ${orders} orders`;
-      keys.push(await this.#once(what, () => this.#createKey(store, name, String(limit))));
+      const what = `creating key ${keys.length} with the limit ${limit} beside ${orders} orders`;
+      keys.push(await this.#once(what, () => this.#createKey(store, String(limit))));
     }
-    const copy = join(this.#folder, `copy-${++this.#copies}`);
-    await cp(store, copy, { recursive: true });
-    const server = await startServer(bundle, { store: copy, vars, isTemporary: true });
-    return Object.assign(server, { keys });
+    const server = await startServer(script, { store, vars });
+    return { ...server, ...measuresOf(server.pid), orders, keys };
   }
 
-  /** Returns the folder of a new store with so many orders. */
-  async #importOrders(orders: number): Promise<string> {
-    const store = join(this.#folder, `store-${orders}`);
-    const lines = Array.from({ length: orders }, (_, index) => {
-      const shipDate = new Date(Date.UTC(2026, 0, 1) + index * 12_345).toISOString();
-      const rest = `"petId":${index % 5_000},"quantity":${index % 9},"shipDate":"${shipDate}"`;
-      return `{"id":${index},${rest},"complete":${index % 3 === 0}}\n`;
+  async #importOrders(store: string, count: number): Promise<void> {
+    const lines = Array.from({ length: count }, (_, id) => {
+      const shipDate = new Date(Date.UTC(2026, 0, 1) + id * 12_345);
+      const complete = id % 3 === 0;
+      return JSON.stringify({ id, petId: id % 5_000, quantity: id % 9, shipDate, complete });
     });
-    const file = join(this.#folder, `orders-${orders}.ndjson`);
-    await writeFile(file, lines.join(""));
+    const file = `${store}.ndjson`;
+    await writeFile(file, lines.join("\n"));
     await this.#run(store, "orders", "import", file);
-    return store;
   }
 
   /** Returns the secret of a new key with this limit in both windows. */
-  async #createKey(store: string, name: string, limit: string): Promise<string> {
+  async #createKey(store: string, limit: string): Promise<string> {
     const limits = ["--per-minute", limit, "--per-day", limit];
-    const key = ["--name", name, "--plan", "enterprise", "--json"];
-    const created = await this.#run(store, "keys", "create", ...key, ...limits);
-    return (JSON.parse(created) as { key: string }).key;
+    const args = ["--name", "bench", "--plan", "enterprise", "--json", ...limits];
+    return JSON.parse(await this.#run(store, "keys", "create", ...args)).key;
   }
 
-  #run(store: string, name: string, ...args: string[]): Promise<string> {
-    return run("npm", ["run", "-s", name, "--", ...args, "--persist-to", store], this.#root);
+  async #run(store: string, name: string, ...args: string[]): Promise<string> {
+    const all = ["run", "-s", name, "--", ...args, "--persist-to", store];
+    return (await promisify(execFile)("npm", all, { cwd: this.#root })).stdout;
   }
 
   #once<Value>(what: string, make: () => Promise<Value>): Promise<Value> {
@@ -88,6 +83,22 @@ export class Checkout {
     }
     return this.#made.get(what) as Promise<Value>;
   }
+}
+
+/** Measures a process by `/proc` (proc(5)). */
+function measuresOf(pid: number) {
+  const read = (name: string) => readFileSync(`/proc/${pid}/${name}`, "utf8");
+  /** The processor time of the process so far, which Linux counts in units of 10 milliseconds. */
+  const processorMs = () => {
+    const [user, system] = read("stat").replace(/.*\) /s, "").split(" ").slice(11);
+    return (Number(user) + Number(system)) * 10;
+  };
+  const peakMebibytes = () => Number(/^VmHWM:\s+(\d+) kB$/m.exec(read("status"))?.[1]) / 1_024;
+  /** Waits until the process is idle, because it may fill its memory after a response. */
+  const idle = async () => {
+    for (let before = NaN; before !== processorMs(); await wait(300)) before = processorMs();
+  };
+  return { processorMs, peakMebibytes, idle };
 }
 
 /** Prints progress, on stderr. */

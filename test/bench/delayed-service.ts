@@ -3,17 +3,13 @@ import { wrapDatabase } from "../support/wrapped-bindings.ts";
 
 export { RateLimiter };
 
-let delayMs = 0;
-
-/** The service. `PUT /delay` sets the delay before each query of orders in milliseconds. */
+/** The service. The var `DELAY_MS` is the delay before each query of orders in milliseconds. */
 export default {
-  async fetch(request, env, context) {
-    if (new URL(request.url).pathname === "/delay") {
-      delayMs = Number(await request.text());
-      return new Response(null, { status: 204 });
-    }
-    if (delayMs === 0) return service.fetch(request, env, context);
-    const ORDERS = wrapDatabase(env.ORDERS, (call) => scheduler.wait(delayMs).then(call));
+  fetch(request, env, context) {
+    const { DELAY_MS = 0 } = env as { DELAY_MS?: string };
+    if (DELAY_MS === 0) return service.fetch(request, env, context);
+    const wait = () => scheduler.wait(Number(DELAY_MS));
+    const ORDERS = wrapDatabase(env.ORDERS, (call) => wait().then(call));
     return service.fetch(request, { ...env, ORDERS }, context);
   },
 } satisfies ExportedHandler<Cloudflare.Env>;

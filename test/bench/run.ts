@@ -7,7 +7,6 @@ import { temporaryFolder } from "../support/temporary-folder.ts";
 import { Checkout, say, type Served } from "./checkout.ts";
 import { type Measurement, sectionsOf } from "./sections.ts";
 
-const MEBIBYTE = 2 ** 20;
 /** The least ratio of the baseline's figure to today's. */
 const TARGETS = { ms: 0.97, MiB: 0.95 };
 
@@ -15,7 +14,12 @@ type Section = keyof ReturnType<typeof sectionsOf>;
 const NAMES = Object.keys(sectionsOf(0)) as Section[];
 
 /** A figure, and the server's processor time for it; other processes hardly affect the latter. */
-type Figures = { readonly figure: number; readonly processorMs: number };
+type Figures = Readonly<Record<"figure" | "processorMs", number>>;
+
+interface Options extends Readonly<Record<"rounds" | "orders", number>> {
+  readonly only: readonly Section[];
+  readonly baseline?: string;
+}
 
 const program = createProgram(
   "npm run bench --",
@@ -32,17 +36,7 @@ const program = createProgram(
   )
   .action(run);
 
-async function run({
-  only,
-  rounds,
-  orders,
-  baseline,
-}: {
-  readonly only: readonly Section[];
-  readonly rounds: number;
-  readonly orders: number;
-  readonly baseline?: string;
-}): Promise<void> {
+async function run({ only, rounds, orders, baseline }: Options): Promise<void> {
   const folder = temporaryFolder("bench");
   const checkouts = [new Checkout("today", PROJECT_ROOT, folder)];
   if (baseline) checkouts.push(new Checkout("baseline", resolve(baseline), folder));
@@ -57,8 +51,8 @@ async function run({
 }
 
 /**
- * Warms up each checkout, then measures all of them in every round, so that other work on the
- * machine affects them alike. Every second round has the reverse order.
+ * Measures all checkouts in every round, so that other work on the machine affects them alike, and
+ * in every second round in the reverse order. The first round only warms them up.
  */
 async function takeTurns(
   measurement: Measurement,
@@ -66,40 +60,32 @@ async function takeTurns(
   rounds: number,
 ): Promise<Figures[][]> {
   const { serve = {}, isCold = false, starts = 1 } = measurement;
-  const figures = checkouts.map((): Figures[] => []);
+  const turns = checkouts.map((checkout) => ({ checkout, figures: [] as Figures[] }));
   for (let started = 0; started < starts; started += 1) {
     await using stack = new AsyncDisposableStack();
-    const turns = [];
-    for (const [index, checkout] of checkouts.entries()) {
-      const warm = isCold ? null : stack.use(await checkout.serve(serve));
-      const turn = async (round: number) => {
-        await using fresh = warm === null ? await checkout.serve(serve) : null;
-        return await measure(measurement, (warm ?? fresh)!, round);
-      };
-      await turn(0);
-      turns.push(async (round: number) => figures[index]!.push(await turn(round)));
-    }
-    for (let round = 1; round <= rounds; round += 1) {
-      for (const turn of round % 2 === 1 ? turns : turns.toReversed()) await turn(round);
+    const warm = new Map<Checkout, Served>();
+    for (const one of isCold ? [] : checkouts) warm.set(one, stack.use(await one.serve(serve)));
+    for (let round = 0; round <= rounds; round += 1) {
+      for (const { checkout, figures } of round % 2 === 1 ? turns : turns.toReversed()) {
+        await using fresh = isCold ? await checkout.serve(serve) : null;
+        const measured = await measure(measurement, fresh ?? warm.get(checkout)!);
+        if (round > 0) figures.push(measured);
+      }
     }
   }
-  return figures;
+  return turns.map(({ figures }) => figures);
 }
 
-async function measure(
-  { unit, prepare, run: runOnce }: Measurement,
-  server: Served,
-  round: number,
-): Promise<Figures> {
-  await prepare?.(server, round);
-  const spentBefore = server.process.processorMs();
+async function measure(measurement: Measurement, server: Served): Promise<Figures> {
+  await measurement.prepare?.(server);
+  const spentBefore = server.processorMs();
   const startMs = performance.now();
-  const count = (await runOnce(server)) ?? 1;
+  const count = (await measurement.run(server)) ?? 1;
   const ms = performance.now() - startMs;
-  const processorMs = (server.process.processorMs() - spentBefore) / count;
-  const figure = unit === "MiB" ? server.process.peakBytes() / MEBIBYTE : ms / count;
+  const processorMs = (server.processorMs() - spentBefore) / count;
+  const figure = measurement.unit === "MiB" ? server.peakMebibytes() : ms / count;
   // Miniflare crashes if its process is stopped while the service fills its memory.
-  await server.process.idle();
+  await server.idle();
   return { figure, processorMs };
 }
 
@@ -122,11 +108,7 @@ function median(figures: readonly number[]): number {
 
 /** Formats a number with three significant digits, or as an integer if it is 100 or more. */
 function number(value: number): string {
-  return value.toLocaleString("en", {
-    maximumSignificantDigits: 3,
-    maximumFractionDigits: 0,
-    roundingPriority: "morePrecision",
-  });
+  return value < 100 ? value.toPrecision(3) : Math.round(value).toLocaleString("en");
 }
 
 await runProgram(program, process.argv.slice(2));

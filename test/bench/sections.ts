@@ -1,12 +1,16 @@
+import { once } from "node:events";
 import { setTimeout as wait } from "node:timers/promises";
+import { Pool, request } from "undici";
+import { openList } from "../support/open-list.ts";
 import { say, type Served, type ServeOptions } from "./checkout.ts";
-import { leavingUnread, LIST, readList, send, sendMany } from "./load.ts";
 
 const REQUESTS = 5_000;
 /** The duration of a round trip between continents, in milliseconds. */
 const FAR_MS = 150;
 /** A prime, so that successive choices of an order spread over the list. */
 const STRIDE = 7_919;
+/** Matches the end of a list that is whole. */
+const WHOLE = /\]$/;
 
 /** One thing to measure. A smaller figure is better. */
 export interface Measurement {
@@ -19,125 +23,134 @@ export interface Measurement {
   /** How often each server starts, because equal processes differ in speed by a few percent. */
   readonly starts?: number;
   /** Runs before each measurement. */
-  readonly prepare?: (server: Served, round: number) => Promise<unknown>;
+  readonly prepare?: (server: Served) => Promise<unknown>;
   /** Returns the number by which its time is divided, if it is not 1. */
   readonly run: (server: Served) => Promise<number | void>;
 }
 
-interface RequestsOptions extends ServeOptions {
-  readonly status?: number;
-  readonly connections?: number;
-  /** A text in the responses from when on the requests are measured. */
-  readonly until?: string;
+/** Sends a request with the first key, on a connection of its own or of `pool`. Returns the end of the answer. */
+async function ask({ url, keys }: Served, pool?: Pool, path = "", method = "GET"): Promise<string> {
+  const { body } = await request(`${url}/v1/store/orders${path}`, {
+    ...(pool ? { dispatcher: pool } : { reset: true }),
+    method: method as "GET",
+    headers: { Authorization: `Bearer ${keys[0]}` },
+  });
+  let end = "";
+  for await (const piece of body) end = String(piece);
+  return end;
 }
+
+/**
+ * Requests the list `count` times over new connections, because Workers close idle ones. Says how many
+ * answers do not end so, also by the exit status.
+ */
+function lists(count: number, connections = count, end = WHOLE): Measurement["run"] {
+  return async (server) => {
+    const pool = new Pool(server.url, { connections });
+    let [left, wrong] = [count, 0];
+    const client = async () => {
+      while (left-- > 0) wrong += Number(!end.test(await ask(server, pool).catch(String)));
+    };
+    await Promise.all(Array.from({ length: connections }, client));
+    await pool.destroy();
+    if (wrong > 0) say(`${wrong} of ${count} answers were not as expected`);
+    if (wrong > 0) process.exitCode = 1;
+    return count;
+  };
+}
+
+/** Opens lists with the keys in turn, reads only the beginnings, and closes them after a second. */
+function unreadLists(count: number): Measurement["run"] {
+  return async (server) => {
+    const open = (_: unknown, n: number) => openList(server, server.keys[n % server.keys.length]!);
+    const sockets = Array.from({ length: count }, open);
+    await Promise.all(sockets.map((socket) => once(socket, "readable")));
+    await wait(1_000);
+    for (const socket of sockets) socket.destroy();
+  };
+}
+
+let cancelled = 0;
+
+/** Cancels an order that was not cancelled before, as long as there is one. */
+const cancel = (server: Served) =>
+  ask(server, undefined, `/${(cancelled++ * STRIDE) % server.orders}`, "DELETE");
+
+/** Lists while ten orders a second are cancelled. */
+const busyLists: Measurement["run"] = async (server) => {
+  const cancelling = setInterval(() => void cancel(server), 100);
+  return lists(250, 8)(server).finally(() => clearInterval(cancelling));
+};
 
 function requests(
   what: string,
-  { status = 200, connections = 32, until = "", ...serve }: RequestsOptions = {},
+  connections: number,
+  serve: ServeOptions = {},
+  end = WHOLE,
 ): Measurement {
   return {
     what: `${what}, ${connections} connections`,
     serve,
     starts: 3,
     async prepare(server) {
-      while (!(await send(server, LIST)).includes(until)) await wait(10);
+      while (!end.test(await ask(server))) await wait(10);
     },
-    async run(server) {
-      await sendMany(server, REQUESTS, connections, status);
-      return REQUESTS;
-    },
+    run: lists(REQUESTS, connections, end),
   };
 }
 
 function list(what: string, orders: number, changes: Partial<Measurement> = {}): Measurement {
-  return { what: `${what} list of ${orders} orders`, serve: { orders }, run: readList, ...changes };
+  return { what: `${what} list of ${orders} orders`, serve: { orders }, run: lists(1), ...changes };
 }
 
 /** The first list of a new process, after a request that loads all the rest. */
-function coldList(what: string, orders: number, delayMs: number): Measurement {
-  const prepare = async (server: Served) => {
-    await send(server, `${LIST}/-1`, 404, { method: "DELETE" });
-    await send(server, "/delay", 204, { method: "PUT", body: String(delayMs) });
-  };
-  return list(what, orders, { isCold: true, prepare });
+function coldList(what: string, orders: number, vars: Record<string, string> = {}): Measurement {
+  const prepare = (server: Served) => ask(server, undefined, "/-1", "DELETE");
+  return list(what, orders, { isCold: true, serve: { orders, vars }, prepare });
 }
 
-const pathOf = (n: number, orders: number) => `${LIST}/${(n * STRIDE) % orders}`;
-
-function changedList(orders: number): Measurement {
-  const prepare = (server: Served, round: number) =>
-    send(server, pathOf(round, orders), 204, { method: "DELETE" });
-  return list("Changed", orders, { prepare });
-}
-
-/** The time of a complete list for eight readers while ten orders a second are cancelled. */
-function busyList(orders: number): Measurement {
-  let cancelled = 0;
-  return {
-    what: `List of ${orders} orders, 8 readers, ten cancelled a second`,
-    serve: { orders },
-    async run(server) {
-      const endMs = performance.now() + 8_000;
-      let lists = 0;
-      const read = async () => {
-        for (; performance.now() < endMs; lists += 1) await readList(server);
-      };
-      const cancel = () =>
-        send(server, pathOf(cancelled++, orders), undefined, { method: "DELETE" });
-      const cancelling = setInterval(() => void cancel(), 100);
-      await Promise.all(Array.from({ length: 8 }, read));
-      clearInterval(cancelling);
-      return lists;
-    },
-  };
-}
-
-/** Several lists at once, each of which must be whole. */
+/** Several lists at once. */
 function burst(orders: number, count: number, isCold: boolean): Measurement {
-  return {
-    what: `One of ${count} ${isCold ? "cold " : ""}lists of ${orders} orders at once`,
-    serve: { orders },
-    isCold,
-    prepare: async (server) => isCold || readList(server),
-    async run(server) {
-      const lists = Array.from({ length: count }, () => readList(server));
-      const ends = await Promise.allSettled(lists);
-      const lost = ends.filter(({ status }) => status === "rejected").length;
-      if (lost > 0) say(`${lost} of ${count} lists were not whole`);
-      return count;
-    },
-  };
+  const what = `One of ${count} ${isCold ? "cold " : ""}lists of ${orders} orders at once`;
+  const prepare = async (server: Served) => isCold || ask(server);
+  return { what, serve: { orders }, isCold, prepare, run: lists(count) };
 }
+
+function memory(orders: number, what: string, keys: number, run: Measurement["run"]): Measurement {
+  const whole = `Peak memory, ${orders} orders, ${what}, keys: ${keys}`;
+  return { what: whole, unit: "MiB", isCold: true, serve: { orders, keys }, run };
+}
+
+const NO_BANS = { limit: 1, vars: { BAN_MODE: "off" } };
+const BAN_FOR_LONG = { limit: 1, vars: { BAN_FIRST_SECONDS: "86400", BAN_GRACE_SECONDS: "0" } };
 
 /** @param orders the number of orders in the largest store. */
 export const sectionsOf = (orders: number) => ({
   requests: [
-    requests("Admitted"),
-    requests("Refused", { limit: 1, status: 429, vars: { BAN_MODE: "off" } }),
-    requests("Banned", {
-      limit: 1,
-      status: 429,
-      vars: { BAN_FIRST_SECONDS: "86400", BAN_GRACE_SECONDS: "0" },
-      until: "api_key_banned",
-    }),
+    requests("Admitted", 32),
+    requests("Refused", 32, NO_BANS, /rate_limit_exceeded/),
+    requests("Banned", 32, BAN_FOR_LONG, /api_key_banned/),
   ],
-  "hot-key": [requests("Admitted", { connections: 256 })],
-  "large-list": [coldList("Cold", orders, 0), list("Unchanged", orders), changedList(orders)],
-  "far-list": [coldList(`Cold, ${FAR_MS} ms away,`, orders, FAR_MS)],
+  "hot-key": [requests("Admitted", 256)],
+  "large-list": [
+    coldList("Cold", orders),
+    list("Unchanged", orders),
+    list("Changed", orders, { prepare: cancel }),
+  ],
+  "far-list": [coldList(`Cold, ${FAR_MS} ms away,`, orders, { DELAY_MS: String(FAR_MS) })],
   bursts: [
     list("Unchanged", 7_000),
     burst(7_000, 60, false),
     burst(Math.ceil(orders * 0.3), 40, true),
     burst(Math.ceil(orders * 0.3), 300, false),
   ],
-  "busy-list": [busyList(Math.ceil(orders / 10))],
+  "busy-list": [
+    list("8 readers, ten cancelled a second:", Math.ceil(orders / 10), { run: busyLists }),
+  ],
   memory: [
-    { what: "one list", keys: 1, run: readList },
-    { what: "40 unread lists", keys: 1, run: leavingUnread(40) },
-    { what: "40 unread lists", keys: 20, run: leavingUnread(40) },
-    { what: "200 unread lists", keys: 50, run: leavingUnread(200) },
-  ].map(({ what, keys, run }): Measurement => {
-    const whole = `Peak memory, ${orders} orders, ${what}, keys: ${keys}`;
-    return { what: whole, unit: "MiB", isCold: true, serve: { orders, keys }, run };
-  }),
+    memory(orders, "one list", 1, lists(1)),
+    memory(orders, "40 unread lists", 1, unreadLists(40)),
+    memory(orders, "40 unread lists", 20, unreadLists(40)),
+    memory(orders, "200 unread lists", 50, unreadLists(200)),
+  ],
 });

@@ -7,7 +7,6 @@ import { beforeAll, expect, test, vi } from "vitest";
 import { databaseFile } from "../../src/operator/database/local-store.ts";
 import { QUIET_WRANGLER } from "../../src/operator/wrangler.ts";
 import { StoreFolder } from "../operator/store-folder.ts";
-import { bundleIn } from "../support/bundle.ts";
 import { PATIENCE } from "../support/patience.ts";
 import { startServer } from "../support/server.ts";
 import { createKeys } from "./store-content.ts";
@@ -43,8 +42,7 @@ test("the stack that a minified Worker has logged leads to our lines", async () 
   using sqlite = new DatabaseSync(databaseFile(store.path, "orders"));
   sqlite.exec("ALTER TABLE order_list RENAME TO lost");
   const lines: string[] = [];
-  const bundle = bundleIn(outdir, "index.ts", process.cwd());
-  await using server = await startServer(bundle, {
+  await using server = await startServer(join(outdir, "index.js"), {
     store: store.path,
     onLog: (line) => void lines.push(line),
   });

@@ -1,11 +1,8 @@
 import { join } from "node:path";
-import { build } from "esbuild";
 import { afterAll } from "vitest";
-import { PROJECT_ROOT } from "../../src/operator/wrangler.ts";
-import { type Bundle, bundleIn } from "../support/bundle.ts";
-import { type Caller, type Server, startServer } from "../support/server.ts";
+import { bundleWorker, type Caller, type Server, startServer } from "../support/server.ts";
 import { StoreFolder } from "../operator/store-folder.ts";
-import { decode, encode } from "./workers/exact-json.ts";
+import { decode, encode } from "./workers/caller.ts";
 
 const PATIENT = { LIMITER_TIMEOUT_MS: "30000", DATABASE_TIMEOUT_MS: "30000" };
 
@@ -29,33 +26,18 @@ export class ServedStore extends StoreFolder {
 
   /**
    * Serves a Worker, with `bindings` beside one that has these service bindings, by default with the
-   * longest timeouts, so that a slow machine is no outage. wrangler would take seconds to bundle it.
+   * longest timeouts, so that a slow machine is no outage.
    */
   async serve(
     entry: string,
     vars: Record<string, string> = {},
     bindings?: Caller["bindings"],
   ): Promise<Server> {
-    const bundle = await this.#bundle(entry);
-    const caller = bindings && { script: (await this.#bundle(CALLER)).script, bindings };
-    const options = { store: this.path, vars: { ...PATIENT, ...vars }, ...(caller && { caller }) };
-    return this.#servers.use(await startServer(bundle, options));
-  }
-
-  async #bundle(entry: string): Promise<Bundle> {
     const outdir = join(this.path, "bundle");
-    await build({
-      absWorkingDir: PROJECT_ROOT,
-      entryPoints: [entry],
-      outdir,
-      bundle: true,
-      format: "esm",
-      target: "es2024",
-      conditions: ["workerd", "worker", "browser"],
-      external: ["cloudflare:*"],
-      logLevel: "error",
-    });
-    return bundleIn(outdir, entry, PROJECT_ROOT);
+    const script = await bundleWorker(entry, outdir);
+    const caller = bindings && { script: await bundleWorker(CALLER, outdir), bindings };
+    const options = { store: this.path, vars: { ...PATIENT, ...vars }, ...(caller && { caller }) };
+    return this.#servers.use(await startServer(script, options));
   }
 }
 

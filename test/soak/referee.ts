@@ -1,9 +1,5 @@
 import type { WindowQuota } from "../../src/client/rate-limit-headers.ts";
-
-const WINDOWS = [
-  ["minute", 60_000],
-  ["day", 86_400_000],
-] as const;
+import { WINDOW_NAMES, type WindowName } from "../../src/rules/limits/windows.ts";
 
 /** Two responses announce the same window if the announced ends differ by at most this time. */
 const SAME_WINDOW_MS = 20_000;
@@ -20,86 +16,72 @@ export interface Answer {
 }
 
 /** A key, whose requests the service counts together. */
-export class Subject {
+export interface Subject {
   readonly name: string;
   readonly key: string;
   readonly isWellBehaved: boolean;
-  readonly answers: Answer[] = [];
+  readonly answers: Answer[];
   /** When requests were sent whose answer is unknown: the service may have counted them. */
-  readonly unknownMs: number[] = [];
+  readonly unknownMs: number[];
+}
 
-  constructor(name: string, key: string, isWellBehaved: boolean) {
-    this.name = name;
-    this.key = key;
-    this.isWellBehaved = isWellBehaved;
-  }
+export const bansOf = ({ answers }: Subject): Answer[] =>
+  answers.filter(({ code }) => code === "api_key_banned");
 
-  get bans(): readonly Answer[] {
-    return this.answers.filter(({ code }) => code === "api_key_banned");
-  }
+/** Returns how the service violated docs/limits.md. */
+export function violationsOf(subject: Subject): string[] {
+  const bans = bansOf(subject);
+  const wrong = [
+    ...WINDOW_NAMES.flatMap((name) => judgeWindows(subject, name)),
+    ...bans.flatMap((ban) => admissionsDuring(ban, subject.answers)),
+  ];
+  if (subject.isWellBehaved && bans.length > 0) wrong.push("a well-behaved client was banned");
+  return wrong.map((what) => `${subject.name}: ${what}`);
+}
 
-  /** Returns how the service violated docs/limits.md. */
-  violations(): string[] {
-    const wrong = [
-      ...WINDOWS.flatMap(([name, lengthMs]) => this.#judgeWindow(name, lengthMs)),
-      ...this.bans.flatMap((ban) => this.#admissionsDuring(ban)),
-    ];
-    if (this.isWellBehaved && this.bans.length > 0) wrong.push("a well-behaved client was banned");
-    return wrong.map((what) => `${this.name}: ${what}`);
+/** No window admits more than its limit, loses a count, or refuses before it is full. */
+function judgeWindows({ answers, unknownMs }: Subject, name: WindowName): string[] {
+  const wrong: string[] = [];
+  const windows: Answer[][] = [];
+  const endsMs = answers.filter(isAdmitted).map((answer) => [endOf(answer, name), answer] as const);
+  let lastMs = -Infinity;
+  for (const [endMs, answer] of endsMs.toSorted(([one], [other]) => one - other)) {
+    if (endMs - lastMs > SAME_WINDOW_MS) windows.push([]);
+    windows.at(-1)!.push(answer);
+    lastMs = endMs;
   }
+  for (const admitted of windows) {
+    const { limit } = admitted[0]![name];
+    if (admitted.length > limit) wrong.push(`${admitted.length} of ${limit} in a ${name}`);
+    const lefts = new Set(admitted.map((answer) => answer[name].remaining));
+    if (lefts.size < admitted.length) wrong.push(`a count was lost in a ${name}`);
+  }
+  for (const refusal of answers) {
+    if (refusal.code !== "rate_limit_exceeded" || refusal[name].remaining > 0) continue;
+    const endMs = endOf(refusal, name);
+    const window = windows.find(([one]) => Math.abs(endOf(one!, name) - endMs) < SAME_WINDOW_MS);
+    const sinceMs = endMs - refusal[name].lengthSeconds * 1_000 - SAME_WINDOW_MS;
+    const unknown = unknownMs.filter((sentMs) => sentMs > sinceMs);
+    const most = (window?.length ?? 0) + unknown.length;
+    if (most < refusal[name].limit) wrong.push(`refused after ${most} in a ${name}`);
+  }
+  return wrong;
+}
 
-  /** No window admits more than its limit, loses a count, or refuses before it is full. */
-  #judgeWindow(name: "minute" | "day", lengthMs: number): string[] {
-    const wrong: string[] = [];
-    const windows = groupByEnd(this.answers.filter(isAdmitted), name);
-    for (const admitted of windows) {
-      const { limit } = admitted[0]![name];
-      if (admitted.length > limit) wrong.push(`${admitted.length} of ${limit} in a ${name}`);
-      const lefts = new Set(admitted.map((answer) => answer[name].remaining));
-      if (lefts.size < admitted.length) wrong.push(`a count was lost in a ${name}`);
-    }
-    for (const refusal of this.answers) {
-      if (refusal.code !== "rate_limit_exceeded" || refusal[name].remaining > 0) continue;
-      const end = endOf(refusal, name);
-      const window = windows.find(([one]) => Math.abs(endOf(one!, name) - end) < SAME_WINDOW_MS);
-      const sinceMs = end - lengthMs - SAME_WINDOW_MS;
-      const unknown = this.unknownMs.filter((sentMs) => sentMs > sinceMs);
-      const most = (window?.length ?? 0) + unknown.length;
-      if (most < refusal[name].limit) wrong.push(`refused after ${most} in a ${name}`);
-    }
-    return wrong;
-  }
-
-  /**
-   * No request is admitted before the announced end of a ban. The announcement is rounded up to a
-   * second, and one from an isolate's memory may be a second too long.
-   */
-  #admissionsDuring(ban: Answer): string[] {
-    const endMs = ban.sentMs + (ban.retryAfterSeconds! - 2) * 1_000;
-    return this.answers
-      .filter((one) => isAdmitted(one) && one.sentMs > ban.receivedMs && one.receivedMs < endMs)
-      .map(({ receivedMs }) => `admitted ${Math.ceil(endMs - receivedMs)} ms before a ban's end`);
-  }
+/**
+ * No request is admitted before the announced end of a ban. The announcement is rounded up to a second,
+ * and one from an isolate's memory may be a second too long.
+ */
+function admissionsDuring(ban: Answer, answers: readonly Answer[]): string[] {
+  const endMs = ban.sentMs + (ban.retryAfterSeconds! - 2) * 1_000;
+  return answers
+    .filter((one) => isAdmitted(one) && one.sentMs > ban.receivedMs && one.receivedMs < endMs)
+    .map(({ receivedMs }) => `admitted ${Math.ceil(endMs - receivedMs)} ms before a ban's end`);
 }
 
 /** Returns whether the service admitted the request and counted it in both windows. */
-function isAdmitted({ status }: Answer): boolean {
-  return status !== 429 && status !== 503;
-}
+const isAdmitted = ({ status }: Answer) => status !== 429 && status !== 503;
 
 /** Estimates the end of a window. The error is up to 1 s plus half the request's duration. */
-function endOf(answer: Answer, name: "minute" | "day"): number {
-  return (answer.sentMs + answer.receivedMs) / 2 + answer[name].resetSeconds * 1_000;
-}
-
-function groupByEnd(answers: readonly Answer[], name: "minute" | "day"): Answer[][] {
-  const groups: Answer[][] = [];
-  let lastEnd = -Infinity;
-  for (const answer of answers.toSorted((one, other) => endOf(one, name) - endOf(other, name))) {
-    const end = endOf(answer, name);
-    if (end - lastEnd > SAME_WINDOW_MS) groups.push([]);
-    groups.at(-1)!.push(answer);
-    lastEnd = end;
-  }
-  return groups;
-}
+const endOf = ({ sentMs, receivedMs, ...windows }: Answer, name: WindowName) =>
+  (sentMs + receivedMs) / 2 + windows[name].resetSeconds * 1_000;

@@ -1,3 +1,4 @@
+import { setTimeout as pause } from "node:timers/promises";
 import { readRetryAfterSeconds, readWindows } from "../../src/client/rate-limit-headers.ts";
 import { differencesFromDocument } from "../../src/openapi/documented-answer.ts";
 import { openList } from "../support/open-list.ts";
@@ -6,17 +7,13 @@ import { type Draw, seededRandom } from "../rules/limits/traffic.ts";
 import type { Answer, Subject } from "./referee.ts";
 
 const TIMEOUT_MS = 10_000;
-
-export interface Ask {
-  readonly method?: "GET" | "DELETE" | "POST";
-  readonly path?: string;
-}
+/** The least time between two kills of the service. The longest is twice this time. */
+const KILL_EVERY_MS = 12_000;
 
 /** The service, which is killed now and then, and everything that its clients have seen of it. */
 export class World {
   readonly endMs: number;
   readonly draw: Draw;
-  readonly subjects: Subject[] = [];
   /** Descriptions of responses that are not as documented, and of wrong refusals. */
   readonly wrong: string[] = [];
   /** The number of 204 responses by the path of the order. */
@@ -35,10 +32,15 @@ export class World {
     this.draw = seededRandom(seed);
   }
 
-  async restart(): Promise<void> {
-    this.kills += 1;
-    this.server = this.server.then((server) => server.kill()).then(this.#start);
-    await this.server;
+  async killAgainAndAgain(): Promise<void> {
+    for (;;) {
+      await this.wait(KILL_EVERY_MS * (1 + this.draw()));
+      // Not near the end of the soak, so that the last requests get a response.
+      if (this.endMs - Date.now() < KILL_EVERY_MS / 2) return;
+      this.kills += 1;
+      this.server = this.server.then((server) => server.kill()).then(this.#start);
+      await this.server;
+    }
   }
 
   get isOver(): boolean {
@@ -46,16 +48,12 @@ export class World {
   }
 
   /** Waits this long, but not beyond the end of the soak. */
-  async wait(ms: number): Promise<void> {
-    const boundedMs = Math.max(0, Math.min(ms, this.endMs - Date.now()));
-    await new Promise((resolve) => setTimeout(resolve, boundedMs));
+  wait(ms: number): Promise<void> {
+    return pause(Math.max(0, Math.min(ms, this.endMs - Date.now())));
   }
 
   /** Sends a request and records it. Returns `null` unless the response is as documented. */
-  async send(
-    subject: Subject,
-    { method = "GET", path = "/v1/store/orders" }: Ask,
-  ): Promise<Answer | null> {
+  async send(subject: Subject, method: string, path: string): Promise<Answer | null> {
     const { url } = await this.server;
     const { kills } = this;
     const sentMs = Date.now();
@@ -63,7 +61,7 @@ export class World {
     try {
       const signal = AbortSignal.timeout(TIMEOUT_MS);
       const response = await fetch(url + path, { method, headers, signal });
-      const answer = await readAnswer(response, method, path, sentMs);
+      const answer = { sentMs, ...(await readAnswer(response, method, path)) };
       if (answer.status === 503) subject.unknownMs.push(sentMs);
       subject.answers.push(answer);
       if (answer.status === 204) this.cancelled.set(path, (this.cancelled.get(path) ?? 0) + 1);
@@ -87,12 +85,7 @@ export class World {
 }
 
 /** Reads a response. Throws if it is wrong or cut off. */
-async function readAnswer(
-  response: Response,
-  method: string,
-  path: string,
-  sentMs: number,
-): Promise<Answer> {
+async function readAnswer(response: Response, method: string, path: string) {
   const text = await response.text();
   const { status, headers } = response;
   // Does not validate the bodies of lists, because that would take most of the machine's time.
@@ -105,5 +98,5 @@ async function readAnswer(
   }
   const code = status < 400 ? null : (JSON.parse(text) as { code: string }).code;
   const retryAfterSeconds = readRetryAfterSeconds(headers);
-  return { sentMs, receivedMs: Date.now(), status, code, minute, day, retryAfterSeconds };
+  return { receivedMs: Date.now(), status, code, minute, day, retryAfterSeconds };
 }

@@ -4,10 +4,7 @@ import { buildAll } from "../../src/operator/build/program.ts";
 const BUILD = Symbol.for("build");
 const shared = globalThis as { [BUILD]?: Promise<void> };
 
-/**
- * Builds the files that `wrangler` would build before it starts the Worker: the assets folder of
- * wrangler.toml, without which workerd does not start, and the generated WebAssembly module.
- */
+/** Builds the assets folder of wrangler.toml, without which workerd does not start. */
 export default function setup(): Promise<void> {
   return (shared[BUILD] ??= buildAll());
 }

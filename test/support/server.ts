@@ -1,19 +1,16 @@
 import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
-import { rm } from "node:fs/promises";
 import { createRequire } from "node:module";
-import { dirname, join } from "node:path";
-import { setTimeout as wait } from "node:timers/promises";
+import { basename, dirname, join } from "node:path";
+import { build } from "esbuild";
 import type * as MiniflarePackage from "miniflare";
 import { LAYOUT_VERSION } from "../../src/operator/database/local-store.ts";
-import type { Bundle } from "./bundle.ts";
+import { PROJECT_ROOT } from "../../src/operator/wrangler.ts";
 import { BINDINGS } from "../../src/schema/databases.ts";
 
 interface ServerOptions {
   readonly store: string;
   readonly vars?: Readonly<Record<string, string>>;
-  /** Whether the disposal of the server removes the store. */
-  readonly isTemporary?: boolean;
   /** A second Worker that calls the service's entrypoints. */
   readonly caller?: Caller;
   /** Receives each line that the Worker logs. */
@@ -36,28 +33,48 @@ const requireLikeWrangler = createRequire(
 const miniflarePackage = requireLikeWrangler("miniflare") as typeof MiniflarePackage;
 const { convertV4MiniflareOptions, Log, LogLevel, Miniflare } = miniflarePackage;
 
-/** Starts a Worker, with the Durable Object class `RateLimiter`, in a workerd process on its own port. */
-export async function startServer(bundle: Bundle, options: ServerOptions) {
+/** The day of the Workers runtime whose behaviour a deployed Worker has. */
+const [, COMPATIBILITY_DATE = ""] =
+  /^compatibility_date = "(.+)"$/m.exec(
+    readFileSync(join(PROJECT_ROOT, "wrangler.toml"), "utf8"),
+  ) ?? [];
+
+/** Bundles a Worker into a folder, as wrangler does in seconds. Returns the path of the script. */
+export async function bundleWorker(entry: string, outdir: string, root = PROJECT_ROOT) {
+  await build({
+    absWorkingDir: root,
+    entryPoints: [entry],
+    outdir,
+    bundle: true,
+    minify: true,
+    keepNames: true,
+    format: "esm",
+    target: "es2024",
+    conditions: ["workerd", "worker", "browser"],
+    external: ["cloudflare:*"],
+    logLevel: "error",
+  });
+  return join(outdir, `${basename(entry, ".ts")}.js`);
+}
+
+/** Starts a bundled Worker, with the Durable Object class `RateLimiter`, in a workerd process on its own port. */
+export async function startServer(script: string, options: ServerOptions) {
   const before = childProcesses();
-  const { compatibilityDate } = bundle;
   const { store, vars = {}, caller, onLog } = options;
+  const workerOf = (name: string, path: string) => ({
+    name,
+    modules: [{ type: "ESModule", path }],
+    modulesRoot: dirname(path),
+    compatibilityDate: COMPATIBILITY_DATE,
+  });
   const service = {
-    name: "store-orders",
-    modules: [
-      { type: "ESModule", path: bundle.script },
-      ...bundle.wasm.map((path) => ({ type: "CompiledWasm", path })),
-    ],
-    modulesRoot: dirname(bundle.script),
-    compatibilityDate,
+    ...workerOf("store-orders", script),
     bindings: vars,
     durableObjects: { RATE_LIMITER: { className: "RateLimiter", useSQLite: true } },
     d1Databases: Object.values(BINDINGS),
   };
-  const callerOf = ({ script, bindings }: Caller) => ({
-    name: "caller",
-    modules: [{ type: "ESModule", path: script }],
-    modulesRoot: dirname(script),
-    compatibilityDate,
+  const callerOf = ({ script: path, bindings }: Caller) => ({
+    ...workerOf("caller", path),
     serviceBindings: Object.fromEntries(
       Object.entries(bindings).map(([name, to]) => [name, { name: service.name, ...to }]),
     ),
@@ -75,13 +92,9 @@ export async function startServer(bundle: Bundle, options: ServerOptions) {
   );
   const { origin: url } = await miniflare.ready;
   const [pid] = childProcesses().filter((one) => !before.includes(one));
-  const end = async () => {
-    await miniflare.dispose();
-    if (options.isTemporary) await rm(store, { recursive: true });
-  };
   return {
     url,
-    process: processOf(pid!),
+    pid: pid!,
     request(key: string, path = "", method = "GET"): Promise<Response> {
       const headers = { Authorization: `Bearer ${key}` };
       return fetch(`${url}/v1/store/orders${path}`, { method, headers });
@@ -92,39 +105,9 @@ export async function startServer(bundle: Bundle, options: ServerOptions) {
     },
     async kill(): Promise<void> {
       process.kill(pid!, "SIGKILL");
-      await end();
+      await miniflare.dispose();
     },
-    [Symbol.asyncDispose]: end,
-  };
-}
-
-/** The unit in which Linux reports processor time. */
-const TICK_MS = 10;
-const SAMPLE_MS = 50;
-/** A process is idle if it uses no processor time during this many samples. */
-const IDLE_SAMPLES = 6;
-
-/** Measures a process by `/proc` (proc(5)). */
-function processOf(pid: number) {
-  const read = (name: string) => readFileSync(`/proc/${pid}/${name}`, "utf8");
-  /** Returns the processor time of the process so far in milliseconds, a multiple of 10. */
-  const processorMs = () => {
-    const [user, system] = read("stat").replace(/.*\) /s, "").split(" ").slice(11);
-    return (Number(user) + Number(system)) * TICK_MS;
-  };
-  return {
-    processorMs,
-    peakBytes: () => Number(/^VmHWM:\s+(\d+) kB$/m.exec(read("status"))?.[1]) * 1_024,
-    /** Waits until the process is idle, because the service may fill the cache after a response. */
-    async idle(): Promise<void> {
-      let before = processorMs();
-      for (let quiet = 0; quiet < IDLE_SAMPLES;) {
-        await wait(SAMPLE_MS);
-        const spent = processorMs();
-        quiet = spent === before ? quiet + 1 : 0;
-        before = spent;
-      }
-    },
+    [Symbol.asyncDispose]: () => miniflare.dispose(),
   };
 }
 

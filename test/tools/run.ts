@@ -1,3 +1,4 @@
+import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -6,11 +7,9 @@ import { promisify } from "node:util";
 import { openApiDocument } from "../../src/openapi/document.ts";
 import { buildAll } from "../../src/operator/build/program.ts";
 import { prepareStore } from "../../src/operator/start/sample-store.ts";
-import { PROJECT_ROOT } from "../../src/operator/wrangler.ts";
 import { INT64_MAX } from "../../src/rules/int64.ts";
 import { findChromium, launchChromium } from "../site/chromium.ts";
-import { bundleWorker } from "../support/bundle.ts";
-import { startServer } from "../support/server.ts";
+import { bundleWorker, startServer } from "../support/server.ts";
 import { temporaryFolder } from "../support/temporary-folder.ts";
 
 // Imports the OpenAPI document into Postman, Bruno and Swagger UI, sends the requests that they make
@@ -25,27 +24,27 @@ const TOOLS = [
   "typescript@5.9.3",
 ];
 
-/** The requests of an imported collection, with placeholders for the server and for parameters. */
-type Imported = { method: string; url: string; headers: { name: string; value: string }[] }[];
+/** A request of an imported collection, with placeholders for the server and for parameters. */
+type Imported = { method: string; url: string; headers: { name: string; value: string }[] };
 
 const folder = temporaryFolder("tools");
 writeFileSync(join(folder, "package.json"), '{"private":true}');
-run("npm", ["install", "--no-audit", "--no-fund", "--loglevel=error", ...TOOLS]);
+run("npm", "install", "--no-audit", "--no-fund", "--loglevel=error", ...TOOLS);
 const store = join(folder, "store");
 const [created] = await prepareStore(store, false);
 await buildAll();
-const bundle = await bundleWorker(PROJECT_ROOT, "src/worker/index.ts", join(folder, "bundle"));
-await using server = await startServer(bundle, { store });
+const script = await bundleWorker("src/worker/index.ts", folder);
+await using server = await startServer(script, { store });
 const secret = created!.key;
 const document = openApiDocument(server.url);
 writeFileSync(join(folder, "openapi.json"), document);
-await send("Postman", await importIntoPostman(), "1001");
-await send("Bruno", importIntoBruno(), "1002");
+await send(await importIntoPostman(), "1001");
+await send(importIntoBruno(), "1002");
 await trySwaggerUi();
 tryOrval();
 console.log("Postman, Bruno, Swagger UI and orval work with the document.");
 
-function run(command: string, args: readonly string[]): void {
+function run(command: string, ...args: string[]): void {
   execFileSync(command, args, { cwd: folder, stdio: ["ignore", "ignore", "inherit"] });
 }
 
@@ -55,56 +54,57 @@ function load(name: string): any {
 }
 
 /** Sends imported requests as they are, after the reader has entered a key and an order id. */
-async function send(tool: string, requests: Imported, orderId: string): Promise<void> {
-  if (requests.length < 2) throw new Error(`${tool} has only ${requests.length} requests.`);
+async function send(requests: readonly Imported[], orderId: string): Promise<void> {
+  assert(requests.length > 1);
   for (const { method, url, headers } of requests) {
     const sent = new Headers(headers.map(({ name, value }) => [name, value]));
     sent.set("Authorization", `Bearer ${secret}`);
     const address = url.replace("{{baseUrl}}", `${server.url}/v1`).replace(":orderId", orderId);
     const { ok, status } = await fetch(address, { method, headers: sent });
-    if (!ok) throw new Error(`${tool}: ${method} ${address} is answered ${status}.`);
+    assert(ok, `${method} ${address} is answered ${status}.`);
   }
 }
 
-async function importIntoPostman(): Promise<Imported> {
+async function importIntoPostman(): Promise<Imported[]> {
   const convert: any = promisify(load("openapi-to-postmanv2").convertV2);
   const { output, reason } = await convert({ type: "string", data: document }, {});
-  if (!output) throw new Error(reason);
-  return leavesOf(output[0].data.item, "item").map(({ request }) => ({
-    method: request.method,
-    url: [...request.url.host, ...request.url.path].join("/"),
-    headers: request.header
+  assert(output, reason);
+  return leavesOf(output[0].data.item).map(({ method, url, header }) => ({
+    method,
+    url: [...url.host, ...url.path].join("/"),
+    headers: header
       .filter(({ disabled }: any) => !disabled)
       .map(({ key: name, value }: any) => ({ name, value })),
   }));
 }
 
-function importIntoBruno(): Imported {
+function importIntoBruno(): Imported[] {
   const { items } = load("@usebruno/converters").openApiToBruno(JSON.parse(document));
-  return leavesOf(items, "items").map(({ request }) => ({
+  return leavesOf(items).map(({ headers, ...request }) => ({
     ...request,
-    headers: request.headers.filter(({ enabled }: any) => enabled),
+    headers: headers.filter(({ enabled }: any) => enabled),
   }));
 }
 
 /** Lists the requests in nested folders of a collection. */
-function leavesOf(items: readonly any[], name: "item" | "items"): any[] {
-  return items.flatMap((item) => (item[name] ? leavesOf(item[name], name) : [item]));
+function leavesOf(all: readonly any[]): any[] {
+  return all.flatMap(({ item, items = item, request }) => (items ? leavesOf(items) : [request]));
 }
 
 /** Cancels an order in Swagger UI, which must send every digit of its id, and no other header. */
 async function trySwaggerUi(): Promise<void> {
   const executable = findChromium();
-  if (executable === undefined) throw new Error("Install Chromium, or set CHROMIUM_PATH.");
+  assert(executable, "Install Chromium, or set CHROMIUM_PATH.");
   await using browser = await launchChromium(executable);
   const page = await browser.newPage();
-  const files = join(folder, "node_modules", "swagger-ui-dist");
   await page.route(`${server.url}/**`, async (route) => {
     const { pathname } = new URL(route.request().url());
     const name = basename(pathname) || "index.html";
+    const files = name === "openapi.json" ? "" : "node_modules/swagger-ui-dist";
     if (pathname.startsWith("/v1/")) return route.continue();
-    if (name === "openapi.json") return route.fulfill({ path: join(folder, name) });
-    if (name !== "swagger-initializer.js") return route.fulfill({ path: join(files, name) });
+    if (name !== "swagger-initializer.js") {
+      return route.fulfill({ path: join(folder, files, name) });
+    }
     return route.fulfill({
       contentType: "text/javascript",
       body: `onload = () => { const ui = SwaggerUIBundle({ url: "/openapi.json", dom_id: "#swagger-ui",
@@ -115,26 +115,21 @@ async function trySwaggerUi(): Promise<void> {
   const operation = page.locator(".opblock-delete");
   await operation.locator(".opblock-summary-control").click();
   const first = operation.locator("tr[data-param-name]").first();
-  if ((await first.getAttribute("data-param-name")) !== "orderId") {
-    throw new Error("Swagger UI shows another parameter above orderId.");
-  }
+  assert.equal(await first.getAttribute("data-param-name"), "orderId");
   await operation.getByRole("button", { name: "Try it out" }).click();
   await first.locator("input").fill(String(INT64_MAX));
   const answering = page.waitForResponse((answer) => answer.request().method() === "DELETE");
   await operation.getByRole("button", { name: "Execute" }).click();
   const answer = await answering;
   const sent = answer.request();
-  const isExact = sent.url() === `${server.url}/v1/store/orders/${INT64_MAX}`;
-  if (!isExact || answer.status() !== 204 || sent.headers()["x-request-id"]) {
-    const headers = JSON.stringify(sent.headers());
-    throw new Error(`Swagger UI: ${sent.url()} with ${headers} is answered ${answer.status()}.`);
-  }
+  const found = [answer.status(), sent.url(), sent.headers()["x-request-id"]];
+  assert.deepEqual(found, [204, `${server.url}/v1/store/orders/${INT64_MAX}`, undefined]);
 }
 
 /** Generates types, in which an error must have its codes. */
 function tryOrval(): void {
   const bin = join(folder, "node_modules", ".bin");
-  run(join(bin, "orval"), ["--input", "openapi.json", "--output", "api.ts", "--client", "fetch"]);
+  run(join(bin, "orval"), "--input", "openapi.json", "--output", "api.ts", "--client", "fetch");
   writeFileSync(
     join(folder, "use.ts"),
     `import type { ConflictResponse } from "./api.js";
@@ -143,7 +138,6 @@ function tryOrval(): void {
      export const status: 409 = error.status;`,
   );
   const options = "--strict --noEmit --module nodenext --lib es2022,dom use.ts";
-  run(join(bin, "tsc"), options.split(" "));
-  const isNever = /: never\b/.test(readFileSync(join(folder, "api.ts"), "utf8"));
-  if (isNever) throw new Error("orval: never");
+  run(join(bin, "tsc"), ...options.split(" "));
+  assert.doesNotMatch(readFileSync(join(folder, "api.ts"), "utf8"), /: never\b/);
 }
