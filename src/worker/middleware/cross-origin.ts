@@ -29,10 +29,12 @@ export function crossOrigin(origins: ReadonlySet<string>) {
   });
   return createMiddleware<AppEnv>(async function crossOriginMiddleware(c, next) {
     const origin = c.req.header("Origin");
-    const isAllowed = origin !== undefined && origins.has(origin);
+    const isOptions = c.req.raw.method === "OPTIONS";
     // Without `Access-Control-Request-Method`, OPTIONS is no preflight (Fetch Standard, CORS).
-    const isAnswered =
-      c.req.raw.method !== "OPTIONS" || c.req.raw.headers.has("Access-Control-Request-Method");
-    return isAllowed && isAnswered ? allow(c, next) : next();
+    const isAnswered = !isOptions || c.req.raw.headers.has("Access-Control-Request-Method");
+    if (origin === undefined || !origins.has(origin) || !isAnswered) return next();
+    // First the response, because a refusal replaces an earlier one with its headers.
+    if (!isOptions) await next();
+    return allow(c, async () => undefined);
   });
 }

@@ -2,10 +2,10 @@ import { env } from "cloudflare:workers";
 import { expect, test } from "vitest";
 import { openApiDocument } from "../../../src/openapi/document.ts";
 import { readDocument } from "../../../src/openapi/read-document.ts";
-import { expectError } from "../../support/answer.ts";
-import { createApiKey } from "../../support/api-key-fixture.ts";
+import { expectError, quotaOf } from "../../support/answer.ts";
+import { createApiKey, createEnterpriseKey } from "../../support/api-key-fixture.ts";
 import { stopClock } from "../../support/clock.ts";
-import { brokenDatabase, fail } from "../../support/faults.ts";
+import { brokenDatabase, brokenLimiters, fail } from "../../support/faults.ts";
 import { placeOrder, storedOrder } from "../../support/order-fixture.ts";
 import { LIST, type Send, send, startService } from "../../support/service.ts";
 import { eventLines } from "../../support/written-lines.ts";
@@ -18,6 +18,17 @@ const CACHED = {
   etag: expect.stringMatching(/^"[0-9a-f]{32}"$/),
 };
 
+const APP = "https://app.example";
+const ORIGINS = { CORS_ORIGINS: `${APP}, http://localhost:5173` };
+const FOR_APP = {
+  "access-control-allow-origin": APP,
+  "access-control-expose-headers":
+    "X-RateLimit-Limit,X-RateLimit-Remaining,X-RateLimit-Reset,RateLimit-Policy,RateLimit,Retry-After," +
+    "Allow,ETag,Link,WWW-Authenticate,X-Request-Id,Deprecation,Sunset,Strict-Transport-Security",
+  vary: "Origin",
+};
+const PREFLIGHT = { Origin: APP, "Access-Control-Request-Method": "DELETE" };
+
 /** The messages in the examples of the OpenAPI document. */
 const EXAMPLES = readDocument(JSON.parse(openApiDocument()))
   .operations.flatMap(({ responses }) => Object.values(responses))
@@ -26,22 +37,39 @@ const EXAMPLES = readDocument(JSON.parse(openApiDocument()))
 /** The request id in the example of a 500. */
 const REQUEST_ID = "5326b8b8-ae4f-4a2d-b4e5-b61b76a5b63f";
 
-const failing = (message: string) => startService({}, brokenDatabase("ORDERS", fail(message)));
+const failing = (message: string) => startService(ORIGINS, brokenDatabase("ORDERS", fail(message)));
+/** Sends a second request of a key that may send one, to an isolate that does not know the first. */
+const refusing: Send = async (path, options) => {
+  const { key } = await createEnterpriseKey(1, 1_000);
+  await send("/v1/none", { key });
+  return failing("Lost.")(path, { ...options, key });
+};
 const headersOf = ({ headers }: Response) => Object.fromEntries(headers);
+const quotaHeaders = (
+  [limit, remaining, reset]: readonly number[],
+  minute = [60, 59, 60],
+  day = [1_000, 999, 86_400],
+) => ({
+  "ratelimit-policy": `"minute";q=${minute[0]};w=60, "day";q=${day[0]};w=86400`,
+  ratelimit: `"minute";r=${minute[1]};t=${minute[2]}, "day";r=${day[1]};t=${day[2]}`,
+  "x-ratelimit-limit": String(limit),
+  "x-ratelimit-remaining": String(remaining),
+  "x-ratelimit-reset": String(reset),
+});
 
-test("every answer has exactly these headers and the body of the documented example, and HEAD has the same headers without the body", async () => {
+test("every answer has exactly these headers and the body of the documented example; HEAD has the same headers without the body, and a listed origin may read all of them", async () => {
   await placeOrder(8n);
   await placeOrder(1_004n, { status: "shipped" });
-  const nowMs = stopClock();
-  const quota = {
-    "ratelimit-policy": '"minute";q=60;w=60, "day";q=1000;w=86400',
-    ratelimit: '"minute";r=59;t=60, "day";r=999;t=86400',
-    "x-ratelimit-limit": "60",
-    "x-ratelimit-remaining": "59",
-    "x-ratelimit-reset": String(Math.ceil((nowMs + 60_000) / 1_000)),
-  };
+  const nowSeconds = Math.ceil(stopClock() / 1_000);
+  const ends = nowSeconds + 60;
+  const whole = quotaHeaders([60, 60, ends], [60, 60, 60], [1_000, 1_000, 86_400]);
+  const full = { ...quotaHeaders([1, 0, ends], [1, 0, 60]), "retry-after": "60" };
+  const closed = quotaHeaders([1_000, 0, nowSeconds + 1], [60, 0, 1], [1_000, 0, 1]);
+  const silent = startService(ORIGINS, brokenLimiters());
+  const service = startService(ORIGINS);
   const cases: [number, string, method: string, path: string, headers: object, to?: Send][] = [
     [200, "", "GET", LIST, { ...CACHED, ...JSON_TYPE }],
+    [200, "", "GET", QUOTA, { ...whole, "cache-control": "no-store", ...JSON_TYPE }],
     [304, "", "GET", LIST, CACHED],
     [401, "unauthorized", "GET", LIST, { "www-authenticate": 'Bearer realm="store-orders"' }],
     [404, "not_found", "GET", "/v1/store", {}],
@@ -51,13 +79,17 @@ test("every answer has exactly these headers and the body of the documented exam
     [409, "order_already_shipped", "DELETE", `${LIST}/1004`, {}],
     [405, "method_not_allowed", "POST", QUOTA, { allow: "GET, HEAD" }],
     [412, "precondition_failed", "GET", LIST, {}],
+    [412, "precondition_failed", "GET", QUOTA, whole],
+    [429, "rate_limit_exceeded", "GET", LIST, full, refusing],
     [500, "internal_error", "GET", LIST, {}, failing("no such table: orders")],
     [503, "service_unavailable", "GET", LIST, { "retry-after": "5" }, failing("Lost.")],
+    [404, "not_found", "GET", "/v1/store", {}, silent],
+    [503, "service_unavailable", "GET", QUOTA, { ...closed, "retry-after": "1" }, silent],
     [204, "", "DELETE", `${LIST}/8`, {}],
   ];
   let address = 0;
-  for (const [status, code, method, path, headers, to = send] of cases) {
-    const request = async (withMethod: string) => {
+  for (const [status, code, method, path, headers, to = service] of cases) {
+    const request = async (withMethod: string, others = {}) => {
       const { key } = await createApiKey();
       const condition = { 304: "If-None-Match", 412: "If-Match" }[status] ?? "X-Noise";
       return to(path, {
@@ -67,6 +99,7 @@ test("every answer has exactly these headers and the body of the documented exam
           "X-Request-Id": REQUEST_ID,
           "X-Version": env.VERSION.id,
           [condition]: status === 304 ? "*" : '"none"',
+          ...others,
         },
       });
     };
@@ -76,21 +109,59 @@ test("every answer has exactly these headers and the body of the documented exam
     const type = code === "" ? {} : JSON_TYPE;
     const hsts = { "strict-transport-security": "max-age=31536000" };
     const own = { "x-request-id": REQUEST_ID, "x-version": env.VERSION.id, link, ...hsts };
-    const all = { ...own, ...quota, ...type, ...headers };
+    const all = { ...own, ...quotaHeaders([60, 59, ends]), ...type, ...headers };
     expect(headersOf(response), `${status} ${code}`).toStrictEqual(all);
-    if (code === "") {
+    if (code !== "") {
+      const message = await expectError(response, status, code);
+      if (to !== refusing && path !== QUOTA) expect(EXAMPLES).toContain(message);
+    } else if (path !== QUOTA) {
       expect(await response.text()).toBe(status === 200 ? '[{"id":8},{"id":1004}]' : "");
-    } else {
-      expect(EXAMPLES).toContain(await expectError(response, status, code));
     }
     if (method !== "GET") continue;
     const head = await request("HEAD");
     expect([head.status, await head.text()]).toStrictEqual([status, ""]);
     expect(headersOf(head), `HEAD: ${status} ${code}`).toStrictEqual(headersOf(response));
+    const forApp = { ...headersOf(response), ...FOR_APP };
+    expect(headersOf(await request("GET", { Origin: APP }))).toStrictEqual(forApp);
   }
   expect(await storedOrder(1_004n)).toMatchObject({ status: "shipped" });
-  const logged = ["internal_error", "internal_error", "orders_database_unavailable"];
-  expect(eventLines()).toMatchObject(logged.map((event) => ({ event, requestId: REQUEST_ID })));
+  const refused = Array(3).fill({ event: "quota_low", limit: 1, remaining: 0 });
+  const failures = [...Array(3).fill("internal_error"), "orders_database_unavailable"];
+  failures.push("fallback_limiter_on", "quota_unavailable");
+  const logged = failures.map((event) => ({ event, requestId: REQUEST_ID }));
+  expect(eventLines()).toMatchObject([...refused, ...logged]);
+});
+
+test("a preflight of a listed origin needs no key, is not counted, and calls no Durable Object and no database", async () => {
+  const untouchable = new Proxy({} as never, { get: () => expect.fail("A binding was used.") });
+  const bindings = { ORDERS: untouchable, KEYS: untouchable, RATE_LIMITER: untouchable };
+  const service = startService(ORIGINS, bindings);
+  for (let times = 0; times < 2; times += 1) {
+    const response = await service(`${LIST}/1`, { method: "OPTIONS", headers: PREFLIGHT });
+    expect(quotaOf(response)).toMatchObject({ remaining: 60, day: { remaining: 1_000 } });
+    expect([response.status, await response.text()]).toStrictEqual([204, ""]);
+    expect(headersOf(response)).toMatchObject({
+      "access-control-allow-origin": APP,
+      "access-control-allow-methods": "GET,HEAD,DELETE",
+      "access-control-max-age": "86400",
+      "access-control-allow-headers": "Authorization,If-Match,If-None-Match,X-Request-Id",
+    });
+  }
+});
+
+test.each<[vars: Record<string, string>, method: string, headers: Record<string, string>]>([
+  [{}, "OPTIONS", PREFLIGHT],
+  [{}, "GET", { Origin: APP }],
+  [ORIGINS, "OPTIONS", { ...PREFLIGHT, Origin: `${APP}.evil.example` }],
+  [ORIGINS, "GET", { Origin: "null" }],
+  [ORIGINS, "GET", { Origin: `${APP}:8443` }],
+  // Without `Access-Control-Request-Method`, this is no preflight.
+  [ORIGINS, "OPTIONS", { Origin: APP }],
+])("with %j, %s needs a key, is counted and has no CORS headers: %j", async (...request) => {
+  const [vars, method, headers] = request;
+  const response = await startService(vars)(LIST, { method, headers });
+  expect([response.status, quotaOf(response).remaining]).toStrictEqual([401, 59]);
+  expect(Object.keys(headersOf(response)).join()).not.toMatch(/access-control|vary/);
 });
 
 test("the end of this API version is announced under /v1 if it is configured", async () => {
