@@ -10,6 +10,7 @@ import { advanceClock, call, CLOCKED_SERVICE, ServedStore } from "./worker-serve
 const BINDINGS = {
   ORDERS: { entrypoint: "Orders", props: { actor: "shop" } },
   KEYS: { entrypoint: "ApiKeys", props: { actor: "portal" } },
+  NAMELESS: { entrypoint: "ApiKeys", props: {} },
   ESCAPES: { entrypoint: "ApiKeys", props: { actor: "\u001b[31m" } },
 };
 
@@ -38,6 +39,8 @@ const counts = { new: 0, replaced: 0, shipped: 0, unchanged: 0 };
 test("orders are placed, shipped and read with every digit, and the commands see the same", async () => {
   const shipDate = new Date("2026-11-20T08:30:00.125Z");
   const large = { id: INT64_MAX, petId: INT64_MIN, quantity: 0n, shipDate, complete: false };
+  const none = { ok: true, cancellations: [], next: 0n };
+  expect(await orders("cancellations")).toEqual(none);
   const placed = [large, { id: INT64_MIN }, { id: 7n, status: "shipped" }];
   expect(await orders("place", placed)).toEqual({ ok: true, ...counts, new: 3 });
   expect(await orders("place", placed)).toEqual({ ok: true, ...counts, unchanged: 3 });
@@ -75,8 +78,7 @@ test("orders are placed, shipped and read with every digit, and the commands see
   const { ok: _, ...heard } = cancelled;
   const { cancellations, next } = await orders("cancellations", { after: null });
   expect(cancellations).toEqual([heard]);
-  const nothing = { ok: true, cancellations: [], next };
-  expect(await orders("cancellations", { after: next })).toEqual(nothing);
+  expect(await orders("cancellations", { after: next })).toEqual({ ...none, next });
   // Of several cancellations of an order, the last one counts.
   expect(await orders("place", [large])).toMatchObject({ new: 1 });
   expect(await orders("get", INT64_MAX)).toMatchObject({ status: "pending" });
@@ -130,62 +132,57 @@ test("a reader hears of every cancellation once and in order, while eight client
     await server.kill();
     await start();
   }
+  expect((await orders("cancellations")).cancellations).toHaveLength(100);
   expect(heard).toHaveLength(500);
   expect(new Set(heard)).toEqual(new Set(ids));
 });
 
-test("what the commands place, the door shows and goes on with", async () => {
-  const imported = '{"id":41,"petId":7}\n{"id":42,"status":"shipped"}\n';
-  await store.ordersJson(["import", "-"], imported);
-  expect(await orders("get", 41n)).toEqual({ ok: true, id: 41n, petId: 7n, status: "pending" });
-  expect((await orders("ship", [41n, 42n])).results).toEqual([
-    { id: 41n, result: "shipped" },
-    { id: 42n, result: "already_shipped" },
-  ]);
-  const refused = await store.orders(["import", "-"], imported);
-  expect([refused.status, refused.stderr]).toEqual([1, expect.stringContaining("shipped")]);
-});
-
 test("keys are created, found, changed, also by 30 calls at once, and ended, and the trail names the binding's actor", async () => {
   const expiresAt = new Date("2099-01-31");
-  const { id, key: secret } = await keys("create", { name: "Zoo", plan: "free", expiresAt });
+  const own = { name: "Zoo", plan: "enterprise", perMinute: 7, perDay: 9, expiresAt };
+  const { id, key: secret } = await keys("create", { ...own, near: "weur" });
   expect((await server.request(secret)).status).toBe(200);
   const record = await keys("get", id);
-  expect(record).toMatchObject({ ok: true, id, name: "Zoo", plan: "free", perMinute: 60 });
-  expect([record.expiresAt, record.state]).toEqual([expiresAt, "active"]);
+  expect(record).toEqual({
+    ...own,
+    ok: true,
+    id,
+    locationHint: "weur",
+    createdAt: expect.any(Date),
+    lastFour: secret.slice(-4),
+    state: "active",
+    formerKeyEndsAt: null,
+    revokedAt: null,
+    bannedUntil: null,
+  });
   expect(await keys("find", secret)).toEqual(record);
   expect(await keys("find", "sord_mistyped")).toBe(null);
   expect(await keys("get", "key_nobody")).toBe(null);
-  const own = { plan: "enterprise", perMinute: 7, perDay: 9, expiresAt: null };
-  expect(await keys("update", id, own)).toEqual({ ...record, ...own });
+  for (const left of [6, 5]) {
+    const quota = await keys("quota", id);
+    expect(quota.windows, "as new as the isolate's last decision").toMatchObject([
+      { name: "minute", limit: 7, remaining: left, resetsAt: expect.any(Date) },
+      { name: "day", limit: 9, remaining: left + 2, resetsAt: expect.any(Date) },
+    ]);
+    const headers = { Authorization: `Bearer ${secret}` };
+    const looked: any = await (await fetch(`${server.url}/v1/quota`, { headers })).json();
+    expect(JSON.parse(JSON.stringify(quota))).toEqual({ ok: true, ...looked });
+    await server.request(secret);
+  }
+  const changed = { ...record, perMinute: 8, expiresAt: null };
+  expect(await keys("update", id, { perMinute: 8, expiresAt: null })).toEqual(changed);
+  /** In how many tenths of an hour the former secret ends. */
+  const endsIn = async () =>
+    Math.round(((await keys("get", id)).formerKeyEndsAt.getTime() - Date.now()) / 360_000);
   const { key: second } = await keys("rotate", id, { graceSeconds: 3_600 });
   expect((await server.request(second)).status).toBe(200);
-  expect(await keys("find", secret)).toMatchObject({ id });
-  const opened = { limit: 7, remaining: 6, resetsAt: expect.any(Date) };
-  expect(await keys("quota", id)).toEqual({
-    ok: true,
-    keyId: id,
-    plan: "enterprise",
-    expiresAt: null,
-    ban: null,
-    retryAfterSeconds: 0,
-    windows: [
-      { name: "minute", ...opened, remaining: 5 },
-      { name: "day", ...opened, limit: 9, remaining: 7 },
-    ],
-  });
-  await server.request(second);
-  const { windows } = await keys("quota", id);
-  expect(windows, "as new as the isolate's last decision").toMatchObject([
-    { remaining: 4 },
-    { remaining: 6 },
-  ]);
+  expect([await keys("find", secret), await endsIn()]).toMatchObject([{ id }, 10]);
   const resets = await Promise.all(Array.from({ length: 30 }, () => keys("reset", id)));
   expect(resets).toMatchObject(resets.map(() => ({ ok: true, id })));
   const rotated = await Promise.all(Array.from({ length: 5 }, () => keys("rotate", id)));
   const found = await Promise.all(rotated.map((each) => keys("find", each.key)));
   expect(found, "each secret was stored").toMatchObject(rotated.map(() => ({ id })));
-  expect(await keys("usage", id, { days: 3 })).toMatchObject({ ok: true, days: expect.any(Array) });
+  expect(await endsIn(), "the grace is a day by default").toBe(240);
   const pages: string[] = [];
   let after: string | null = null;
   do {
@@ -203,6 +200,19 @@ test("keys are created, found, changed, also by 30 calls at once, and ended, and
   const actions = ["revoke", ...atOnce, "rotate", "update", "create"];
   expect(trail).toMatchObject(actions.map((action) => ({ action, actor: "portal" })));
   expect(JSON.stringify([trail, listed, record])).not.toContain(secret.slice(5, -4));
+  const { id: other } = await call(server, "NAMELESS", "create", {
+    name: "Aquarium",
+    plan: "free",
+  });
+  expect(await store.keysJson("audit", other)).toMatchObject([{ actor: "service binding" }]);
+  // From tomorrow back, so that midnight may pass meanwhile.
+  using sqlite = new DatabaseSync(databaseFile(store.path, "keys"));
+  sqlite.exec(`
+    WITH RECURSIVE n (ago) AS (SELECT -1 UNION ALL SELECT ago + 1 FROM n WHERE ago < 20)
+    INSERT INTO key_usage
+    SELECT '${other}', date('now', -ago || ' days'), 1, 0, 0, 0, 1, 1, 60, 1000, 0 FROM n`);
+  expect((await keys("usage", other)).days).toHaveLength(14);
+  expect((await keys("usage", other, { days: 3 })).days).toHaveLength(3);
 });
 
 test("bad input and what a state forbids is refused with a code and the field, and changes nothing", async () => {
@@ -217,6 +227,7 @@ test("bad input and what a state forbids is refused with a code and the field, a
   const invalid = [
     [/^orders\[1\]\.id: .*expected bigint/, "place", [{ id: 1n }, { id: 2 }]],
     [/^orders\[0\]\.id: .*expected bigint/, "place", [{ id: 2n ** 63n }]],
+    [/^orders\[0\]\.petId: .*bigint/, "place", [{ id: 1n, petId: -(2n ** 63n) - 1n }]],
     [/^orders\[0\]\.shipDate: .*expected date/, "place", [{ id: 1n, shipDate: "2026-11-20" }]],
     [/^orders\[0\]\.shipDate: /, "place", [{ id: 1n, shipDate: new Date("-000001-01-01") }]],
     [/^orders\[0\]\.status: /, "place", [{ id: 1n, status: "cancelled" }]],
@@ -226,8 +237,10 @@ test("bad input and what a state forbids is refused with a code and the field, a
     [/^orders: .*>=1 items$/, "place", []],
     [/^orders: .*expected array/, "place"],
     [/^ids\[0\]: .*expected bigint/, "ship", ["1"]],
+    [/^ids: .*<=1000 items$/, "ship", many.map(({ id: one }) => one)],
     [/^id: .*expected bigint/, "get", 7],
     [/^after: .*expected bigint/, "cancellations", { after: -1n }],
+    [/^after: .*expected bigint/, "cancellations", { after: 2n ** 53n }],
     [/^limit: .*<=1000$/, "cancellations", { limit: 1_001 }],
     [/expected object/, "cancellations", 5n],
   ] as const;
@@ -237,8 +250,13 @@ test("bad input and what a state forbids is refused with a code and the field, a
     [/^key\.perDay: .*>=1$/, "create", { name: "Zoo", plan: "enterprise", perDay: 0 }],
     [/^key\.name: .* no API key/, "create", { name: `of sord_${"a".repeat(40)}`, plan: "free" }],
     [/^settings\.expiresAt: .*expected date/, "update", id, { expiresAt: new Date(8.64e15) }],
+    [/^key\.near: .*"weur"/, "create", { name: "Zoo", plan: "free", near: "moon" }],
+    [/^key: .*"color"$/, "create", { name: "Zoo", plan: "free", color: 1 }],
     [/^options\.graceSeconds: .*>=0$/, "rotate", id, { graceSeconds: -1 }],
+    [/^options\.graceSeconds: .*<=7776000$/, "rotate", id, { graceSeconds: 90 * 86_400 + 1 }],
     [/^options\.days: .*>=1$/, "usage", id, { days: 0 }],
+    [/^options\.days: .*<=366$/, "usage", id, { days: 367 }],
+    [/^id: .*<=100 characters$/, "get", "k".repeat(101)],
     [/^id: .*expected string/, "get", 5],
   ] as const;
   const actor = /^props\.actor of the service binding: expected 1 to 100/;
@@ -273,8 +291,18 @@ test("a fault of a call is logged with its cause, which the caller does not lear
   sqlite.exec(`CREATE TRIGGER broken BEFORE INSERT ON orders WHEN NEW.id = 13
     BEGIN SELECT RAISE(ABORT, 'broken'); END`);
   await expect(orders("place", [{ id: 13n }])).rejects.toThrow(/^(?!.*broken).*its log/);
-  const lines: [string][] = await (await fetch(`${server.url}/log`)).json();
-  expect(lines.map(([line]) => JSON.parse(line))).toContainEqual(
-    expect.objectContaining({ event: "internal_error", error: expect.stringContaining("broken") }),
-  );
+  const hasty = await store.serve(CLOCKED_SERVICE, { DATABASE_TIMEOUT_MS: "1" }, BINDINGS);
+  using busy = new DatabaseSync(databaseFile(store.path, "keys"));
+  busy.exec("BEGIN IMMEDIATE");
+  const late = call(hasty, "KEYS", "create", { name: "Zoo", plan: "free" });
+  await expect(late).rejects.toThrow(/cannot reach its database.*call again/);
+  for (const [{ url }, event, error] of [
+    [server, "internal_error", "broken"],
+    [hasty, "keys_database_unavailable", ""],
+  ] as const) {
+    const lines: [string][] = await (await fetch(`${url}/log`)).json();
+    expect(lines.map(([line]) => JSON.parse(line))).toContainEqual(
+      expect.objectContaining({ event, error: expect.stringContaining(error) }),
+    );
+  }
 });

@@ -2,8 +2,9 @@ import { beforeEach, expect, test, vi } from "vitest";
 import { generateSecret } from "../../../src/store/keys/new-secret.ts";
 import { hashSecret } from "../../../src/rules/keys/secret.ts";
 import { ApiKeyDirectory } from "../../../src/worker/api-keys/directory.ts";
+import { keysByHash } from "../../../src/worker/api-keys/key-by-hash.ts";
 import { DatabaseQueries } from "../../../src/worker/db/availability.ts";
-import { createApiKey } from "../../support/api-key-fixture.ts";
+import { createApiKey, updateApiKey } from "../../support/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../../support/clock.ts";
 import { faultyDatabases, LOST } from "../../support/faults.ts";
 import { type Send, settle, startService } from "../../support/service.ts";
@@ -40,7 +41,10 @@ test("a remembered key is refreshed after 10 seconds, then once a second until t
     return queries();
   };
   const counts: number[] = [];
+  let ended = 0;
+  line.script.always((call) => call().finally(() => void (ended += 1)));
   for (const ms of [0, 9_999, 1, 9_999, -10_000]) counts.push(await use(ms));
+  expect(ended, "the platform lets a refresh end").toBe(queries());
   line.script.always(LOST);
   for (const ms of [10_000, 999, 1]) counts.push(await use(ms));
   expect(counts).toStrictEqual([1, 1, 2, 2, 3, 4, 4, 5]);
@@ -68,20 +72,45 @@ test("hundreds of invented keys from one address cause only a few queries and do
 
 test("from an address past its budget, a request with an unknown key waits while others are served; one with a remembered key does not wait, even for a new look-up", async () => {
   const [key, remembered] = [await newKey(), await newKey()];
-  await statuses([remembered, ...invented(61)], ADDRESS);
-  vi.useFakeTimers({ toFake: ["Date", "setTimeout", "clearTimeout"], now: Date.now() });
-  let isAnswered = false;
-  const suspect = statuses(invented(1), ADDRESS).finally(() => (isAnswered = true));
-  expect(await statuses([key])).toStrictEqual([404]);
+  const [unknown = "", ...others] = invented(61);
+  await statuses([remembered, unknown, ...others], ADDRESS);
+  const now = Date.now() + 25_000;
+  vi.useFakeTimers({ toFake: ["Date", "setTimeout", "clearTimeout"], now });
   const before = queries();
-  expect(await statuses([remembered], ADDRESS)).toStrictEqual([404]);
-  expect(queries()).toBe(before);
-  vi.setSystemTime(Date.now() + 25_000);
-  expect(await statuses([remembered], ADDRESS)).toStrictEqual([404]);
-  expect(queries()).toBe(before + 1);
-  expect(isAnswered).toBe(false);
-  await vi.advanceTimersByTimeAsync(25);
+  const suspect = statuses([unknown], ADDRESS);
+  expect(await statuses([key])).toStrictEqual([404]);
+  for (const _ of [1, 2]) expect(await statuses([remembered], ADDRESS)).toStrictEqual([404]);
+  await vi.advanceTimersByTimeAsync(24);
+  expect(queries()).toBe(before + 2);
+  await vi.advanceTimersByTimeAsync(1);
   expect(await suspect).toStrictEqual([429]);
+});
+
+test("a look-up that ends after a later one of the same millisecond does not restore the former row", async () => {
+  const { id, key } = await createApiKey();
+  const [read, late] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  line.script.next(async (call) => {
+    const row = await call();
+    read.resolve();
+    await late.promise;
+    return row;
+  });
+  const first = statuses([key]);
+  await read.promise;
+  await updateApiKey(id, { revokedAt: new Date() });
+  expect(await statuses([key])).toStrictEqual([401]);
+  late.resolve();
+  expect(await first).toStrictEqual([404]);
+  expect(await statuses([key])).toStrictEqual([401]);
+});
+
+test("one look-up of any number of hashes finds every key", async () => {
+  const [first = "", last = "", next = ""] = (
+    await Promise.all(Array.from({ length: 3 }, newKey))
+  ).map(hashSecret);
+  const none = Array.from({ length: 4_998 }, (_, n) => String(n));
+  const found = await keysByHash(line.bindings.KEYS!, [first, ...none, last, next]);
+  expect([...found.keys()].toSorted()).toStrictEqual([first, last, next].toSorted());
 });
 
 test("unknown keys never evict a known key; the number of remembered keys is limited", async () => {

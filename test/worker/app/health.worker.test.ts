@@ -1,5 +1,6 @@
 import { env } from "cloudflare:workers";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
+import * as deadlines from "../../../src/worker/deadline.ts";
 import { expectError, quotaOf } from "../../support/answer.ts";
 import { createApiKey } from "../../support/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../../support/clock.ts";
@@ -8,7 +9,7 @@ import { limiterStorage } from "../../support/limiter.ts";
 import { startService } from "../../support/service.ts";
 import { eventLines, requestLines } from "../../support/written-lines.ts";
 
-const { faultyDatabases, faultyLimiters, HANG, LOST, PASS } = faults;
+const { faultyDatabases, faultyLimiters, HANG, PASS } = faults;
 
 const HEALTH = "/healthz";
 const ALL_OK = { orders: "ok", keys: "ok", limiter: "ok" };
@@ -38,8 +39,22 @@ test("a health check needs no key, counts neither against a key nor an address, 
   expect(await limiterStorage("health")).toStrictEqual(nothing);
 });
 
+/** Makes a call that takes two seconds to a database without this table. */
+const without =
+  (name: "ORDERS" | "KEYS", table: string): faults.Outcome =>
+  async (call) => {
+    advanceClock(2_000);
+    await env[name].exec(`ALTER TABLE ${table} RENAME TO lost`);
+    try {
+      return await call();
+    } finally {
+      await env[name].exec(`ALTER TABLE lost RENAME TO ${table}`);
+    }
+  };
+
 test.each([
-  ["orders", () => faultyDatabases("ORDERS"), LOST],
+  ["orders", () => faultyDatabases("ORDERS"), without("ORDERS", "order_list")],
+  ["keys", () => faultyDatabases("KEYS"), without("KEYS", "api_keys")],
   ["keys", () => faultyDatabases("KEYS"), HANG],
   ["limiter", faultyLimiters, HANG],
 ] as const)("503 names %s if it fails; a result is used for 5 s", async (part, fault, outcome) => {
@@ -48,7 +63,7 @@ test.each([
   script.onHang = faults.skipDeadlines(3_000);
   const service = startService({}, bindings);
   const health = async () => {
-    const response = await service(HEALTH);
+    const response = await service(HEALTH, { headers: { "X-Request-Id": "monitor" } });
     return [response.status, await response.json(), script.calls];
   };
   script.always(outcome);
@@ -56,7 +71,8 @@ test.each([
     advanceClock(passedMs);
     expect(await health()).toStrictEqual([503, { ...ALL_OK, [part]: "unavailable" }, 1]);
   }
-  expect(eventLines()).toMatchObject([{ event: "health_probe_failed", part }]);
+  const event = { event: "health_probe_failed", part, requestId: "monitor" };
+  expect(eventLines()).toMatchObject([event]);
   script.always(PASS);
   advanceClock(1);
   expect(await health()).toStrictEqual([200, ALL_OK, 2]);
@@ -65,4 +81,6 @@ test.each([
   // If the clock was set back, the age of the result is unknown.
   advanceClock(-1);
   expect((await health())[0]).toBe(503);
+  const timeouts = vi.mocked(deadlines.withDeadline).mock.calls.map(([, ms]) => ms);
+  expect(timeouts).toStrictEqual(Array(9).fill(3_000));
 });

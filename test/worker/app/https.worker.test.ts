@@ -7,28 +7,37 @@ import { placeOrder, storedOrder } from "../../support/order-fixture.ts";
 import { LIST, type RequestOptions, startService } from "../../support/service.ts";
 import { eventLines } from "../../support/written-lines.ts";
 
-const CLEAR = { origin: "http://orders.shop.example", address: "192.0.2.44" };
+const address = "192.0.2.44";
+const CLEAR = {
+  origin: "http://orders.shop.example",
+  address,
+  headers: { "X-Request-Id": "in-clear" },
+};
 const APP = "https://app.example";
 const UNTOUCHED = { limit: 60, remaining: 60, day: { remaining: 1_000 } };
 const PREFLIGHT = { Origin: APP, "Access-Control-Request-Method": "DELETE" };
 
 test("a request over plain HTTP is refused with any key or none, counts nothing and does nothing, but outside /v1", async () => {
-  const { id, key } = await createApiKey();
-  const { key: unknown } = await createApiKey();
+  const [{ id, key }, second, { key: unknown }] = [
+    await createApiKey(),
+    await createApiKey(),
+    await createApiKey(),
+  ];
   await placeOrder(7n);
   const { bindings, script } = faultyDatabases("KEYS");
   stopClock();
   const service = startService({ CORS_ORIGINS: APP }, bindings);
-  await service("/v1/nothing", { key });
-  const calls = script.calls;
+  for (const known of [key, second.key]) await service("/v1/nothing", { key: known });
+  const { calls } = script;
   const bodies = new Set<string>();
   const refused: RequestOptions[] = [
     { ...CLEAR, key },
     { ...CLEAR, key: unknown },
+    { ...CLEAR, key: second.key },
     CLEAR,
     { ...CLEAR, origin: "http://localhost.shop.example", key },
     { ...CLEAR, origin: "http://127.0.0.1.shop.example", key },
-    { address: CLEAR.address, headers: { "CF-Visitor": '{"scheme":"http"}' } },
+    { address, headers: { "CF-Visitor": '{"scheme":"http"}' } },
   ];
   for (const options of refused) {
     for (const method of ["GET", "DELETE", "OPTIONS"]) {
@@ -45,13 +54,15 @@ test("a request over plain HTTP is refused with any key or none, counts nothing 
   expect((await service("/healthz", CLEAR)).status).toBe(200);
   expect(await storedOrder(7n)).toMatchObject({ status: "pending" });
   expect(quotaOf(await service("/v1/nothing", { key })).remaining).toBe(58);
-  // Only of a key that the isolate knows from memory, and once a minute.
-  const event = { event: "key_sent_in_clear", keyId: id };
-  expect(eventLines()).toMatchObject([event]);
-  advanceClock(MINUTE_MS);
-  await service("/v1/nothing", { key });
-  for (const _ of [1, 2]) await service(LIST, { ...CLEAR, key });
-  expect(eventLines()).toMatchObject([event, event]);
+  // Only of keys that the isolate knows from memory, and of each once a minute.
+  const eventOf = (keyId: string) => ({ event: "key_sent_in_clear", keyId, requestId: "in-clear" });
+  const logged = [eventOf(id), eventOf(second.id)];
+  for (const [passedMs, ...again] of [[MINUTE_MS - 1], [1, eventOf(id)]] as const) {
+    advanceClock(passedMs);
+    for (const _ of [1, 2]) await service(LIST, { ...CLEAR, key });
+    logged.push(...again);
+    expect(eventLines()).toMatchObject(logged);
+  }
 });
 
 test.each([

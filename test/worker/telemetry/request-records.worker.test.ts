@@ -2,7 +2,13 @@ import { beforeEach, expect, test, vi } from "vitest";
 import { generateSecret } from "../../../src/store/keys/new-secret.ts";
 import { createApiKey, createEnterpriseKey } from "../../support/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../../support/clock.ts";
-import { brokenDatabase, brokenLimiters, faultyDatabases, LOST } from "../../support/faults.ts";
+import {
+  brokenDatabase,
+  brokenLimiters,
+  fail,
+  faultyDatabases,
+  LOST,
+} from "../../support/faults.ts";
 import { placeOrder } from "../../support/order-fixture.ts";
 import { REQUEST } from "../../support/request-record.ts";
 import { LIST, type Send, startService } from "../../support/service.ts";
@@ -28,21 +34,22 @@ test("each request writes one log line, and one data point with the same fields,
   const ofNobody = { keyId: null, plan: null };
   const order = { route: `${LIST}/{orderId}` };
   const refused = { keyId: scarce.id, plan: "enterprise", limit: 1, remaining: 0 };
-  const outside = { ...ofNobody, window: null, limit: null, remaining: null };
+  const unknown = { code: "not_found" };
+  const outside = { window: null, limit: null, remaining: null, region: null, country: null };
   let left = 60;
   for (const [status, method, path, sentKey, fields] of [
     [200, "GET", `${LIST}?page=1`, key, {}],
     [204, "DELETE", `${LIST}/7`, key, order],
     [404, "DELETE", `${LIST}/x%2Fy`, key, { ...order, code: "order_not_found" }],
-    [404, "GET", "/v1/anything/at%20all", key, { route: "/v1/*", code: "not_found" }],
+    [404, "PROPFIND", "/v1/at%20all", key, { ...unknown, method: "other", route: "/v1/*" }],
     [405, "OPTIONS", LIST, key, { code: "method_not_allowed" }],
     [200, "GET", LIST, scarce.key, refused],
     [429, "GET", LIST, scarce.key, { ...refused, code: "rate_limit_exceeded" }],
     [401, "GET", LIST, generateSecret(), { ...ofNobody, code: "unauthorized", remaining: 59 }],
-    [404, "GET", "/any/where", "", { ...outside, route: "/*", code: "not_found" }],
+    [404, "GET", "/any/where", "", { ...ofNobody, ...unknown, ...outside, route: "/*" }],
   ] as const) {
     const headers = { "X-Request-Id": "x".repeat(255) };
-    const sent = sentKey === "" ? {} : { key: sentKey };
+    const sent = sentKey === "" ? {} : { key: sentKey, cf: { colo: "FRA", country: "DE" } };
     await (await service(path, { ...sent, method, headers, address: "192.0.2.1" })).text();
     if (sentKey === key) left -= 1;
     expect(requestLines().at(-1), `${status} ${method} ${path}`).toStrictEqual({
@@ -53,17 +60,15 @@ test("each request writes one log line, and one data point with the same fields,
       status,
       remaining: left,
       durationMs: 0,
-      region: null,
-      country: null,
       ...fields,
     });
   }
-  const known = [LIST, "GET", "", "free", "minute", "", "", "", ""];
-  const unknown = ["/*", "GET", "not_found", "", "", "", "", "", ""];
+  const known = [LIST, "GET", "", "free", "minute", "FRA", "DE", "", ""];
+  const outsider = ["/*", "GET", "not_found", "", "", "", "", "", ""];
   const points = writeDataPoint.mock.calls.map(([point]) => point);
   expect([points[0], points.at(-1)]).toStrictEqual([
     { indexes: [id], blobs: known, doubles: [200, 0, 60, 59, 1] },
-    { indexes: ["anonymous"], blobs: unknown, doubles: [404, 0, -1, -1, 1] },
+    { indexes: ["anonymous"], blobs: outsider, doubles: [404, 0, -1, -1, 1] },
   ]);
   expect(points).toHaveLength(requestLines().length);
 });
@@ -72,8 +77,11 @@ test("a data set that cannot be written to does not fail requests, and is logged
   const { service, writeDataPoint } = startWithDataSet({ REQUEST_LOG: "none" });
   const error = "writeDataPoint(): out of order";
   writeDataPoint.mockThrow(new TypeError(error));
-  expect((await service(LIST, { key })).status).toBe(200);
+  const headers = { "X-Request-Id": "first" };
+  expect((await service(LIST, { key, headers })).status).toBe(200);
   expect((await service(LIST)).status).toBe(401);
+  advanceClock(10_000);
+  await service(LIST, { key });
   writeDataPoint.mockReset();
   advanceClock(10_000);
   await service(LIST, { key });
@@ -81,8 +89,8 @@ test("a data set that cannot be written to does not fail requests, and is logged
   expect(writeDataPoint).toHaveBeenCalledOnce();
   expect(requestLines()).toStrictEqual([]);
   expect(eventLines()).toMatchObject([
-    { event: "telemetry_failing", error },
-    { event: "telemetry_recovered", failures: 2, seconds: 0 },
+    { event: "telemetry_failing", requestId: "first", error },
+    { event: "telemetry_recovered", failures: 3, seconds: 10 },
   ]);
 });
 
@@ -102,15 +110,20 @@ test("a flood without a valid key is sampled, and each record states how many re
   advanceClock(60_000);
   await service(LIST, { address });
   expect(represented(401)).toStrictEqual([...few, 51]);
-  script.always(LOST);
-  for (let n = 0; n < 12; n += 1) await service(LIST, { key: generateSecret() });
-  expect(represented(503)).toStrictEqual(Array(12).fill(1));
+  for (const [status, outcome] of [
+    [503, LOST],
+    [500, fail("no such table: api_keys")],
+  ] as const) {
+    script.always(outcome);
+    for (let n = 0; n < 12; n += 1) await service(LIST, { key: generateSecret() });
+    expect(represented(status)).toStrictEqual(Array(12).fill(1));
+  }
 });
 
 test("the duration is the time until the response, and never negative", async () => {
   const lost = (ms: number) => brokenDatabase("KEYS", (call) => (advanceClock(ms), LOST(call)));
   for (const ms of [1_500, -1_500]) await startService({}, lost(ms))(LIST, { key });
-  const ofAddress = { status: 503, window: "minute", limit: 60 };
+  const ofAddress = { status: 503, window: "minute", limit: 60, degraded: "keys" };
   expect(requestLines()).toMatchObject([
     { durationMs: 1_500, ...ofAddress },
     { durationMs: 0, ...ofAddress },
