@@ -2,7 +2,7 @@ import { env, exports } from "cloudflare:workers";
 import { createApp } from "../../../src/worker/app.ts";
 import { config, limiter } from "../../../src/worker/isolate.ts";
 import { LIST_SIZES } from "../../../src/worker/orders/list-sizes.ts";
-import { wrapDatabase, wrapLimiters } from "../../support/wrapped-bindings.ts";
+import { wrapDatabase } from "../../support/wrapped-bindings.ts";
 
 export { ApiKeys } from "../../../src/worker/entrypoints/api-keys.ts";
 export { Orders } from "../../../src/worker/entrypoints/orders.ts";
@@ -24,17 +24,12 @@ Date.now = () => systemNow() + aheadMs;
 
 /** The counts since queries of orders wait; `null` if they do not wait. */
 let held: { requests: number; queries: number } | null = null;
-let objectCalls = 0;
-const observed = ({ ORDERS, RATE_LIMITER, ...bindings }: Cloudflare.Env): Cloudflare.Env => ({
+const observed = ({ ORDERS, ...bindings }: Cloudflare.Env): Cloudflare.Env => ({
   ...bindings,
   ORDERS: wrapDatabase(ORDERS, async (call) => {
     if (held !== null) held.queries += 1;
     // Polls, because requests cannot share a timer.
     while (held !== null) await scheduler.wait(5);
-    return call();
-  }),
-  RATE_LIMITER: wrapLimiters(RATE_LIMITER, (call) => {
-    objectCalls += 1;
     return call();
   }),
 });
@@ -70,14 +65,12 @@ async function leaveTogether({ headers }: Request): Promise<Response> {
 
 /**
  * The service with other sizes of lists. `/log` responds with the lines that it has logged,
- * `/clock?ms=N` moves its clock N milliseconds forward, `/leave` is `leaveTogether`, and
- * `/object-calls` is the number of calls of Durable Objects.
+ * `/clock?ms=N` moves its clock N milliseconds forward, and `/leave` is `leaveTogether`.
  */
 export default {
   fetch(request, bindings, context) {
     const { pathname, searchParams } = new URL(request.url);
     if (pathname === "/log") return Response.json(log);
-    if (pathname === "/object-calls") return Response.json(objectCalls);
     if (pathname === "/leave") return leaveTogether(request);
     if (pathname === "/clock") {
       aheadMs += Number(searchParams.get("ms"));
