@@ -1,21 +1,17 @@
 import type { SQLInputValue } from "node:sqlite";
-import { Hono } from "hono";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { INT64_MIN } from "../../../src/rules/int64.ts";
 import { SQLiteSyncDialect } from "drizzle-orm/sqlite-core";
 import { readMigrations } from "../../../src/operator/database/migrations.ts";
 import { toJson } from "../../../src/schema/order-json.ts";
 import { ORDER_FIELD_NAMES, orderBytes, SEGMENT_BYTES } from "../../../src/schema/orders.ts";
-import type { AppEnv } from "../../../src/worker/app-env.ts";
 import { DatabaseQueries } from "../../../src/worker/db/availability.ts";
-import { type ApiError, writeError } from "../../../src/worker/errors.ts";
 import { NearestReads } from "../../../src/worker/db/nearest-reads.ts";
 import { readSnapshot, segmentReader } from "../../../src/worker/orders/list-database.ts";
 import { LIST_SIZES, type ListSizes } from "../../../src/worker/orders/list-sizes.ts";
-import { type ListRequest, OrderLists } from "../../../src/worker/orders/order-lists.ts";
-import { listRoute } from "../../../src/worker/routes/list-orders.ts";
+import { OrderLists } from "../../../src/worker/orders/order-lists.ts";
 import { eventLines, listenTo, startListening } from "../../support/written-lines.ts";
-import { answerOf, listRequest } from "./isolates/list-request.ts";
+import { requestList } from "./isolates/list-request.ts";
 import { d1Of, listOf, openOrderDatabase, prepare } from "./isolates/order-database.ts";
 
 let database: ReturnType<typeof openOrderDatabase>;
@@ -29,8 +25,8 @@ const TIMEOUT_MS = 10_000;
 const queries = new DatabaseQueries("orders", TIMEOUT_MS);
 const listsOf = (sizes: Partial<ListSizes>, isNearest = false) =>
   new OrderLists(new NearestReads(queries, isNearest), sizes);
-const textOf = async (lists: OrderLists, request: ListRequest) =>
-  new Response((await answerOf(lists, request)).body).text();
+const textOf = async (...request: Parameters<typeof requestList>) =>
+  (await requestList(...request)).text();
 const snapshotOf = (isNearest: boolean, d1: D1Database) => {
   const needs = { knownVersions: [], segmentVersions: [], mayReadReplica: true };
   const reads = new NearestReads(queries, isNearest);
@@ -53,38 +49,28 @@ function place(count: number): void {
 const segmentCount = () =>
   Number(database.prepare("SELECT count(*) AS n FROM order_segments").get()!["n"]);
 
-test.each([false, true])(
-  "a list is refused if it is too long or finds no room; HEAD: %s",
-  async (isHead) => {
+test.each(["GET", "HEAD"])(
+  "a list is refused if it is too long or finds no room: %s",
+  async (method) => {
     place(8);
     const maxSegments = segmentCount();
-    const request = (sizes: Partial<ListSizes>) => {
-      const app = new Hono<AppEnv>()
-        .use(async (c, next) => {
-          c.set("apiKey", { id: "key" } as never);
-          c.set("admission", Promise.resolve({ decision: { admitted: true } } as never));
-          await next();
-        })
-        .route("/", listRoute(listsOf(sizes)))
-        .onError((error, c) => writeError(c, error as ApiError));
-      const context = { waitUntil: (promise: Promise<unknown>) => void promise, props: {} };
-      const method = isHead ? "HEAD" : "GET";
-      return app.request("/", { method }, { ORDERS: d1Of(on()) }, context as never);
-    };
+    const request = (sizes: Partial<ListSizes>) =>
+      requestList(listsOf(sizes), d1Of(on()), { method });
     const whole = await request({ maxSegments });
-    expect(await whole.text()).toBe(isHead ? "" : listOf(database));
+    expect(await whole.text()).toBe(method === "HEAD" ? "" : listOf(database));
     startListening();
-    for (const [sizes, retryAfter] of [
-      [{ maxSegments: maxSegments - 1 }, "3600"],
-      [{ memoryBytes: 0, placeBytes: 1, lineMs: 10 }, "5"],
+    for (const [sizes, event, message, retryAfter] of [
+      [{ maxSegments: maxSegments - 1 }, "order_list_too_long", /more orders than/, "3600"],
+      [{ memoryBytes: 0, placeBytes: 1, lineMs: 10 }, "order_lists_too_many", /too many/, "5"],
     ] as const) {
-      const refused = await request(sizes);
-      expect([refused.status, refused.headers.get("Retry-After")]).toEqual([503, retryAfter]);
+      const error = expect.objectContaining({
+        code: "service_unavailable",
+        message: expect.stringMatching(message),
+        headers: { "Retry-After": retryAfter },
+      });
+      await expect(request(sizes)).rejects.toThrow(error);
+      expect(eventLines().at(-1)).toStrictEqual({ event, requestId: "1", keyId: "key" });
     }
-    expect(eventLines()).toMatchObject([
-      { event: "order_list_too_long", keyId: "key" },
-      { event: "order_lists_too_many", keyId: "key" },
-    ]);
   },
 );
 
@@ -134,9 +120,9 @@ test("memory holds as many segments of the newest list as fit, and none of a for
   const lists = listsOf({ ...sizes, memoryBytes: 4 * first!.bytes });
   for (const quantity of [1, 2, 3]) {
     database.exec(`UPDATE orders SET quantity = ${quantity}`);
-    await textOf(lists, listRequest(d1Of(on())));
+    await textOf(lists, d1Of(on()));
     const see = vi.fn();
-    await textOf(lists, listRequest(d1Of(on(see))));
+    await textOf(lists, d1Of(on(see)));
     const kept = segmentCount() - (see.mock.calls.length - 1);
     // Memory reserves what the database says, and keeps the JSON, of which some fields are missing.
     expect(kept).toBeGreaterThanOrEqual(4);
@@ -150,10 +136,11 @@ test("a list needs at most 1,000 queries, and a replica that is too old costs it
   const see = vi.fn();
   const sizes = { bytesWithManifest: 0, shortBytes: 0, groupBytes: 1, groupsAhead: 1 };
   const lists = listsOf({ ...sizes, memoryBytes: 0 }, true);
-  const request = listRequest(d1Of(on(see), on(see, stale)), undefined, {
-    admission: Promise.resolve({}), // The snapshot comes from the primary.
+  // The snapshot comes from the primary.
+  const text = await textOf(lists, d1Of(on(see), on(see, stale)), {
+    admission: Promise.resolve({}),
   });
-  expect(await textOf(lists, request)).toBe(listOf(database));
+  expect(text).toBe(listOf(database));
   // One query for each segment; the replica is asked for the snapshot and one segment in vain.
   expect(see.mock.calls.length).toBeLessThanOrEqual(segmentCount() + 3);
   stale.close();
@@ -189,7 +176,7 @@ test("a request that must not read a replica never shares the query of one that 
   const d1 = d1Of(on(), on(held, openOrderDatabase()));
   const lists = listsOf({ concurrency: 1 }, true);
   const read = (mayReadReplica: boolean) =>
-    textOf(lists, listRequest(d1, undefined, { admission: Promise.resolve({ mayReadReplica }) }));
+    textOf(lists, d1, { admission: Promise.resolve({ mayReadReplica }) });
   const idle = () => new Promise((resolve) => void setImmediate(resolve));
   const [first] = [read(false), read(true)];
   release();

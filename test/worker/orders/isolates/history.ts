@@ -69,6 +69,8 @@ export function beginRead(
     ended: asked.begun,
     answeredMs: null as number | null,
     isWaiting: false,
+    /** How many promises keep the request alive. */
+    kept: 0,
     events: [] as string[],
     end: null as End | null,
     version: null as string | null,

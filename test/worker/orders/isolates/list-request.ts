@@ -1,33 +1,39 @@
-import { ListError } from "../../../../src/worker/orders/list-error.ts";
-import type { ListRequest, OrderLists } from "../../../../src/worker/orders/order-lists.ts";
+import { Hono } from "hono";
+import type { AppEnv } from "../../../../src/worker/app-env.ts";
+import type { OrderLists } from "../../../../src/worker/orders/order-lists.ts";
+import { listRoute } from "../../../../src/worker/routes/list-orders.ts";
 
-/** Returns a request for the list by an admitted client with this entity tag, if any. */
-export function listRequest(
-  database: D1Database,
-  tag?: string,
-  options: Partial<ListRequest> = {},
-): ListRequest {
-  return {
-    database,
-    keyId: "key",
-    knownVersions: tag === "*" ? tag : tag === undefined ? [] : [tag],
-    admission: Promise.resolve({ mayReadReplica: true }),
-    waitUntil: (promise) => void promise.catch(() => undefined),
-    ...options,
-  };
+interface ListRequest {
+  readonly keyId?: string;
+  readonly requestId?: string;
+  readonly method?: string;
+  /** An entity tag without its quotes, or `*`. */
+  readonly tag?: string | undefined;
+  readonly admission?: Promise<{ readonly mayReadReplica?: boolean }>;
+  readonly waitUntil?: (promise: Promise<unknown>) => void;
 }
 
-/** Answers a request as the route does. `onEvent` receives the log event of a list that has begun. */
-export async function answerOf(
+/** Requests the list by its route, with a key that is admitted. Throws the error of its answer. */
+export async function requestList(
   lists: OrderLists,
-  request: ListRequest,
-  { isHead = false, onEvent = (_event: string): void => undefined } = {},
-) {
-  const snapshot = (await lists.snapshot(request))!;
-  const { version } = snapshot;
-  const isKnown = request.knownVersions === "*" || request.knownVersions.includes(version);
-  const onBroken = (error: unknown) =>
-    onEvent(error instanceof ListError ? error.event : "order_list_broken");
-  const body = isKnown ? null : await lists.body(snapshot, request, { isHead, onBroken });
-  return { version, isKnown, body };
+  database: D1Database,
+  request: ListRequest = {},
+): Promise<Response> {
+  const { keyId = "key", requestId = "1", method = "GET", tag, waitUntil = () => {} } = request;
+  const admission = request.admission ?? Promise.resolve({ mayReadReplica: true });
+  const app = new Hono<AppEnv>()
+    .use(async (c, next) => {
+      c.set("apiKey", { id: keyId } as never);
+      c.set("requestId", requestId);
+      const decided = admission.then((decision) => ({ decision: { ...decision, admitted: true } }));
+      c.set("admission", decided as never);
+      await next();
+    })
+    .route("/", listRoute(lists))
+    .onError((error) => {
+      throw error;
+    });
+  const headers = tag === undefined ? {} : { "If-None-Match": tag === "*" ? tag : `"${tag}"` };
+  const context = { waitUntil, props: {} };
+  return app.request("/", { method, headers }, { ORDERS: database }, context as never);
 }

@@ -6,10 +6,11 @@ import {
   DatabaseUnavailableError,
 } from "../../../../src/worker/db/availability.ts";
 import { NearestReads } from "../../../../src/worker/db/nearest-reads.ts";
-import { ListError } from "../../../../src/worker/orders/list-error.ts";
+import { ApiError } from "../../../../src/worker/errors.ts";
 import { LIST_SIZES } from "../../../../src/worker/orders/list-sizes.ts";
 import { OrderLists } from "../../../../src/worker/orders/order-lists.ts";
 import { DAY_MS, HOUR_MS } from "../../../support/clock.ts";
+import { eventLines } from "../../../support/written-lines.ts";
 import {
   beginRead,
   type Change,
@@ -18,7 +19,7 @@ import {
   type Read,
   type Reader,
 } from "./history.ts";
-import { answerOf, listRequest } from "./list-request.ts";
+import { requestList } from "./list-request.ts";
 import * as store from "./order-database.ts";
 
 const TIMEOUT_MS = 10_000;
@@ -59,6 +60,11 @@ export async function play(
   await finish([after(HOUR_MS, "all has settled")]);
   if (vi.getTimerCount() > 0) faults.push(`${vi.getTimerCount()} timers are left`);
   if (isolates.some(({ places }) => places.held > 0)) faults.push("bytes stay held");
+  for (const { event, requestId, keyId } of eventLines()) {
+    const one = history.reads[Number(requestId)];
+    one?.events.push(String(event));
+    if (one !== undefined && one.reader.key !== keyId) faults.push("the log names another key");
+  }
   return history;
 
   function startIsolate() {
@@ -122,35 +128,35 @@ export async function play(
     const known = typeof tag === "number" ? tags.at(tag) : (tag ?? undefined);
     const oldest = isNearest ? (cancellations.get(key) ?? 0) : begun;
     const one = beginRead({ reader, tag: known, oldest, begun });
-    history.reads.push(one);
+    const requestId = String(history.reads.push(one) - 1);
     const end = (how: Read["end"]) => {
       Object.assign(one, { end: how, endedMs: Date.now(), ended: moments.length - 1 });
       if (one.version !== null && how === "whole") tags.push(one.version);
     };
-    const request = listRequest(d1(), one.tag, {
-      keyId: key,
-      admission: step("the limiter admits").then(() => {
-        const { atMs = -Infinity } = moments[cancellations.get(key) ?? -1] ?? {};
-        return { mayReadReplica: Date.now() - atMs > 3 * MAX_LAG_MS };
-      }),
+    const admission = step("the limiter admits").then(() => {
+      const { atMs = -Infinity } = moments[cancellations.get(key) ?? -1] ?? {};
+      return { mayReadReplica: Date.now() - atMs > 3 * MAX_LAG_MS };
     });
-    const onEvent = (event: string) => void one.events.push(event);
+    const waitUntil = (promise: Promise<unknown>) => {
+      one.kept += 1;
+      void promise.finally(() => (one.kept -= 1));
+    };
+    const method = isHead ? "HEAD" : "GET";
+    const request = { method, keyId: key, requestId, tag: one.tag, admission, waitUntil };
     try {
-      const { version, body, isKnown } = await answerOf(isolate, request, { isHead, onEvent });
+      const { status, headers, body } = await requestList(isolate, d1(one), request);
+      const version = headers.get("ETag")!.slice(1, -1);
       Object.assign(one, { version, answeredMs: Date.now(), takenMs: Date.now() });
-      if (body instanceof ReadableStream) return await take(body.getReader());
-      if (body === null) return end(isKnown ? "known" : "head");
-      one.received = await new Response(body).text();
-      end("whole");
+      if (status === 304) return end("known");
+      return isHead ? end("head") : await take(body!.getReader());
     } catch (error) {
-      const isRefused = error instanceof ListError;
+      const isRefused = error instanceof ApiError;
       const own = history.reads.filter(
         (other) => other.reader.key === key && other.reader.isolate === reader.isolate,
       );
       if (isRefused && own.filter((other) => other.end === null).length === 1)
         faults.push("a key takes the lists from another");
-      if (isRefused) one.events.push(error.event);
-      else if (!(error instanceof DatabaseUnavailableError))
+      if (!isRefused && !(error instanceof DatabaseUnavailableError))
         faults.push(`failed: ${String(error)}`);
       end(isRefused ? "refused" : "failed");
     }
@@ -177,11 +183,17 @@ export async function play(
     }
   }
 
-  function d1(): D1Database {
+  function d1(one: Read): D1Database {
     const near = () => plan.nearest[nearReads++ % plan.nearest.length] ?? null;
+    const ask = async (lag: number | null, ...statement: [string, SQLInputValue[]]) => {
+      const rows = await query(lag, ...statement);
+      // The platform ends a request that has ended for its client and is not kept alive.
+      if (one.end !== null && one.kept === 0) faults.push("the platform ends a query");
+      return rows;
+    };
     return store.d1Of(
-      (sql, values) => query(null, sql, values),
-      (sql, values) => query(near(), sql, values),
+      (...statement) => ask(null, ...statement),
+      (...statement) => ask(near(), ...statement),
     );
   }
 
