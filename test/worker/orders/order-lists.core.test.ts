@@ -10,9 +10,9 @@ import { NearestReads } from "../../../src/worker/db/nearest-reads.ts";
 import { readSnapshot, segmentReader } from "../../../src/worker/orders/list-database.ts";
 import { LIST_SIZES, type ListSizes } from "../../../src/worker/orders/list-sizes.ts";
 import { OrderLists } from "../../../src/worker/orders/order-lists.ts";
-import { eventLines, listenTo, startListening } from "../../support/written-lines.ts";
+import { eventLines, events, expectCauses, startListening } from "../../support/written-lines.ts";
 import { requestList } from "./isolates/list-request.ts";
-import { d1Of, listOf, openOrderDatabase, prepare } from "./isolates/order-database.ts";
+import { d1Of, execute, listOf, openOrderDatabase, prepare } from "./isolates/order-database.ts";
 
 let database: ReturnType<typeof openOrderDatabase>;
 beforeEach(() => void (database = openOrderDatabase()));
@@ -27,9 +27,9 @@ const listsOf = (sizes: Partial<ListSizes>, isNearest = false) =>
   new OrderLists(new NearestReads(queries, isNearest), sizes);
 const textOf = async (...request: Parameters<typeof requestList>) =>
   (await requestList(...request)).text();
-const snapshotOf = (isNearest: boolean, d1: D1Database) => {
+const primaryReads = new NearestReads(queries, false);
+const snapshotOf = (reads = primaryReads, d1 = d1Of(on())) => {
   const needs = { knownVersions: [], segmentVersions: [], mayReadReplica: true };
-  const reads = new NearestReads(queries, isNearest);
   return readSnapshot(reads, d1, { ...needs, maxMissingBytes: 1e6 });
 };
 
@@ -42,8 +42,8 @@ const on =
   };
 
 function place(count: number): void {
-  const insert = database.prepare("INSERT INTO orders (id) VALUES (?)");
-  for (let id = 1; id <= count; id += 1) insert.run(id);
+  for (let id = 1; id <= count; id += 1)
+    execute(database, "INSERT INTO orders (id) VALUES (?)", id);
 }
 
 const segmentCount = () =>
@@ -79,10 +79,9 @@ test("segments are read only from a database that knows the manifest's change, e
   database.exec("SAVEPOINT earlier");
   // The second segment becomes empty, so the range of the first segment grows.
   database.exec("DELETE FROM orders WHERE id > 2");
-  const manifest = await snapshotOf(false, d1Of(on()));
+  const manifest = await snapshotOf();
   const keep = (promise: Promise<unknown>) => void promise;
-  const reads = new NearestReads(queries, false);
-  const read = () => segmentReader(reads, d1Of(on()), manifest, keep)(manifest.segments);
+  const read = () => segmentReader(primaryReads, d1Of(on()), manifest, keep)(manifest.segments);
   const texts = (await read()).values().map((json) => new TextDecoder().decode(json));
   expect([...texts]).toStrictEqual([',{"id":1},{"id":2}']);
   database.exec("ROLLBACK TO earlier");
@@ -98,7 +97,7 @@ test("a segment's JSON is as long as the database says, if its orders have all f
   const order = `${INT64_MIN}, ${INT64_MIN}, '9999-12-31T23:59:59.999Z', 0`;
   database.exec(`INSERT INTO orders (id, pet_id, quantity, ship_date, complete)
      VALUES (${INT64_MIN}, ${order}), (1, ${order})`);
-  const { json, segments } = await snapshotOf(false, d1Of(on()));
+  const { json, segments } = await snapshotOf();
   for (const { version, bytes } of segments) {
     const { length } = json.get(version)!;
     expect(length).toBeLessThanOrEqual(bytes);
@@ -115,7 +114,7 @@ test("the JSON of the shortest orders fits into the memory for it", () => {
 
 test("memory holds as many segments of the newest list as fit, and none of a former one", async () => {
   place(40);
-  const [first] = (await snapshotOf(false, d1Of(on()))).segments;
+  const [first] = (await snapshotOf()).segments;
   const sizes = { bytesWithManifest: first!.bytes, shortBytes: 1, groupBytes: 1 };
   const lists = listsOf({ ...sizes, memoryBytes: 4 * first!.bytes });
   for (const quantity of [1, 2, 3]) {
@@ -189,30 +188,35 @@ test("a request that must not read a replica never shares the query of one that 
   expect(await first).toBe(listOf(database));
 });
 
-test.each([
-  ["a replica serves although it is slow, if the primary is slower", 1_500, 3_000, false],
-  ["the primary serves if a replica is slow", 9_000, 500, true],
-])("%s: both within a second and a half", async (_, replicaMs, primaryMs, isPrimary) => {
-  vi.useFakeTimers();
-  listenTo("warn");
-  const answerAfter = (ms: number) =>
-    on(() => new Promise<void>((resolve) => void setTimeout(resolve, ms)));
-  const reading = snapshotOf(true, d1Of(answerAfter(primaryMs), answerAfter(replicaMs)));
-  const timeout = new Promise<null>((resolve) => void setTimeout(() => resolve(null), 1_501));
-  const first = Promise.race([reading, timeout]);
-  await vi.advanceTimersByTimeAsync(20_000);
-  expect(await first).toMatchObject({ servedBy: { isPrimary } });
-});
+const LOST = "D1_ERROR: Network connection lost.";
 
-test("if the replica and the primary fail, the list is unavailable because of the primary", async () => {
+// After how many milliseconds each database answers, or its error. The primary is asked five times.
+test.each([
+  ["the replica, although it is slow, if the primary is slower", 1_500, 3_000, "replica"],
+  ["the primary if a replica is slow", 9_000, 500, "primary"],
+  ["the replica, although it is slow, if the primary fails", 9_500, LOST, "replica"],
+  ["the primary if a replica fails", "no such table", 1_400, "primary"],
+  ["nobody, because of the primary, if both fail", "of the replica", LOST, LOST],
+  ["nobody if the primary fails and a replica hangs", 1e9, LOST, LOST],
+  ["nobody if both hang", 1e9, 1e9, `timed out after ${TIMEOUT_MS} ms`],
+])("a near read is served by %s", async (_, replica, primary, outcome) => {
   vi.useFakeTimers();
-  listenTo("warn");
-  const failing = (message: string) =>
-    on(() => {
-      throw new Error(message);
+  startListening();
+  const answering = (how: number | string) =>
+    on(async () => {
+      if (typeof how === "string") throw new Error(how);
+      await new Promise((resolve) => void setTimeout(resolve, how));
     });
-  const lost = failing("D1_ERROR: Network connection lost.");
-  const reading = snapshotOf(true, d1Of(lost, failing("of the replica"))).catch(String);
-  await vi.advanceTimersByTimeAsync(20_000);
-  expect(await reading).toBe("Error: The orders database did not answer.");
+  const reads = new NearestReads(queries, true);
+  const served = snapshotOf(reads, d1Of(answering(primary), answering(replica))).then(
+    ({ servedBy }) => (servedBy.isPrimary ? "primary" : "replica"),
+    ({ cause }: Error) => (cause as Error).message,
+  );
+  const deadline = (ms: number) => new Promise((resolve) => void setTimeout(resolve, ms, "late"));
+  const isSoon = Math.min(Number(replica), Number(primary)) < TIMEOUT_MS / 2;
+  const first = Promise.race([served, deadline(isSoon ? 1_501 : reads.timeoutMs + 1)]);
+  await vi.advanceTimersByTimeAsync(2 * TIMEOUT_MS);
+  expect(await first).toBe(outcome);
+  expect(events()).toEqual(["list_replica_failed"]);
+  expectCauses();
 });
