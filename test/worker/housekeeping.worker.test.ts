@@ -69,8 +69,8 @@ test("keeps the former states that a list of the last day needs, or an older one
       `INSERT INTO order_changes (sequence, version, id, was_listed)
        VALUES ${[60, 50, 30, 20, 1].map(change).join()}`,
       "DELETE FROM order_list_leases",
-      `INSERT INTO order_list_leases
-       SELECT ${ago(50)} * 1000, ${ago(renewedAgo ?? 0)} WHERE ${renewedAgo !== null}`,
+      `INSERT INTO order_list_leases SELECT ${ago(50)} * 1000, ${ago(renewedAgo ?? 0)}
+       WHERE ${renewedAgo !== null} UNION SELECT ${ago(20)} * 1000, ${ago(20)}`,
     );
     await keep();
     const left = await read(env.ORDERS, "SELECT sequence FROM order_changes ORDER BY sequence");

@@ -6,31 +6,35 @@ import { DAY_MS } from "../../support/clock.ts";
 import { placeOrder, storedOrder } from "../../support/order-fixture.ts";
 import { LIST, send } from "../../support/service.ts";
 
+let id: string;
 let key: string;
-beforeEach(async () => void ({ key } = await createEnterpriseKey(10_000, 10_000)));
+beforeEach(async () => void ({ id, key } = await createEnterpriseKey(10_000, 10_000)));
 
-const cancel = (id: number | string, headers: Record<string, string> = {}) =>
-  send(`${LIST}/${id}`, { method: "DELETE", key, headers });
+const cancel = (order: number | string, headers: Record<string, string> = {}) =>
+  send(`${LIST}/${order}`, { method: "DELETE", key, headers });
+const cancelled = async (column: string) =>
+  (await env.ORDERS.prepare(`SELECT ${column} FROM cancelled_orders ORDER BY rowid`).raw()).flat();
 
-test("a cancellation is stored with the database's time", async () => {
-  await placeOrder(7n);
+test("a cancelled order is kept with the key and the database's time", async () => {
+  const order = { petId: 3n, quantity: 4n, shipDate: "2026-11-20T08:30:00.000Z", complete: true };
+  await placeOrder(7n, order);
   const beganMs = Date.now();
   vi.useFakeTimers({ toFake: ["Date"], now: beganMs + DAY_MS });
   expect((await cancel(7)).status).toBe(204);
   vi.useRealTimers();
-  const cancelledAt = (await storedOrder(7n))?.cancelledAt?.getTime() ?? NaN;
+  const kept = { id: 7n, ...order, status: "cancelled", cancelledBy: id };
+  expect(await storedOrder(7n)).toMatchObject(kept);
+  const [cancelledAt] = await cancelled("cancelled_at");
   expect(cancelledAt).toBeGreaterThanOrEqual(beganMs);
   expect(cancelledAt).toBeLessThanOrEqual(Date.now());
 });
 
 test("positions of cancellations grow, after deletions and a clock that was set back too", async () => {
-  const positions = async () =>
-    (await env.ORDERS.prepare("SELECT position FROM cancelled_orders ORDER BY rowid").raw()).flat();
   const seen: unknown[] = [];
   const cancelAgain = async () => {
     await placeOrder(7n);
     expect((await cancel(7)).status).toBe(204);
-    seen.push((await positions()).at(-1));
+    seen.push((await cancelled("position")).at(-1));
   };
   await cancelAgain();
   await env.ORDERS.exec("UPDATE order_list SET sequence = 5000000000000000");
@@ -60,4 +64,6 @@ test("A request whose precondition is false is not performed: 412, after 404 and
   }
   expect((await cancel(2, { "If-Match": "*" })).status).toBe(204);
   expect((await cancel(3, { "If-None-Match": '"stale"' })).status).toBe(204);
+  await expectError(await cancel(9), 409, "order_already_shipped");
+  expect(await cancelled("id")).toEqual([2, 3]);
 });

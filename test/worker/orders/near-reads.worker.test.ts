@@ -5,7 +5,7 @@ import { advanceClock, HOUR_MS, MINUTE_MS, stopClock } from "../../support/clock
 import { placeManyOrders } from "../../support/order-fixture.ts";
 import { LIST, type Send, startService } from "../../support/service.ts";
 import { brokenLimiters, fail, faultyLimiters, PASS } from "../../support/faults.ts";
-import { events, requestLines } from "../../support/written-lines.ts";
+import { eventLines, events, requestLines } from "../../support/written-lines.ts";
 
 /** The replica's rows: copied from the primary database at the first query, then unchanged. */
 let replica: Promise<D1Result> | null;
@@ -20,9 +20,12 @@ const prepare = (sql: string) => env.ORDERS.prepare(sql);
 const ORDERS = {
   prepare,
   batch: (statements: D1PreparedStatement[]) => env.ORDERS.batch(statements),
-  withSession: () => ({
+  withSession: (constraint: string) => ({
     prepare: (sql: string) => ({
-      bind: (...values: unknown[]) => ({ all: () => read(prepare(sql).bind(...values)) }),
+      bind: (...values: unknown[]) => {
+        expect(constraint).toBe("first-unconstrained");
+        return { all: () => read(prepare(sql).bind(...values)) };
+      },
     }),
   }),
 } as unknown as D1Database;
@@ -64,14 +67,22 @@ test("by default, while the fallback limiter decides and for a second after a re
   stopClock();
   expect(await list(start(brokenLimiters()))).toEqual(["1,2", PRIMARY]);
   replicaFault = "D1_ERROR: no such table: order_list: SQLITE_ERROR";
-  expect((await list(startService({}, { ORDERS })))[0]).toBe("1,2");
+  expect(await list(startService({}, { ORDERS }))).toEqual(["1,2", null]);
   const service = start();
-  for (const servedBy of [PRIMARY, PRIMARY, NEAR, NEAR]) {
+  for (const [waitMs, servedBy] of [
+    [0, PRIMARY],
+    [999, PRIMARY],
+    [1, NEAR],
+    [8_999, NEAR],
+  ] as const) {
+    advanceClock(waitMs);
     expect(await list(service)).toEqual(["1,2", servedBy]);
-    if (replicaFault === null) advanceClock(1_000);
     replicaFault = null;
   }
   expect(events()).toStrictEqual(["fallback_limiter_on", "list_replica_failed"]);
+  advanceClock(1);
+  await list(service);
+  expect(eventLines().at(-1)).toEqual({ event: "list_replica_recovered", failures: 1, seconds: 0 });
 });
 
 test("a cancellation counts if its first answer was lost, or if the fallback limiter admitted it and the isolate has called since", async () => {
