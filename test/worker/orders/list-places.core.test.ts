@@ -23,57 +23,67 @@ function listOf(keyId: string, placeBytes = 1, spare = 0) {
 }
 
 /**
- * Lists with one place each as `key+spare:stalled seconds`, the key of another list, and the seconds
- * after which that list has a place; `null` if it is refused. Then the lists that are cut off for it.
+ * Lists with one place each as `key+spare:stalled seconds`, or `key-:…` if they are sent from memory; the
+ * key of another list and its bytes, if they are not one; and the seconds after which that list has a
+ * place, `null` if it is refused. Then the lists that are cut off for it.
  */
 test.each<[string, string, string, number | null, number[]]>([
   ["nobody while there is room", "a:0 a:0 a:0", "a", 0, []],
   ["nobody, if one forgets what it has read beyond its place", "a+1:0 a:0 b:0", "c", 0, []],
   ["nobody for a further list of a key, if all are read", "a:1 a:2 a:3 b:4", "b", null, []],
   ["nobody, if each key has one list and reads it", "a:0 b:49 c:49 d:49", "e", null, []],
+  ["nobody in vain", "a:60 b:0 c:0 d:0", "a2", null, []],
+  ["nobody who holds nothing", "a-:9 a:1 a:2 b:0 c:0", "d", 2, [2]],
   ["the slowest list of the key that has most", "a:9 b:2 b:1 b:3", "c", 2, [3]],
   ["the slowest of all, if two keys have as many", "a:1 a:3 b:2 b:4", "c", 2, [3]],
   ["a stalled list at once, if its key has another", "a:1 a:60 b:90 c:1", "a", 0, [1]],
-  [
-    "a key's only list, if it is stalled and the other key has none",
-    "a:60 b:90 c:0 d:0",
-    "e",
-    2,
-    [1],
-  ],
+  ["a key's only list, if it is stalled", "a:60 b:90 c:0 d:0", "e", 2, [1]],
   ["a list that is read before a key's only one that is stalled", "a:90 b:0 b:1 c:0", "e", 2, [2]],
   ["its own stalled list", "a:60 b:0 c:0 d:0", "a", 0, [0]],
+  ["another key's, if its own is stalled but holds nothing", "a-:60 b:0 b:1 c:0 c:0", "a", 2, [2]],
   ["nobody whose clock was set back", "a:-120 b:-90 c:-90 d:-90", "e", null, []],
-])("a list that needs a place cuts off %s", async (_, listed, key, seconds, cut) => {
+])("a list that needs a place cuts off %s", async (_, listed, [key, bytes], seconds, cut) => {
   const places = new ListPlaces(SIZES);
-  const lists = [...listed.matchAll(/(\w)\+?(\d?):(-?\d+)/g)].map(([, one, spare, stalled]) => {
-    const list = listOf(one!, 1, Number(spare));
-    void places.wait(list);
-    list.takenMs -= Number(stalled) * 1_000;
-    return list;
-  });
+  const lists = [...listed.matchAll(/(\w)(-?)\+?(\d?):(-?\d+)/g)].map(
+    ([, one, none, spare, stalled]) => {
+      const list = listOf(one!, none ? 0 : 1, Number(spare));
+      if (none) places.begin(list);
+      else void places.wait(list);
+      list.takenMs -= Number(stalled) * 1_000;
+      return list;
+    },
+  );
   const startMs = Date.now();
-  const waiting = places.wait(listOf(key)).then((hasPlace) => [hasPlace, Date.now()] as const);
+  const list = listOf(key!, Number(bytes ?? 1));
+  const waiting = places.wait(list).then((hasPlace) => [hasPlace, Date.now()] as const);
+  expect(places.allowsSpare(0)).toBe(seconds === 0);
   await vi.advanceTimersByTimeAsync(SIZES.lineMs);
   expect(await waiting).toStrictEqual([seconds !== null, startMs + (seconds ?? 10) * 1_000]);
   expect(lists.flatMap(({ isCut }, at) => (isCut ? [at] : []))).toStrictEqual(cut);
 });
 
-test("a key without a list comes first; a request that has ended receives no place", async () => {
+test("a key without a list comes first; a request that has ended, and a list that has, receive no place", async () => {
   const places = new ListPlaces(SIZES);
   const first = Array.from({ length: 4 }, () => listOf("a"));
   for (const list of first) void places.wait(list);
-  const [dead, own, other] = [listOf("a"), listOf("a"), listOf("b")];
+  const [left, dead, own, other] = [listOf("c"), listOf("a"), listOf("a"), listOf("b")];
+  places.begin(left);
+  const leaves = vi.fn();
+  void places.wait(left).then(leaves);
+  places.end(left);
   void places.wait(dead);
   const waits = [places.wait(own), places.wait(other)];
   places.end(first[0]!);
-  expect([dead, own, other].map((list) => places.hasPlace(list))).toEqual([false, false, true]);
+  places.begin(other);
+  const having = () => [left, dead, own, other].map((list) => places.hasPlace(list));
+  expect(having()).toEqual([false, false, false, true]);
   // Its timers do not run any more.
   vi.clearAllTimers();
   vi.setSystemTime(Date.now() + 4_000);
   places.end(first[1]!);
-  expect([dead, own].map((list) => places.hasPlace(list))).toEqual([false, false]);
+  expect(having()).toEqual([false, false, false, true]);
   await waits[1];
+  expect(leaves.mock.calls).toEqual([[false]]);
 });
 
 test("a list under way that waits for a place does not stall: further lists of its key come after a key without one", async () => {

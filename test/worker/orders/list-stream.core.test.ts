@@ -15,9 +15,11 @@ const SIZES = { ...LIST_SIZES, groupBytes: 2 * BYTES, groupsAhead: 2, placeBytes
 
 const idle = () => new Promise((resolve) => void setImmediate(resolve));
 
+const pause = (ms: number) => new Promise((resolve) => void setTimeout(resolve, ms));
+
 const jsonOf = (id: string) => new TextEncoder().encode(`,{"id":${id}}`.slice(0, BYTES));
 
-/** A store of segments with one order each. Every query takes a second, or never ends. */
+/** A store of segments with one order each. Every query takes a second, or fails late. */
 function storeOf({ count = 12, maxQueries = SIZES.maxQueries, memoryBytes = 1_000 } = {}) {
   const places = new ListPlaces(SIZES);
   const memory = new SegmentMemory(
@@ -35,8 +37,10 @@ function storeOf({ count = 12, maxQueries = SIZES.maxQueries, memoryBytes = 1_00
     const read = async (group: readonly Segment[]) => {
       const versions = group.map(({ version }) => version);
       queried.push(...versions);
-      if (versions.includes(world.hangs)) await new Promise(() => undefined);
-      await new Promise((resolve) => void setTimeout(resolve, QUERY_MS));
+      // The platform has ended its request.
+      const isLate = versions.includes(world.hangs);
+      await pause(isLate ? READ_MS + QUERY_MS / 2 : QUERY_MS);
+      if (isLate) throw new Error("late");
       if (versions.includes(world.lost)) {
         if (!world.staysLost) world.lost = "";
         throw new Error("lost");
@@ -84,6 +88,14 @@ test("a list begins after one query, reads two groups ahead into memory, and hol
     expect(list.alone).toBe(0);
   }
   expect(JSON.parse(text)).toHaveLength(9);
+  // A segment of a newer list takes no more room than it needs, and one of an older list none.
+  store.memory.newest = new Set(["newer"]);
+  store.memory.add(
+    new Map([
+      ["newer", new Uint8Array()],
+      ["older", new Uint8Array(1_000)],
+    ]),
+  );
   expect(await take(store.open())).toEqual(UP_TO(9));
   expect(store.queried).toEqual(UP_TO(9).map(String));
   expect(store.memory.bytes).toBe(9 * '{"id":0},'.length);
@@ -96,7 +108,7 @@ test("a segment without orders is left out", async () => {
 });
 
 test("lists that need a segment at the same time read it once, and again if that query failed or its request was ended", async () => {
-  const store = storeOf({ count: 6 });
+  const store = storeOf({ count: 6, memoryBytes: 6 * BYTES });
   store.hangs = "2";
   const ended = store.open();
   await ended.next();
@@ -104,8 +116,10 @@ test("lists that need a segment at the same time read it once, and again if that
   expect(store.queried).toEqual(["0", "1", "2", "3", "4", "5"]);
   store.hangs = "";
   store.lost = "4";
-  const lists = await Promise.all(UP_TO(4).map(() => take(store.open())));
-  expect(lists).toEqual(Array(4).fill(UP_TO(6)));
+  const startsMs = [0, 0, 0, 0, READ_MS + 0.75 * QUERY_MS];
+  const lists = startsMs.map((ms) => pause(ms).then(() => take(store.open())));
+  await vi.advanceTimersByTimeAsync(0);
+  expect(await Promise.all(lists)).toEqual(Array(5).fill(UP_TO(6)));
   expect(store.queried.slice(6)).toEqual(["2", "3", "4", "5"]);
   expect(Date.now()).toBeLessThan(Date.parse("2026-01-01") + READ_MS + 6 * QUERY_MS);
 });
@@ -118,12 +132,13 @@ const otherList = (leftBytes: number): CountedList => {
 };
 
 test.each([
-  ["reads a group at a time", null],
-  ["forgets what it read beyond its place once another list needs it", 3],
+  ["reads a group at a time", 0, null],
+  ["fills the memory before", 4, null],
+  ["forgets what it read beyond its place once another list needs it", 0, 3],
 ])(
   "a list for which memory has no room has a place, and %s; nothing twice",
-  async (_, neededAfter) => {
-    const store = storeOf({ memoryBytes: 0 });
+  async (_, inMemory, neededAfter) => {
+    const store = storeOf({ memoryBytes: inMemory * BYTES });
     const { list, next } = store.open();
     let text = "";
     let most = 0;
@@ -189,7 +204,10 @@ test("a list does not stall while its client waits for a place, or for one query
 
   const store = storeOf();
   store.hangs = "0";
-  void store.open().reader.read();
+  store
+    .open()
+    .reader.read()
+    .catch(() => undefined);
   await idle();
   store.hangs = "";
   const { list, reader } = store.open();
@@ -199,12 +217,17 @@ test("a list does not stall while its client waits for a place, or for one query
   expect(Date.now() - list.takenMs).toBe(QUERY_MS / 2);
 });
 
-test("a list of many segments reads several in a query, and frees them when its client leaves", async () => {
+test("a list of many segments reads several in a query, and frees them when its client leaves, also during a query", async () => {
   const store = storeOf({ count: 4, maxQueries: 2, memoryBytes: 0 });
-  const { list, reader, next } = store.open();
-  await next();
-  expect(store.queried).toEqual(["0", "1"]);
-  expect(store.places.held).toBe(2 * BYTES);
-  await reader.cancel();
-  expect([store.places.held, list.alone]).toStrictEqual([0, 0]);
+  for (const isReading of [false, true]) {
+    const { list, reader, next } = store.open();
+    if (isReading) void reader.read();
+    else await next();
+    await idle();
+    expect(store.places.held).toBe(2 * BYTES);
+    await reader.cancel();
+    await vi.advanceTimersByTimeAsync(QUERY_MS);
+    expect([store.places.held, list.alone]).toStrictEqual([0, 0]);
+  }
+  expect(store.queried).toEqual(["0", "1", "0", "1"]);
 });

@@ -7,7 +7,11 @@ import { toJson } from "../../../src/schema/order-json.ts";
 import { ORDER_FIELD_NAMES, orderBytes, SEGMENT_BYTES } from "../../../src/schema/orders.ts";
 import { DatabaseQueries } from "../../../src/worker/db/availability.ts";
 import { NearestReads } from "../../../src/worker/db/nearest-reads.ts";
-import { readSnapshot, segmentReader } from "../../../src/worker/orders/list-database.ts";
+import {
+  readSnapshot,
+  segmentReader,
+  type Snapshot,
+} from "../../../src/worker/orders/list-database.ts";
 import { LIST_SIZES, type ListSizes } from "../../../src/worker/orders/list-sizes.ts";
 import { OrderLists } from "../../../src/worker/orders/order-lists.ts";
 import { eventLines, events, expectCauses, startListening } from "../../support/written-lines.ts";
@@ -44,6 +48,14 @@ const on =
 function place(count: number): void {
   for (let id = 1; id <= count; id += 1)
     execute(database, "INSERT INTO orders (id) VALUES (?)", id);
+}
+
+/** Returns a database with the same orders. */
+function copyOf(source: typeof database) {
+  const copy = openOrderDatabase();
+  for (const { id } of source.prepare("SELECT id FROM orders").all())
+    execute(copy, "INSERT INTO orders (id) VALUES (?)", id!);
+  return copy;
 }
 
 const segmentCount = () =>
@@ -112,21 +124,29 @@ test("the JSON of the shortest orders fits into the memory for it", () => {
   expect(() => toJson("1|2|")).toThrow("separators");
 });
 
-test("memory holds as many segments of the newest list as fit, and none of a former one", async () => {
-  place(40);
+test("memory holds as many segments of the newest list as fit, also after a restore and beside an old replica", async () => {
+  place(80);
+  database.exec("SAVEPOINT earlier");
+  const replica = on(undefined, copyOf(database));
   const [first] = (await snapshotOf()).segments;
-  const sizes = { bytesWithManifest: first!.bytes, shortBytes: 1, groupBytes: 1 };
-  const lists = listsOf({ ...sizes, memoryBytes: 4 * first!.bytes });
-  for (const quantity of [1, 2, 3]) {
-    database.exec(`UPDATE orders SET quantity = ${quantity}`);
-    await textOf(lists, d1Of(on()));
+  const sizes = { bytesWithManifest: 1e6, shortBytes: 1, groupBytes: 1 };
+  const lists = listsOf({ ...sizes, memoryBytes: 4 * first!.bytes }, true);
+  const snapshots = vi.spyOn(lists, "snapshot");
+  const change = (quantity: number) => `UPDATE orders SET quantity = ${quantity}`;
+  for (const sql of [change(1), change(2), "ROLLBACK TO earlier", change(3)]) {
+    database.exec(sql);
     const see = vi.fn();
-    await textOf(lists, d1Of(on(see)));
+    for (const query of [on(), on(see)])
+      await textOf(lists, d1Of(query, replica), { admission: Promise.resolve({}) });
     const kept = segmentCount() - (see.mock.calls.length - 1);
     // Memory reserves what the database says, and keeps the JSON, of which some fields are missing.
     expect(kept).toBeGreaterThanOrEqual(4);
-    expect(kept).toBeLessThan(14);
+    expect(kept).toBeLessThanOrEqual(16);
   }
+  const read = await Promise.all(
+    snapshots.mock.results.map(({ value }) => value as Promise<Snapshot>),
+  );
+  expect(new Set(read.map(({ json }) => json.size))).toEqual(new Set([0, 1]));
 });
 
 test("a list needs at most 1,000 queries, and a replica that is too old costs it only one more", async () => {
@@ -142,6 +162,7 @@ test("a list needs at most 1,000 queries, and a replica that is too old costs it
   expect(text).toBe(listOf(database));
   // One query for each segment; the replica is asked for the snapshot and one segment in vain.
   expect(see.mock.calls.length).toBeLessThanOrEqual(segmentCount() + 3);
+  expect(events()).toEqual([]);
   stale.close();
   const { maxQueries, maxSegments, groupBytes } = LIST_SIZES;
   expect(maxQueries).toBeLessThan(1_000 - 50);
