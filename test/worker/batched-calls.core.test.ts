@@ -16,7 +16,7 @@ type End = "answer" | "fail" | "hang" | "late";
 
 /** A database that contains one number, read by queries that end as `schedule` and `ends` say. */
 function databaseOf(schedule: () => Promise<void>, ends: End[] = []) {
-  const late = () => new Error("late");
+  const late = (cause: Error) => new Error("late", { cause });
   const options = { concurrency: CONCURRENCY, timeoutMs: TIMEOUT_MS, late };
   const batched = new BatchedCalls<number, { held: number; key: number }>(options);
   const running = new Set<{ readonly startMs: number }>();
@@ -85,7 +85,10 @@ test("each request soon receives a result for its key that was read after the re
       const beganMs = Date.now();
       const lost = (error: Error) => {
         if (error.message !== "failed") expect(hasLost).toBe(true);
-        if (error.message === "late") expect(Date.now() - beganMs).toBe(LONGEST_MS);
+        if (error.message === "late") {
+          expect(Date.now() - beganMs).toBe(LONGEST_MS);
+          expect(error.cause).toMatchObject({ message: "No shared call was answered in time." });
+        }
         return { held, key };
       };
       const answer = await world.read(key).catch(lost);

@@ -6,9 +6,9 @@ import { DAY_MS } from "../../support/clock.ts";
 import { placeOrder, storedOrder } from "../../support/order-fixture.ts";
 import { LIST, send } from "../../support/service.ts";
 
-let id: string;
+let keyId: string;
 let key: string;
-beforeEach(async () => void ({ id, key } = await createEnterpriseKey(10_000, 10_000)));
+beforeEach(async () => void ({ id: keyId, key } = await createEnterpriseKey(10_000, 10_000)));
 
 const cancel = (order: number | string, headers: Record<string, string> = {}) =>
   send(`${LIST}/${order}`, { method: "DELETE", key, headers });
@@ -22,7 +22,7 @@ test("a cancelled order is kept with the key and the database's time", async () 
   vi.useFakeTimers({ toFake: ["Date"], now: beganMs + DAY_MS });
   expect((await cancel(7)).status).toBe(204);
   vi.useRealTimers();
-  const kept = { id: 7n, ...order, status: "cancelled", cancelledBy: id };
+  const kept = { id: 7n, ...order, status: "cancelled", cancelledBy: keyId };
   expect(await storedOrder(7n)).toMatchObject(kept);
   const [cancelledAt] = await cancelled("cancelled_at");
   expect(cancelledAt).toBeGreaterThanOrEqual(beganMs);

@@ -28,7 +28,7 @@ function listOf(keyId: string, placeBytes = 1, spare = 0) {
  * place, `null` if it is refused. Then the lists that are cut off for it.
  */
 test.each<[string, string, string, number | null, number[]]>([
-  ["nobody while there is room", "a:0 a:0 a:0", "a", 0, []],
+  ["nobody while there is room", "a+1:0 a:0", "a", 0, []],
   ["nobody, if one forgets what it has read beyond its place", "a+1:0 a:0 b:0", "c", 0, []],
   ["nobody for a further list of a key, if all are read", "a:1 a:2 a:3 b:4", "b", null, []],
   ["nobody, if each key has one list and reads it", "a:0 b:49 c:49 d:49", "e", null, []],
@@ -60,6 +60,8 @@ test.each<[string, string, string, number | null, number[]]>([
   await vi.advanceTimersByTimeAsync(SIZES.lineMs);
   expect(await waiting).toStrictEqual([seconds !== null, startMs + (seconds ?? 10) * 1_000]);
   expect(lists.flatMap(({ isCut }, at) => (isCut ? [at] : []))).toStrictEqual(cut);
+  // Nobody forgets more than is needed.
+  expect(places.held).toBe(SIZES.placeBytes);
 });
 
 test("a key without a list comes first; a request that has ended, and a list that has, receive no place", async () => {

@@ -31,7 +31,7 @@ function storeOf({ count = 12, maxQueries = SIZES.maxQueries, memoryBytes = 1_00
   });
   memory.newest = new Set(segments.map(({ version }) => version));
   const queried: string[] = [];
-  const world = { places, memory, queried, lost: "", staysLost: false, hangs: "", open };
+  const world = { segments, places, memory, queried, lost: "", staysLost: false, hangs: "", open };
 
   function open(keyId = "key") {
     const read = async (group: readonly Segment[]) => {
@@ -76,11 +76,13 @@ async function take({ next }: { next: () => Promise<string> }): Promise<number[]
 const UP_TO = (count: number) => Array.from({ length: count }, (_, n) => n);
 
 test("a list begins after one query, reads two groups ahead into memory, and holds nothing; the next one reads nothing", async () => {
-  const store = storeOf({ count: 9 });
+  const store = storeOf({ count: 10 });
+  // A segment without orders is left out.
+  store.memory.add(new Map([["0", new Uint8Array()]]));
   const { next, list } = store.open();
   let text = await next();
-  expect(text).toBe('[{"id":0}');
-  expect(store.queried).toEqual(["0", "1"]);
+  expect(text).toBe('[{"id":1}');
+  expect(store.queried).toEqual(["1", "2"]);
   while (!text.endsWith("]")) {
     text += await next();
     const sent = text.split("}").length - 1;
@@ -90,21 +92,11 @@ test("a list begins after one query, reads two groups ahead into memory, and hol
   expect(JSON.parse(text)).toHaveLength(9);
   // A segment of a newer list takes no more room than it needs, and one of an older list none.
   store.memory.newest = new Set(["newer"]);
-  store.memory.add(
-    new Map([
-      ["newer", new Uint8Array()],
-      ["older", new Uint8Array(1_000)],
-    ]),
-  );
-  expect(await take(store.open())).toEqual(UP_TO(9));
-  expect(store.queried).toEqual(UP_TO(9).map(String));
-  expect(store.memory.bytes).toBe(9 * '{"id":0},'.length);
-});
-
-test("a segment without orders is left out", async () => {
-  const store = storeOf({ count: 3 });
-  store.memory.add(new Map([["0", new Uint8Array()]]));
-  expect(await take(store.open())).toEqual([1, 2]);
+  for (const [version, bytes] of [["newer", 1] as const, ["older", 1_000] as const])
+    store.memory.add(new Map([[version, new Uint8Array(bytes)]]));
+  expect(await take(store.open())).toEqual(UP_TO(10).slice(1));
+  expect(store.queried).toEqual(UP_TO(10).slice(1).map(String));
+  expect(store.memory.bytes).toBe(9 * '{"id":0},'.length + 1);
 });
 
 test("lists that need a segment at the same time read it once, and again if that query failed or its request was ended", async () => {
@@ -136,7 +128,7 @@ test.each([
   ["fills the memory before", 4, null],
   ["forgets what it read beyond its place once another list needs it", 0, 3],
 ])(
-  "a list for which memory has no room has a place, and %s; nothing twice",
+  "a list beyond the memory has a place and %s, nothing twice",
   async (_, inMemory, neededAfter) => {
     const store = storeOf({ memoryBytes: inMemory * BYTES });
     const { list, next } = store.open();
@@ -204,13 +196,10 @@ test("a list does not stall while its client waits for a place, or for one query
 
   const store = storeOf();
   store.hangs = "0";
-  store
-    .open()
-    .reader.read()
-    .catch(() => undefined);
+  const [ended, { list, reader }] = [store.open(), store.open()];
+  ended.reader.read().catch(() => undefined);
   await idle();
   store.hangs = "";
-  const { list, reader } = store.open();
   void reader.read();
   await vi.advanceTimersByTimeAsync(READ_MS + QUERY_MS / 2);
   expect(store.queried).toEqual(["0", "1", "0", "1"]);
@@ -219,6 +208,7 @@ test("a list does not stall while its client waits for a place, or for one query
 
 test("a list of many segments reads several in a query, and frees them when its client leaves, also during a query", async () => {
   const store = storeOf({ count: 4, maxQueries: 2, memoryBytes: 0 });
+  store.segments.at(-1)!.bytes = BYTES - 1;
   for (const isReading of [false, true]) {
     const { list, reader, next } = store.open();
     if (isReading) void reader.read();

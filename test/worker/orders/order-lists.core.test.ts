@@ -61,30 +61,27 @@ function copyOf(source: typeof database) {
 const segmentCount = () =>
   Number(database.prepare("SELECT count(*) AS n FROM order_segments").get()!["n"]);
 
-test.each(["GET", "HEAD"])(
-  "a list is refused if it is too long or finds no room: %s",
-  async (method) => {
-    place(8);
-    const maxSegments = segmentCount();
-    const request = (sizes: Partial<ListSizes>) =>
-      requestList(listsOf(sizes), d1Of(on()), { method });
-    const whole = await request({ maxSegments });
-    expect(await whole.text()).toBe(method === "HEAD" ? "" : listOf(database));
-    startListening();
-    for (const [sizes, event, message, retryAfter] of [
-      [{ maxSegments: maxSegments - 1 }, "order_list_too_long", /more orders than/, "3600"],
-      [{ memoryBytes: 0, placeBytes: 1, lineMs: 10 }, "order_lists_too_many", /too many/, "5"],
-    ] as const) {
-      const error = expect.objectContaining({
-        code: "service_unavailable",
-        message: expect.stringMatching(message),
-        headers: { "Retry-After": retryAfter },
-      });
-      await expect(request(sizes)).rejects.toThrow(error);
-      expect(eventLines().at(-1)).toStrictEqual({ event, requestId: "1", keyId: "key" });
-    }
-  },
-);
+test.each(["GET", "HEAD"])("a list too long or without room is refused: %s", async (method) => {
+  place(8);
+  const maxSegments = segmentCount();
+  const request = (sizes: Partial<ListSizes>) =>
+    requestList(listsOf(sizes), d1Of(on()), { method });
+  const whole = await request({ maxSegments });
+  expect(await whole.text()).toBe(method === "HEAD" ? "" : listOf(database));
+  startListening();
+  for (const [sizes, event, message, retryAfter] of [
+    [{ maxSegments: maxSegments - 1 }, "order_list_too_long", /more orders than/, "3600"],
+    [{ memoryBytes: 0, placeBytes: 1, lineMs: 10 }, "order_lists_too_many", /too many/, "5"],
+  ] as const) {
+    const error = expect.objectContaining({
+      code: "service_unavailable",
+      message: expect.stringMatching(message),
+      headers: { "Retry-After": retryAfter },
+    });
+    await expect(request(sizes)).rejects.toThrow(error);
+    expect(eventLines().at(-1)).toStrictEqual({ event, requestId: "1", keyId: "key" });
+  }
+});
 
 test("segments are read only from a database that knows the manifest's change, even if their versions are the same", async () => {
   place(6);

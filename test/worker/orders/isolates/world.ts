@@ -1,24 +1,15 @@
 import type { DatabaseSync, SQLInputValue } from "node:sqlite";
 import type { Scheduler } from "fast-check";
 import { vi } from "vitest";
-import {
-  DatabaseQueries,
-  DatabaseUnavailableError,
-} from "../../../../src/worker/db/availability.ts";
+import * as db from "../../../../src/worker/db/availability.ts";
 import { NearestReads } from "../../../../src/worker/db/nearest-reads.ts";
 import { ApiError } from "../../../../src/worker/errors.ts";
 import { LIST_SIZES } from "../../../../src/worker/orders/list-sizes.ts";
 import { OrderLists } from "../../../../src/worker/orders/order-lists.ts";
 import { DAY_MS, HOUR_MS } from "../../../support/clock.ts";
 import { eventLines } from "../../../support/written-lines.ts";
-import {
-  beginRead,
-  type Change,
-  type History,
-  type Plan,
-  type Read,
-  type Reader,
-} from "./history.ts";
+import type { Change, History, Plan, Read, Reader } from "./history.ts";
+import { beginRead } from "./history.ts";
 import { requestList } from "./list-request.ts";
 import * as store from "./order-database.ts";
 
@@ -32,11 +23,7 @@ const SMALL = { ...LIST_SIZES, ...FEW, shortBytes: 20 };
  * Plays a plan in two isolates, with their clients and a real SQLite database in a transaction. The
  * scheduler decides the order of steps; the clock advances only when no step is left.
  */
-export async function play(
-  database: DatabaseSync,
-  scheduler: Scheduler,
-  plan: Plan,
-): Promise<History> {
+export async function play(database: DatabaseSync, scheduler: Scheduler, plan: Plan) {
   const isNearest = plan.nearest.length > 0;
   const history: History = { plan, moments: [], reads: [], away: [], faults: [] };
   const { moments, faults } = history;
@@ -69,7 +56,7 @@ export async function play(
 
   function startIsolate() {
     const sizes = { ...SMALL, ...plan.places, memoryBytes: plan.memoryBytes };
-    const reads = new NearestReads(new DatabaseQueries("orders", TIMEOUT_MS), isNearest);
+    const reads = new NearestReads(new db.DatabaseQueries("orders", TIMEOUT_MS), isNearest);
     return new OrderLists(reads, sizes);
   }
 
@@ -156,7 +143,7 @@ export async function play(
       );
       if (isRefused && own.filter((other) => other.end === null).length === 1)
         faults.push("a key takes the lists from another");
-      if (!isRefused && !(error instanceof DatabaseUnavailableError))
+      if (!isRefused && !(error instanceof db.DatabaseUnavailableError))
         faults.push(`failed: ${String(error)}`);
       end(isRefused ? "refused" : "failed");
     }
