@@ -8,7 +8,7 @@ test("after a failure, a circuit breaker allows one probe a second until a call 
   const allowed = (...timesMs: number[]) =>
     timesMs.filter((ms) => breaker.allows("a", NOW_MS + ms));
   expect(allowed(0, 1)).toStrictEqual([0, 1]);
-  breaker.failed("a", NOW_MS);
+  for (const name of ["a", "c", "d"]) breaker.failed(name, NOW_MS);
   breaker.failed("a", NOW_MS + 500); // A call from before the failure does not lengthen the pause.
   expect(breaker.allows("b", NOW_MS)).toBe(true);
   expect(allowed(500, 999, 1_000, 1_000, 2_999)).toStrictEqual([1_000]);

@@ -7,7 +7,7 @@ import { advanceClock, stopClock } from "../support/clock.ts";
 import * as faults from "../support/faults.ts";
 import { limiterStorage } from "../support/limiter.ts";
 import { placeManyOrders, storedOrder } from "../support/order-fixture.ts";
-import { LIST, type Send, startService } from "../support/service.ts";
+import { LIST, type Send, send, startService } from "../support/service.ts";
 import { eventLines, events, requestLines } from "../support/written-lines.ts";
 
 const { fail, HANG, LOST, loseTheAnswer, PASS } = faults;
@@ -79,7 +79,7 @@ async function expectUnavailable(request: () => Promise<Response>, queries = 1):
 test("while the orders database fails or hangs, a list receives 503 after five queries, a cancellation after one (also if it has succeeded), a key past its limit still 429, an unknown one 401", async () => {
   await startWithDatabases("ORDERS");
   const limited = await createEnterpriseKey(1, 10);
-  await service(UNKNOWN, limited);
+  await send(UNKNOWN, limited); // In another isolate.
   for (const outcome of [LOST, HANG]) {
     script.always(outcome);
     await expectUnavailable(list, outcome === LOST ? MAX_ATTEMPTS : 1);

@@ -16,7 +16,14 @@ import { LIST_SIZES, type ListSizes } from "../../../src/worker/orders/list-size
 import { OrderLists } from "../../../src/worker/orders/order-lists.ts";
 import { eventLines, events, expectCauses, startListening } from "../../support/written-lines.ts";
 import { requestList } from "./isolates/list-request.ts";
-import { d1Of, execute, listOf, openOrderDatabase, prepare } from "./isolates/order-database.ts";
+import {
+  d1Of,
+  execute,
+  listOf,
+  openOrderDatabase,
+  prepare,
+  versionOf,
+} from "./isolates/order-database.ts";
 
 let database: ReturnType<typeof openOrderDatabase>;
 beforeEach(() => void (database = openOrderDatabase()));
@@ -184,6 +191,16 @@ test("the triggers split and join segments by the size that the code has", () =>
   const expression = new SQLiteSyncDialect().sqlToQuery(orderBytes("NEW")).sql;
   for (const row of ["NEW.", "OLD.", ""])
     expect(migration).toContain(expression.replaceAll("NEW.", row));
+});
+
+test("of requests that share a query, each receives the list unless it has its tag", async () => {
+  place(1);
+  const { version } = versionOf(database);
+  const lists = listsOf({ concurrency: 1 });
+  const tags = [version, version, undefined, "other", "*"];
+  const answers = tags.map((tag) => requestList(lists, d1Of(on()), { tag }));
+  const statuses = (await Promise.all(answers)).map(({ status }) => status);
+  expect(statuses).toEqual([304, 304, 200, 200, 304]);
 });
 
 test("a request that must not read a replica never shares the query of one that may", async () => {
