@@ -16,17 +16,10 @@ import { LIST_SIZES, type ListSizes } from "../../../src/worker/orders/list-size
 import { OrderLists } from "../../../src/worker/orders/order-lists.ts";
 import { eventLines, events, expectCauses, startListening } from "../../support/written-lines.ts";
 import { requestList } from "./isolates/list-request.ts";
-import {
-  d1Of,
-  execute,
-  listOf,
-  openOrderDatabase,
-  prepare,
-  versionOf,
-} from "./isolates/order-database.ts";
+import * as store from "./isolates/order-database.ts";
 
-let database: ReturnType<typeof openOrderDatabase>;
-beforeEach(() => void (database = openOrderDatabase()));
+let database: ReturnType<typeof store.openOrderDatabase>;
+beforeEach(() => void (database = store.openOrderDatabase()));
 afterEach(() => {
   vi.useRealTimers();
   database.close();
@@ -39,7 +32,7 @@ const listsOf = (sizes: Partial<ListSizes>, isNearest = false) =>
 const textOf = async (...request: Parameters<typeof requestList>) =>
   (await requestList(...request)).text();
 const primaryReads = new NearestReads(queries, false);
-const snapshotOf = (reads = primaryReads, d1 = d1Of(on())) => {
+const snapshotOf = (reads = primaryReads, d1 = store.d1Of(on())) => {
   const needs = { knownVersions: [], segmentVersions: [], mayReadReplica: true };
   return readSnapshot(reads, d1, { ...needs, maxMissingBytes: 1e6 });
 };
@@ -49,64 +42,48 @@ const on =
   (before: (sql: string) => unknown = () => undefined, sqlite = database) =>
   async (sql: string, values: SQLInputValue[]) => {
     await before(sql);
-    return prepare(sqlite, sql).all(...values);
+    return store.prepare(sqlite, sql).all(...values);
   };
-
-function place(count: number): void {
-  for (let id = 1; id <= count; id += 1)
-    execute(database, "INSERT INTO orders (id) VALUES (?)", id);
-}
-
-/** Returns a database with the same orders. */
-function copyOf(source: typeof database) {
-  const copy = openOrderDatabase();
-  for (const { id } of source.prepare("SELECT id FROM orders").all())
-    execute(copy, "INSERT INTO orders (id) VALUES (?)", id!);
-  return copy;
-}
 
 const segmentCount = () =>
   Number(database.prepare("SELECT count(*) AS n FROM order_segments").get()!["n"]);
 
 test.each(["GET", "HEAD"])("a list too long or without room is refused: %s", async (method) => {
-  place(8);
+  store.placeMany(database, 8);
   const maxSegments = segmentCount();
   const request = (sizes: Partial<ListSizes>) =>
-    requestList(listsOf(sizes), d1Of(on()), { method });
+    requestList(listsOf(sizes), store.d1Of(on()), { method });
   const whole = await request({ maxSegments });
-  expect(await whole.text()).toBe(method === "HEAD" ? "" : listOf(database));
+  expect(await whole.text()).toBe(method === "HEAD" ? "" : store.listOf(database));
   startListening();
   for (const [sizes, event, message, retryAfter] of [
     [{ maxSegments: maxSegments - 1 }, "order_list_too_long", /more orders than/, "3600"],
     [{ memoryBytes: 0, placeBytes: 1, lineMs: 10 }, "order_lists_too_many", /too many/, "5"],
   ] as const) {
-    const error = expect.objectContaining({
-      code: "service_unavailable",
-      message: expect.stringMatching(message),
-      headers: { "Retry-After": retryAfter },
-    });
-    await expect(request(sizes)).rejects.toThrow(error);
+    const headers = { "Retry-After": retryAfter };
+    const error = { code: "service_unavailable", message: expect.stringMatching(message), headers };
+    await expect(request(sizes)).rejects.toMatchObject(error);
     expect(eventLines().at(-1)).toStrictEqual({ event, requestId: "1", keyId: "key" });
   }
 });
 
 test("segments are read only from a database that knows the manifest's change, even if their versions are the same", async () => {
-  place(6);
+  store.placeMany(database, 6);
   database.exec("SAVEPOINT earlier");
   // The second segment becomes empty, so the range of the first segment grows.
   database.exec("DELETE FROM orders WHERE id > 2");
   const manifest = await snapshotOf();
-  const keep = (promise: Promise<unknown>) => void promise;
-  const read = () => segmentReader(primaryReads, d1Of(on()), manifest, keep)(manifest.segments);
+  const read = () =>
+    segmentReader(primaryReads, store.d1Of(on()), manifest, () => {})(manifest.segments);
   const texts = (await read()).values().map((json) => new TextDecoder().decode(json));
   expect([...texts]).toStrictEqual([',{"id":1},{"id":2}']);
   database.exec("ROLLBACK TO earlier");
-  await expect(read()).rejects.toThrow(expect.objectContaining({ event: "order_list_moved" }));
+  await expect(read()).rejects.toMatchObject({ event: "order_list_moved" });
   // The restored database assigns the number of that change again, to another version.
   database.exec(
     `INSERT INTO order_changes (sequence, version, was_listed) VALUES (${manifest.sequence}, 'v', 0)`,
   );
-  await expect(read()).rejects.toThrow(expect.objectContaining({ event: "order_list_moved" }));
+  await expect(read()).rejects.toMatchObject({ event: "order_list_moved" });
 });
 
 test("a segment's JSON is as long as the database says, if its orders have all fields", async () => {
@@ -129,9 +106,9 @@ test("the JSON of the shortest orders fits into the memory for it", () => {
 });
 
 test("memory holds as many segments of the newest list as fit, also after a restore and beside an old replica", async () => {
-  place(80);
+  store.placeMany(database, 80);
   database.exec("SAVEPOINT earlier");
-  const replica = on(undefined, copyOf(database));
+  const replica = on(undefined, store.placeMany(store.openOrderDatabase(), 80));
   const [first] = (await snapshotOf()).segments;
   const sizes = { bytesWithManifest: 1e6, shortBytes: 1, groupBytes: 1 };
   const lists = listsOf({ ...sizes, memoryBytes: 4 * first!.bytes }, true);
@@ -141,7 +118,7 @@ test("memory holds as many segments of the newest list as fit, also after a rest
     database.exec(sql);
     const see = vi.fn();
     for (const query of [on(), on(see)])
-      await textOf(lists, d1Of(query, replica), { admission: Promise.resolve({}) });
+      await textOf(lists, store.d1Of(query, replica), { admission: Promise.resolve({}) });
     const kept = segmentCount() - (see.mock.calls.length - 1);
     // Memory reserves what the database says, and keeps the JSON, of which some fields are missing.
     expect(kept).toBeGreaterThanOrEqual(4);
@@ -154,16 +131,16 @@ test("memory holds as many segments of the newest list as fit, also after a rest
 });
 
 test("a list needs at most 1,000 queries, and a replica that is too old costs it only one more", async () => {
-  place(40);
-  const stale = openOrderDatabase();
+  store.placeMany(database, 40);
+  const stale = store.openOrderDatabase();
   const see = vi.fn();
   const sizes = { bytesWithManifest: 0, shortBytes: 0, groupBytes: 1, groupsAhead: 1 };
   const lists = listsOf({ ...sizes, memoryBytes: 0 }, true);
   // The snapshot comes from the primary.
-  const text = await textOf(lists, d1Of(on(see), on(see, stale)), {
+  const text = await textOf(lists, store.d1Of(on(see), on(see, stale)), {
     admission: Promise.resolve({}),
   });
-  expect(text).toBe(listOf(database));
+  expect(text).toBe(store.listOf(database));
   // One query for each segment; the replica is asked for the snapshot and one segment in vain.
   expect(see.mock.calls.length).toBeLessThanOrEqual(segmentCount() + 3);
   expect(events()).toEqual([]);
@@ -194,20 +171,20 @@ test("the triggers split and join segments by the size that the code has", () =>
 });
 
 test("of requests that share a query, each receives the list unless it has its tag", async () => {
-  place(1);
-  const { version } = versionOf(database);
+  store.placeMany(database, 1);
+  const { version } = store.versionOf(database);
   const lists = listsOf({ concurrency: 1 });
   const tags = [version, version, undefined, "other", "*"];
-  const answers = tags.map((tag) => requestList(lists, d1Of(on()), { tag }));
+  const answers = tags.map((tag) => requestList(lists, store.d1Of(on()), { tag }));
   const statuses = (await Promise.all(answers)).map(({ status }) => status);
   expect(statuses).toEqual([304, 304, 200, 200, 304]);
 });
 
 test("a request that must not read a replica never shares the query of one that may", async () => {
-  place(1);
+  store.placeMany(database, 1);
   let release = (): void => undefined;
   const held = () => new Promise<void>((resolve) => void (release = resolve));
-  const d1 = d1Of(on(), on(held, openOrderDatabase()));
+  const d1 = store.d1Of(on(), on(held, store.openOrderDatabase()));
   const lists = listsOf({ concurrency: 1 }, true);
   const read = (mayReadReplica: boolean) =>
     textOf(lists, d1, { admission: Promise.resolve({ mayReadReplica }) });
@@ -220,7 +197,7 @@ test("a request that must not read a replica never shares the query of one that 
   release();
   await idle();
   release();
-  expect(await first).toBe(listOf(database));
+  expect(await first).toBe(store.listOf(database));
 });
 
 const LOST = "D1_ERROR: Network connection lost.";
@@ -243,7 +220,7 @@ test.each([
       await new Promise((resolve) => void setTimeout(resolve, how));
     });
   const reads = new NearestReads(queries, true);
-  const served = snapshotOf(reads, d1Of(answering(primary), answering(replica))).then(
+  const served = snapshotOf(reads, store.d1Of(answering(primary), answering(replica))).then(
     ({ servedBy }) => (servedBy.isPrimary ? "primary" : "replica"),
     ({ cause }: Error) => (cause as Error).message,
   );

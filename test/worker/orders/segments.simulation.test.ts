@@ -70,8 +70,7 @@ test("a segment's version always identifies the same orders, and the list's vers
 });
 
 test.each(["id", "-id"])("small neighbouring segments are joined, if deleted by %s", (order) => {
-  database.exec(`WITH RECURSIVE n (id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM n WHERE id < 300)
-      INSERT INTO orders (id) SELECT id FROM n`);
+  store.placeMany(database, 300);
   const doomed = database.prepare(`SELECT id FROM orders WHERE id % 4 ORDER BY ${order}`).all();
   for (const [index, { id: one }] of doomed.entries()) {
     store.execute(database, "DELETE FROM orders WHERE id = ?", one!);
