@@ -59,13 +59,21 @@ it.each([
   [`${CREATE} --env staging --persist-to x`, "cannot be used with"],
   [`${ENTERPRISE} --per-minute 5`, "--per-day"],
   [`${ENTERPRISE} --per-minute 5 --per-day 1000000001`, "from 1 to 1000000000"],
-  ["keys list --ending abcd1", "one to four letters or digits"],
+  [`${CREATE} --expires 2027-01-31T24:00:00Z`, "2027-01-31"],
+  [`${CREATE} --expires 2027-01-31T12:00:00+30:00`, "2027-01-31"],
+  ["keys list --ending abcde", "one to four letters or digits"],
+  ["keys list --ending abc8", "one to four letters or digits"],
+  ["keys audit --limit 0", "from 1 to 999999999"],
+  ["keys rotate key_x --grace 5mm", "such as 90m"],
+  ["orders import ", "Expected a path"],
   ["keys rotate key_x --grace 1.5h", "such as 90m"],
   ["keys rotate key_x --grace 91d", "90 days"],
   ["keys usage --days 367", "from 1 to 366"],
   ["keys update key_x", "nothing to change"],
   ["start --port 65536", "from 1 to 65535"],
   ["verify --url https://shop.example/v1", "an address without a path"],
+  ["verify --url https://shop.example/?a", "an address without a path"],
+  ["verify --url ftp://shop.example", "an address without a path"],
   ["keys create --plna pro", "unknown option '--plna'\n(Did you mean --plan?)"],
   ["keys create --plan pro", "required option '--name <text>' not specified"],
   ["orders import", "missing required argument 'file'"],
@@ -144,15 +152,28 @@ it("every command has --help, and refuses its options if npm kept them", async (
       const path = command === program ? [] : [command.name()];
       const help = await runInProcess(program, [...path, "--help"]);
       expect(help).toMatchObject({ status: 0, stdout: expect.stringContaining("Usage: npm ") });
-      for (const { long, short } of command.options) {
+      expect(help.stdout).not.toContain("(default: false)");
+      expect(Math.max(...help.stdout.split("\n").map((each) => each.length))).toBeLessThan(81);
+      const required = command.options.filter(({ mandatory }) => mandatory);
+      expect(help.stdout.match(/\(required\)/g) ?? []).toHaveLength(required.length);
+      for (const { long, short, flags, required: takesValue } of command.options) {
         // CI may set --yes for npm itself. Without it, a command asks, or fails.
         if (long === undefined || short === "-V" || long === "--yes") continue;
         const settings = { [long.slice(2).replaceAll("-", "_")]: "true" };
-        const refused = failure(`npm kept ${long} for itself, so nothing was done.`, 2);
+        const line = [program.name(), ...path, takesValue ? flags : long].join(" ");
+        const kept = `npm kept ${long} for itself, so nothing was done.`;
+        const stderr = `error: ${kept} Type all options after --, as in:\n  ${line}\n`;
+        const refused = { status: 2, stdout: "", stderr };
         expect(await runWith(settings, [name, ...path].join(" "))).toEqual(refused);
       }
     }
   }
+});
+
+it("help is as wide as the terminal", async () => {
+  const [program, args] = [await programOf("keys"), ["undo", "--help"]];
+  const { stdout } = await runInProcess(program, args, "", { columns: 999 });
+  expect(stdout).toContain("unless a later change replaced them. Keys that were created since");
 });
 
 it("help loads neither drizzle nor zod, which take a second", async () => {
@@ -170,13 +191,13 @@ it("help loads neither drizzle nor zod, which take a second", async () => {
 });
 
 it("a command does nothing if npm kept options that stood before --", async () => {
-  const options = ["--plan", "free", "--name", "Pet shop", "--env=production"];
+  const options = ["--plan", "free", "--name", "Pet's", "--env=production"];
   const npm = ["run", "-s", "keys", "create", ...options, "--", "--persist-to", store.path];
   const refused = await runCommand("npm", npm);
   expect(refused).toEqual(failure("npm kept --env and --plan and --name for itself", 2));
-  const line = `create --persist-to ${store.path} --env production --plan free --name 'Pet shop'`;
+  const line = `create --persist-to ${store.path} --env production --plan free --name 'Pet'\\''s'`;
   expect(refused.stderr).toContain(`\n  npm run keys -- ${line}\n`);
-  expect(await store.keysJson("list", "--name=Pet shop")).toEqual([]);
+  expect(await store.keysJson("list", "--name=Pet's")).toEqual([]);
   // npm takes `--days` for several options of its own.
   const letters = { all: "true", yes: "true" };
   expect(await runWith(letters, "keys usage 30")).toEqual(

@@ -1,5 +1,9 @@
 import { expect, it } from "vitest";
-import { unlessAborted, withInterruption } from "../../src/operator/interruption.ts";
+import {
+  receivedSignal,
+  unlessAborted,
+  withInterruption,
+} from "../../src/operator/interruption.ts";
 
 it.each(["SIGINT", "SIGTERM", "SIGHUP"])("%s lets work clean up, and is named", async (name) => {
   const others = process.rawListeners(name);
@@ -8,6 +12,7 @@ it.each(["SIGINT", "SIGTERM", "SIGHUP"])("%s lets work clean up, and is named", 
     const work = withInterruption("all was done", async (signal) => {
       for (const listener of own()) listener(name);
       expect(signal.reason).toEqual(new Error(`ended by ${name} before all was done`));
+      expect(receivedSignal).toBe(name);
       // npm sends Ctrl+C again. Without a listener, that would end the process.
       expect(own()).toHaveLength(1);
       if (message.startsWith("the")) throw new Error(message);

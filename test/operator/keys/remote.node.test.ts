@@ -2,9 +2,10 @@ import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { beforeEach, expect, it, onTestFinished, vi } from "vitest";
 import { hashSecret } from "../../../src/rules/keys/secret.ts";
+import { errorMessage } from "../../../src/operator/command-line.ts";
 import { keysProgram } from "../../../src/operator/keys/program.ts";
 import * as wrangler from "../../../src/operator/wrangler.ts";
-import { failure, runInProcess } from "../commands.ts";
+import { runInProcess } from "../commands.ts";
 import { runRealWrangler, useFakeCloudflare } from "../deploy/fake-cloudflare.ts";
 import { atEveryCall, interrupt, lose } from "../deploy/faults.ts";
 
@@ -36,6 +37,7 @@ async function json(line: string): Promise<any> {
 
 it("the real wrangler prints the token with which commands log in, and does not receive the terminal's Ctrl+C", async () => {
   const printing = runRealWrangler(["auth", "token"]);
+  const failing = runRealWrangler(["deploy", "--config", "/missing.toml"]).catch(errorMessage);
   const columns = ["-A", "-ww", "-o", "pid=,ppid=,pgid=,args="];
   const { stdout } = await promisify(execFile)("ps", columns);
   const child = new RegExp(`^ *(\\d+) +${process.pid} +(\\d+) .*wrangler\\.js`, "m").exec(stdout);
@@ -45,6 +47,8 @@ it("the real wrangler prints the token with which commands log in, and does not 
   vi.stubEnv("CLOUDFLARE_API_TOKEN", "");
   await json("list");
   cloudflare.logIn();
+  const missing = "ENOENT: no such file or directory, open '/missing.toml'";
+  expect(await failing).toBe(`Could not read file: /missing.toml\n${missing}`);
 });
 
 it.each(["create --plan pro --name Lost", "rotate ID --grace 0 --yes"])(
@@ -101,37 +105,42 @@ it.each([
   expect(keys()).not.toEqual(before);
 });
 
-it.each(["update ID --plan business", "revoke ID --yes"])(
-  "keys %s that a signal ends before its answer is typed again",
-  async (line) => {
-    cloudflare.interfere = ({ body }) => (body.includes("insert into") ? interrupt : undefined);
-    expect(await run(line)).toEqual(failure("was changed. Run the same command again\n"));
+it.each([
+  ["update ID --plan business", true],
+  ["revoke ID --yes", true],
+  ["create --plan pro --name New", false],
+  ["rotate ID --grace 60m", false],
+  ["reset ID --yes", false],
+])("keys %s that ends before its answer says how to go on", async (line, isRepeated) => {
+  for (const end of [interrupt, lose]) {
+    id = await create();
+    let isOver = false;
+    cloudflare.interfere = ({ body }) => {
+      if (isOver && end === lose) lose();
+      isOver ||= body.includes("insert into");
+      return isOver ? end : undefined;
+    };
+    const { stderr, ...outcome } = await run(line);
     cloudflare.interfere = () => {};
-    const changes = await json("audit ID");
-    expect(await run(line)).toMatchObject({ status: 0 });
-    expect(await json("audit ID")).toEqual(changes);
-  },
-);
-
-it.each(["create --plan pro --name New", "rotate ID --grace 60m", "reset ID --yes"])(
-  "keys %s that ends before its answer names the key to look at",
-  async (line) => {
-    for (const end of [interrupt, lose]) {
-      let isOver = false;
-      cloudflare.interfere = ({ body }) => {
-        if (isOver && end === lose) lose();
-        isOver ||= body.includes("insert into");
-        return isOver ? end : undefined;
-      };
-      const outcome = await run(line);
-      cloudflare.interfere = () => {};
-      expect(outcome).toEqual(failure("before you run the same command again"));
-      const named = /`npm run keys -- audit (\S+) --env staging`/.exec(outcome.stderr)?.[1] ?? "";
-      expect(outcome.stderr).toContain(`npm run keys -- rotate ${named} --env staging`);
-      expect((await json(`audit ${named}`))[0]).toMatchObject({ action: line.split(" ")[0] });
+    expect(outcome).toEqual({ status: 1, stdout: "" });
+    const named = /`npm run keys -- audit (\S+) --env staging`/.exec(stderr)?.[1] ?? id;
+    const changed = await json(`audit ${named}`);
+    expect(changed[0].action).toBe(line.split(" ")[0]);
+    const cause =
+      end === lose ? "the connection is lost" : "ended by SIGINT before it was known whether";
+    expect(stderr).toContain(cause);
+    if (isRepeated) {
+      expect(stderr).toMatch(/\. Run the same command again\n$/);
+      expect(await run(line)).toMatchObject({ status: 0 });
+      expect(await json(`audit ${named}`)).toEqual(changed);
+    } else {
+      expect(stderr).toMatch(
+        /before you run the same command again: if the change was made, do not/,
+      );
+      expect(stderr).toContain(`npm run keys -- rotate ${named} --env staging`);
     }
-  },
-);
+  }
+});
 
 /** Moves the trail so far into the past. Returns a time after it. */
 function later(): string {
@@ -238,8 +247,8 @@ it.each(Object.entries(STORIES))("%s", async (_, story) => {
     ];
     const before = kept();
     const [{ last }] = rows("SELECT max(id) AS last FROM key_changes");
-    const line = `${typed} --since ${since.at(-1)} --yes`;
-    const { restored, revoked } = await json(line);
+    const line = `${typed} --since ${since.at(-1)}`;
+    const { restored, revoked } = await json(`${line} --yes`);
     const trail = rows(`SELECT actor, action, key_id FROM key_changes WHERE id > ${last}`);
     const ended = [...restored, ...revoked].map((key) => ({ actor, action: "undo", key_id: key }));
     expect(new Set(trail)).toEqual(new Set(ended));
@@ -303,7 +312,9 @@ it("undo, however it fails, takes back all or nothing, and the same command ends
     rows(`UPDATE api_keys SET plan = 'free' WHERE id IN (SELECT id ${all})`);
     return undo();
   };
-  await atEveryCall(cloudflare, attempt, async ({ status }, label) => {
+  let errors = "";
+  await atEveryCall(cloudflare, attempt, async ({ status, stderr }, label) => {
+    errors += stderr;
     expect(plans(), label).toHaveLength(1);
     if (label.startsWith("a signal")) {
       expect(status, label).toBe(1);
@@ -314,4 +325,5 @@ it("undo, however it fails, takes back all or nothing, and the same command ends
     if (status !== 0) expect((await undo()).status, label).toBe(0);
     expect(plans(), label).toEqual(["pro"]);
   });
+  expect(errors).toMatch(/known whether the change was made\. Run the same command again$/m);
 });

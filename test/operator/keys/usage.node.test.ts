@@ -21,7 +21,7 @@ const usage = (...args: string[]) => keys.keys("usage", ...args);
 const usageJson = (...args: string[]) => keys.keysJson("usage", ...args);
 
 function row(keyId: string, days: number, admitted: number, figures = {}) {
-  const counts = { admitted, refused: 0, strikes: 0, bans: 0, peakMinute: 30, peakDay: 100 };
+  const counts = { admitted, refused: 0, strikes: 0, bans: 0, peakMinute: 20, peakDay: 100 };
   const limits = { perMinute: 60, perDay: 1_000, reportedAt: daysAgo(days) };
   return { keyId, day: dayText(days), ...counts, ...limits, ...figures };
 }
@@ -38,7 +38,7 @@ beforeAll(async () => {
       row("key_busy", 0, 40, { perMinute: 40, peakMinute: 38, refused: 5, strikes: 3 }),
       row("key_busy", 1, 1_000, { bans: 2, strikes: 120, refused: 250, peakDay: 1_100 }),
       row("key_busy", 6, 500),
-      row("key_busy", 20, 7),
+      row("key_busy", 20, 7, { peakMinute: 90 }),
       row("key_small", 2, 9, { peakMinute: 3, peakDay: 9 }),
       row("key_gone", 0, 1),
     ]);
@@ -70,6 +70,7 @@ it("usage has the figures of each key, the busiest first, and null if not report
   expect(await usageJson("key_busy", "--days", "2")).toEqual([all[0]]);
   const { stdout, stderr } = await usage("--days", "2");
   expect(stdout).toMatch(/^key_busy +1,040 +255 +2 +95 % +100 % +0 min ago /m);
+  expect((await usage("key_small", "--days", "3")).stdout).toMatch(/ +9 +0 +0 +5 % +1 %\n$/);
   expect(stdout).toMatch(/^key_idle +– +– +– +– +– +– +Idle$/m);
   expect(stderr).toContain("key_idle is banned until 2999-11-21 12:01 UTC.\n");
   const args = ["usage", "--days", "2", "--persist-to", keys.path];
@@ -79,12 +80,17 @@ it("usage has the figures of each key, the busiest first, and null if not report
 });
 
 it("usage counts the last days, today included, and shows one key day by day", async () => {
-  for (const [days, admitted] of Object.entries({ 1: 40, 20: 1_540, 21: 1_547 })) {
-    expect(await usageJson("--days", days)).toMatchObject([{ admitted }, {}, {}]);
+  for (const [days, admitted, minutePeak] of [
+    ["1", 40, 0.95],
+    ["20", 1_540, 0.95],
+    ["21", 1_547, 1],
+  ] as const) {
+    const expected = [{ admitted, minutePeak }, {}, {}];
+    expect(await usageJson("--days", days)).toMatchObject(expected);
   }
   const [, ...rows] = (await usage("key_busy")).stdout.trimEnd().split("\n");
   expect(rows).toHaveLength(14);
-  expect(rows[1]).toMatch(new RegExp(`^${dayText(1)} +1,000 +250 +2 +50 % +100 %$`));
+  expect(rows[1]).toMatch(new RegExp(`^${dayText(1)} +1,000 +250 +2 +33 % +100 %$`));
 });
 
 it("usage says how old the last report of a key is, and nothing is later than now", async () => {
@@ -130,8 +136,11 @@ it("usage --near has only keys that reached 80 % of the limit of a minute or a d
     await keys.rows(`UPDATE key_usage SET ${figures} WHERE key_id = 'key_small'`);
     expect(await usageJson("--near")).toMatchObject(ids.map((id) => ({ id })));
   }
-  expect(await usage("--near", "key_idle")).toMatchObject({ status: 0, stdout: "" });
-  expect(await usage("--near", "--html", file)).toMatchObject({ status: 0, stdout: "" });
+  const none = /^No key is known to have reached 80 % of a limit\.\nNothing was reported;/;
+  const unreported = { status: 0, stdout: "", stderr: expect.stringMatching(none) };
+  expect(await usage("--near", "key_idle")).toEqual(unreported);
+  const both = { stdout: expect.stringMatching(/^\[\{.*\}\]\n$/) };
+  expect(await usage("--near", "--html", file, "--json")).toMatchObject(both);
   expect(await readFile(file, "utf8")).not.toContain("key_idle");
   await keys.rows("UPDATE key_usage SET peak_day = 9 WHERE key_id = 'key_small'");
 });
@@ -144,6 +153,9 @@ it("usage --html writes a page of all keys or of one, and runs no script from a 
   };
   const all = await write("--days", "7");
   expect(all).not.toMatch(/<script|<b>/);
+  const policy = "default-src &#39;none&#39;; style-src &#39;unsafe-inline&#39;";
+  expect(all).toContain(`http-equiv="Content-Security-Policy" content="${policy}"`);
+  expect(all).toContain('<meter value="0.95" high="0.8"></meter>');
   const text = all.replaceAll(/<[^>]*>/g, " ").replaceAll(/\s+/g, " ");
   expect(text).toContain("UTC: admitted 1,549, refused 255, bans 2");
   const busy = "key_busy, pro, last report: 0 min ago 1,540 255 2 95 % 100 %";
@@ -152,6 +164,7 @@ it("usage --html writes a page of all keys or of one, and runs no script from a 
   const parts = [...tables, "By day", "2026-11-21 40 5 0 95 % 10 %"];
   expect(text).toMatch(new RegExp(parts.join(".*")));
   const one = await write("key_idle", "--days", "1");
+  expect(one).toContain("<title>API usage of Idle, 2026-11-21</title>");
   expect(one).toContain("<strong>Banned until 2999-11-21 12:01 UTC.</strong>");
   expect(one).not.toMatch(/key_busy|Near a limit/);
 });

@@ -10,6 +10,8 @@ import {
   makeOwnFolder,
   ownFolder,
 } from "../../../src/operator/database/local-store.ts";
+import { currentActor } from "../../../src/operator/keys/actor.ts";
+import { requireFreePort } from "../../../src/operator/start/program.ts";
 import { prepareStore } from "../../../src/operator/start/sample-store.ts";
 import { lockStore, readHolder } from "../../../src/operator/start/store-lock.ts";
 import { hashSecret } from "../../../src/rules/keys/secret.ts";
@@ -23,7 +25,8 @@ function expectSampleStore(folder: string, shown: readonly CreatedKey[], ...othe
     using sqlite = new DatabaseSync(databaseFile(folder, name));
     return sqlite.prepare(query).all().flatMap(Object.values);
   };
-  expect(read("orders", "SELECT count(*) FROM orders")).toEqual([10]);
+  expect(read("orders", "SELECT count(*), sum(status = 'shipped') FROM orders")).toEqual([10, 1]);
+  expect(read("keys", "SELECT DISTINCT actor FROM key_changes")).toEqual([currentActor()]);
   const secrets = [...shown.map(({ key }) => key), ...others];
   const hashes = secrets.map(hashSecret).toSorted();
   expect(read("keys", "SELECT hash FROM api_keys ORDER BY hash")).toEqual(hashes);
@@ -85,17 +88,20 @@ it("a start with --empty is the first one: a later one adds no keys and no order
   expect((await store.orders(["export"])).stdout).toBe("");
 });
 
-it("a start waits for a service that is ending", async () => {
+it("a start waits for the lock and the port of a service that is ending", async () => {
   const store = new StoreFolder();
   const file = join(makeOwnFolder(store.path), "service.lock");
   const holder = `
     const lock = new (require("node:sqlite").DatabaseSync)(${JSON.stringify(file)});
     lock.exec("BEGIN EXCLUSIVE");
-    require("node:worker_threads").parentPort.postMessage("held");
-    setTimeout(() => lock.close(), 100);`;
+    const server = require("node:net").createServer().listen(0, "127.0.0.1", () => {
+      require("node:worker_threads").parentPort.postMessage(server.address().port);
+      setTimeout(() => lock.close() ?? setTimeout(() => server.close(), 100), 100);
+    });`;
   const attempt = async () => {
-    await once(new Worker(holder, { eval: true }), "message");
+    const [port] = await once(new Worker(holder, { eval: true }), "message");
     lockStore(store.path, 1);
+    await requireFreePort(port);
   };
   // On a slow machine the holder may take longer than a start waits.
   await pRetry(attempt, { retries: 5, minTimeout: 0 });
