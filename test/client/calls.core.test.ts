@@ -22,6 +22,7 @@ afterEach(() => {
   // The mocks must be restored before the clock. If the clock were restored first, restoring a spy
   // on `setTimeout` would reinstall the fake timer.
   vi.restoreAllMocks();
+  vi.unstubAllGlobals();
   vi.useRealTimers();
 });
 
@@ -42,13 +43,17 @@ type Run = (client: ReturnType<typeof clientOf>, options?: CallOptions) => Promi
 const cancel: Run = (client, options) => client.cancelOrder(1n, options);
 const listAll: Run = async (client, options) => client.listOrders(options).all();
 const batch: Run = (client, options) => client.cancelOrders([1n], options);
+const look: Run = (client, options) => client.quota(options);
 
 /** Calls a service that gives these answers. Advances the clock until the call has ended. */
 async function attempt(answers: readonly Answer[], run = cancel, options?: Partial<ClientOptions>) {
   const service = new ScriptedService(...answers);
   const startMs = performance.now();
-  const outcome = await settled((async () => run(clientOf(service, options)))());
-  return { outcome, service, sent: service.requests.length, tookMs: performance.now() - startMs };
+  let tookMs = 0;
+  const call = (async () => run(clientOf(service, options)))();
+  const outcome = await settled(call.finally(() => (tookMs = performance.now() - startMs)));
+  expect(performance.now() - startMs, "no timer outlives the call").toBe(tookMs);
+  return { outcome, service, sent: service.requests.length, tookMs };
 }
 
 test("cancelOrder sends every digit of an id, and refuses what is no int64 before a request", async () => {
@@ -78,6 +83,8 @@ test.each([
   ["429", [refused(0), gone], { reason: { code: "order_not_found" } }],
   ["lost connection", [unreachable, shipped], { reason: { code: "order_already_shipped" } }],
   ["403 of a later version", [failed(403, "suspended")], { reason: { code: "suspended" } }],
+  ["service that is away", Array(6).fill(unreachable), { reason: { code: "network_error" } }],
+  ["wait for nothing", Array(4).fill(ignoresSignal), { reason: { code: "timeout" } }],
   ["proxy's 502", [() => new Response("", { status: 502 }), cancelled], { value: "cancelled" }],
 ])("cancelOrder says after a %s what may have happened", async (_, answers, outcome) => {
   expect(await attempt(answers)).toMatchObject({ outcome, sent: answers.length });
@@ -113,6 +120,9 @@ test.each([
   ["Fri, 15 Jan 2027 08:01:00 GMT", "Fri, 15 Jan 2027 07:00:30 GMT", 3_630],
   // Two headers, of which a proxy has added one.
   ["5, 31", "", 31],
+  ["31, 5", "", 31],
+  ["Fri Jan 15 08:01:00 2027", "", 60],
+  ["Fri, 15 Jan 2027 07:59:00 GMT", "", 0],
   ["Fri, 15 Jan 2027 08:01:00 GMT, 5, x", "", 60],
 ] as const)(
   "a retry takes from Retry-After %j with Date %j %o seconds",
@@ -125,13 +135,21 @@ test.each([
   },
 );
 
-test("a retry is announced, and backs off with full jitter up to a limit that doubles", async () => {
+const ADVICE = " If the service runs, its CORS_ORIGINS must list https://shop.example.";
+test.each([
+  [undefined, ""],
+  [{ origin: "https://orders.example" }, ""],
+  [{ origin: "https://shop.example" }, ADVICE],
+])("a retry is announced, and backs off with full jitter, from a page at %o", async (...row) => {
+  const [location, advice] = row;
+  vi.stubGlobal("location", location);
   vi.spyOn(Math, "random").mockReturnValue(0.5);
   const delays = [125, 250, 500, 1_000, 2_000, 4_000, 5_000, 5_000];
   const seen: Retry[] = [];
   const options = { retries: delays.length, onRetry: (retry: Retry) => seen.push(retry) };
   const { outcome, service } = await attempt([unreachable], listAll, options);
-  const error = { code: "network_error", status: null };
+  const message = `No response from orders.example: refused.${advice}`;
+  const error = { code: "network_error", status: null, message, cause: expect.any(TypeError) };
   expect(outcome).toMatchObject({ reason: error });
   const retries = delays.map((delayMs, index) => ({ attempt: index + 1, delayMs, error }));
   expect(seen).toMatchObject(retries);
@@ -139,15 +157,21 @@ test("a retry is announced, and backs off with full jitter up to a limit that do
 });
 
 test.each([
-  [86_400, 1],
-  [50, 3],
+  [30 * 86_400, 1],
+  [61, 2],
+  [60, 3],
 ])("a wait of %d s does not exceed maxElapsedMs, except in a batch", async (seconds, sent) => {
+  vi.spyOn(Math, "random").mockReturnValue(0);
   const reason = { code: "rate_limit_exceeded", retryAfterSeconds: seconds };
   const refusal = refused(seconds);
   expect(await attempt([refusal], listAll)).toMatchObject({ outcome: { reason }, sent });
   // However often another client of the key was faster, a batch waits again.
   const answers = [...Array<Answer>(20).fill(refusal), cancelled];
-  expect(await attempt(answers, batch)).toMatchObject({ outcome: { value: { length: 1 } } });
+  const tookMs = 20 * seconds * 1_000;
+  expect(await attempt(answers, batch)).toMatchObject({
+    outcome: { value: { length: 1 } },
+    tookMs,
+  });
 });
 
 test("a retry comes after an incomplete list with oneMoment, before the loop gets an order", async () => {
@@ -172,8 +196,8 @@ test.each([
     },
   });
   const answer = () => new Response(stream, { headers: JSON_TYPE });
-  const options = { timeoutMs: 1_000, retries: 0 };
-  expect(await attempt([answer], listAll, options)).toMatchObject({ outcome });
+  const client = clientOf(new ScriptedService(answer), { timeoutMs: 1_000, retries: 0 });
+  expect(await settled(listAll(client))).toMatchObject(outcome);
 });
 
 const endless = () => new Response(new ReadableStream(), { headers: JSON_TYPE });
@@ -189,15 +213,18 @@ test.each([
   const seen = await attempt([answer], first);
   expect(seen).toMatchObject({ outcome: { reason: "enough" }, tookMs: 5_000, sent: 1 });
 });
+const quotaAnswer = () =>
+  Response.json({ windows: [], ban: null, expiresAt: null, retryAfterSeconds: 0 });
 describe.each([
-  ["listOrders", list("[]"), listAll, { ifNoneMatch: "b635bf2f" }],
-  ["cancelOrder", cancelled, cancel, { retries: -1 }],
-  ["cancelOrders", cancelled, batch, { concurrency: 0 }],
+  ["listOrders", list("[]"), listAll, [{ ifNoneMatch: "b635bf2f" }, { oneMoment: 1 }]],
+  ["cancelOrder", cancelled, cancel, [{ retries: -1 }, { retries: 1_001 }, { retries: 0.5 }]],
+  ["cancelOrders", cancelled, batch, [{ concurrency: 0 }, { concurrency: 1_001 }]],
+  ["quota", quotaAnswer, look, [{ pacing: true }]],
 ] as const)("%s", (operation, answer, run, wrong) => {
   test("applies retries and timeoutMs to a call", async () => {
     vi.spyOn(Math, "random").mockReturnValue(0);
     const limited: Run = (client) => run(client, { timeoutMs: 700, retries: 1 });
-    const timeout = { code: "timeout" };
+    const timeout = { code: "timeout", message: "Nothing arrived within 700 ms." };
     const reason = operation === "cancelOrders" ? { cause: timeout } : timeout;
     const seen = await attempt([ignoresSignal], limited);
     expect(seen).toMatchObject({ outcome: { reason }, sent: 2, tookMs: 2 * 700 });
@@ -205,7 +232,9 @@ describe.each([
 
   test("sends its headers with every request, and leaves no listener on the caller's signal", async () => {
     const { signal } = new AbortController();
-    const options = { requestId: "copy_42", headers: { traceparent: "00-1-2-01" }, signal };
+    const requestId = "copy_42".padEnd(255, "=");
+    const most = { retries: 1_000, timeoutMs: 2 ** 31 - 1 };
+    const options = { requestId, headers: { traceparent: "00-1-2-01" }, signal, ...most };
     const withOptions: Run = (client) => run(client, options);
     const { outcome, service } = await attempt([unreachable, refused(1), answer], withOptions);
     expect(outcome.status).toBe("fulfilled");
@@ -213,7 +242,7 @@ describe.each([
       accept: "application/json",
       authorization: "Bearer sord_test",
       traceparent: "00-1-2-01",
-      "x-request-id": "copy_42",
+      "x-request-id": requestId,
     };
     const received = service.requests.map(({ headers }) => Object.fromEntries(headers));
     expect(received).toEqual([sent, sent, sent]);
@@ -221,11 +250,14 @@ describe.each([
   });
 
   test.each([
-    wrong,
+    ...wrong,
     { timeoutMs: 0 },
     { timeout: 5 },
     { requestId: "a b" },
-    { headers: { authorization: "Bearer other" } },
+    { requestId: "a".repeat(256) },
+    ...["Accept", "Authorization", "If-None-Match", "X-Request-Id"].map((name) => {
+      return { headers: { [name]: "own" } };
+    }),
     { signal: AbortSignal.abort(new Error("this signal was aborted")) },
   ])("refuses %o before any request", async (options) => {
     const { outcome, sent } = await attempt([answer], (client) => run(client, options as object));
@@ -242,10 +274,14 @@ test.each([
     ...quota(940),
     RateLimit: `"minute";${left}=0;${ends}=31, "day";${left}=940;${ends}=80000`,
   };
+  const malformed = {
+    "RateLimit-Policy": '"minute";q=0;w=60, "day";q=1;w=1, "week";q=1;w=1',
+    RateLimit: `"minute";${left}=0;${ends}=1, "day";${left}=-1;${ends}=1, "week";${left}=0;${ends}=0.5`,
+  };
   const service = new ScriptedService(
     roomy,
     failed(429, "rate_limit_exceeded", { ...used, "Retry-After": "31" }),
-    () => new Response("Bad Gateway", { status: 502, headers: { RateLimit: '"' } }),
+    () => new Response("Bad Gateway", { status: 502, headers: malformed }),
   );
   const client = clientOf(service, { retries: 0 });
   expect(client.limits).toBeNull();
@@ -266,8 +302,9 @@ test.each([
 test("onResponse is called for each response, after limits is updated; its error ends the call", async () => {
   const slow: Answer = () => new Promise((resolve) => setTimeout(() => resolve(roomy()), 40));
   const seen: unknown[] = [];
-  const onResponse = ({ method, url, status, elapsedMs }: ResponseInfo) => {
-    seen.push([method, url, status, elapsedMs, client.limits?.windows.length]);
+  const onResponse = ({ method, url, status, headers, elapsedMs }: ResponseInfo) => {
+    const id = headers.get("X-Request-Id");
+    seen.push([method, url, status, id, elapsedMs, client.limits?.windows.length]);
     if (status === 204) throw new Error("mine");
   };
   const unavailable = failed(503, "service_unavailable", quota(999));
@@ -275,8 +312,8 @@ test("onResponse is called for each response, after limits is updated; its error
   expect(await settled(client.cancelOrder(1n))).toMatchObject({ reason: { message: "mine" } });
   const sent = ["DELETE", `${URL_OF}/1`];
   expect(seen).toEqual([
-    [...sent, 503, 0, 2],
-    [...sent, 204, 40, 2],
+    [...sent, 503, "request-1", 0, 2],
+    [...sent, 204, null, 40, 2],
   ]);
 });
 
@@ -286,14 +323,28 @@ test.each([
   { baseUrl: "orders.example" },
   { baseUrl: "http://a.example" },
   { baseUrl: "http://localhost.example" },
+  { baseUrl: "http://secretlocalhost" },
+  { baseUrl: "http://127.0.0.1.example" },
+  { baseUrl: "ftp://a.example" },
+  { baseUrl: "https://a.example#secret" },
   { baseUrl: "https://secret@a.example" },
   { baseUrl: "https://a.example?key=secret" },
   { timeoutMs: 2 ** 31 },
   { maxElapsedMs: NaN },
+  { maxElapsedMs: -1 },
   { pacing: "yes" },
   { retry: 3 },
 ])("wrong options %o are refused without naming the key", (options) => {
   const create = () => createClient({ ...OPTIONS, ...(options as object) });
   expect(create).toThrow(Object.keys(options)[0]);
   expect(create).not.toThrow(/secret/);
+});
+
+test.each([
+  { baseUrl: "http://a.example", allowHttp: true },
+  { baseUrl: "http://[::1]:8787" },
+  { baseUrl: "http://shop.localhost" },
+  { maxElapsedMs: Infinity, timeoutMs: 1, retries: 0 },
+])("options %o are accepted", (options) => {
+  expect(() => createClient({ ...OPTIONS, ...options })).not.toThrow();
 });

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { Pacer } from "../../src/client/pacer.ts";
+import { Gate, Pacer } from "../../src/client/pacer.ts";
 
 /** The headers of a response, for a window of ten requests a minute. */
 function heard(remaining: number, resetSeconds = 60, retryAfterSeconds: number | null = null) {
@@ -24,6 +24,7 @@ test.each([
   ["the newest response decides", [[heard(0, 60, 90)], [heard(9)]], 0],
   ["of concurrent responses, the fewest left", [[heard(9), heard(0), heard(5)]], 59_000],
   ["of concurrent responses, the longest hold", [[heard(9, 60, 30), heard(9, 60, 20)]], 29_000],
+  ["of concurrent responses, the earliest end", [[heard(0, 60), heard(0, 50)]], 49_000],
   ["a response about an earlier window comes late", [[heard(9), heard(0, 1)]], 0],
   ["a response about a later window comes early", [[heard(0, 2), heard(9)]], 0],
   ["a lost request may have been counted", [[heard(1)], [LOST]], 59_000],
@@ -37,13 +38,34 @@ test("a forecast counts what is left of the open window, or new windows after it
   const pacer = pacerAfter([[heard(3)]]);
   expect(pacer.forecast(13, 0)).toEqual({ waitMs: 60_000, lastRequests: 10 });
   expect(pacer.forecast(13, 120_000)).toEqual({ waitMs: 60_000, lastRequests: 3 });
+  const day = { name: "day", limit: 20, lengthSeconds: 86_400, remaining: 4, resetSeconds: 90 };
+  const both = { windows: [day, ...heard(3).windows], retryAfterSeconds: null };
+  expect(pacerAfter([[both]]).forecast(13, 0)).toEqual({ waitMs: 90_000, lastRequests: 9 });
+  const held = pacerAfter([[heard(9, 60, 30)]]);
+  expect(held.forecast(2, 1_000)).toEqual({ waitMs: 29_000, lastRequests: 2 });
+});
+
+test("a forecast takes requests in flight for uncounted, unless they cannot all be", () => {
+  const pacer = pacerAfter([[heard(9), heard(8)]]);
+  for (let requests = 0; requests < 2; requests += 1) pacer.begin();
+  expect(pacer.forecast(13, 0)).toEqual({ waitMs: 60_000, lastRequests: 5 });
+  pacer.look(heard(7, 58), 2_000, 2_000);
+  expect(pacer.forecast(13, 2_000)).toEqual({ waitMs: 58_000, lastRequests: 5 });
+});
+
+test("the response time is an average of about the last twenty responses", () => {
+  const gate = new Gate();
+  for (let count = 0; count < 80; count += 1) gate.leave(null, new Response(), count < 40 ? 1 : 9);
+  gate.leave(null, undefined, 60_000);
+  expect(gate.responseMs).toBeGreaterThan(7);
+  expect(gate.responseMs).toBeLessThan(9);
 });
 
 test("a look takes no room from other requests, whether it is answered or not, and does not outdo what they have just heard", () => {
   const pacer = pacerAfter([[heard(1)]]);
   pacer.look({ ...LOST, retryAfterSeconds: 5 }, 0, 10);
   expect(pacer.waitMs(10)).toBe(0);
-  pacer.end(pacer.begin(), heard(0), 20);
+  pacer.end(pacer.begin(), heard(0, 60, 90), 20);
   // The service may have known this before the last request.
   pacer.look(heard(3), 1_019, 1_019);
   expect(pacer.waitMs(1_019)).toBeGreaterThan(0);

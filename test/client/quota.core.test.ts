@@ -4,7 +4,14 @@ import { quotaHeaders } from "../../src/rules/limits/headers.ts";
 import { peek } from "../../src/rules/limits/decision.ts";
 import { type QuotaReport, reportQuota } from "../../src/rules/limits/quota-report.ts";
 import { keyPolicy, SimulatedLimiter, START_MS } from "../rules/limits/simulated-limiter.ts";
-import { type Answer, clientOf, failed, ScriptedService, settled } from "./scripted-service.ts";
+import {
+  type Answer,
+  clientOf,
+  failed,
+  list,
+  ScriptedService,
+  settled,
+} from "./scripted-service.ts";
 
 // The client declares its own type. `npm run typecheck` fails if the service reports another one.
 expectTypeOf<QuotaReport>().toExtend<Pick<KeyQuota, keyof QuotaReport>>();
@@ -17,7 +24,8 @@ function serviceOf(limiter: SimulatedLimiter, aheadMs = 0) {
   const now = () => (limiter.nowMs = Date.now() + aheadMs);
   const look: Answer = () => {
     const quota = peek(limiter.state, limiter.policy, limiter.bans, now());
-    const body = { keyId: "key_a", plan: "pro", expiresAt: "2030-01-01T00:00:00.000Z" };
+    const expiresAt = limiter.state === null ? null : "2030-01-01T00:00:00.000Z";
+    const body = { keyId: "key_a", plan: "pro", expiresAt };
     return Response.json({ ...body, ...reportQuota(quota) }, { headers: quotaHeaders(quota) });
   };
   const cancel: Answer = () => {
@@ -35,7 +43,7 @@ test("quota() has numbers, and dates by the client's clock, which are never earl
   expect(await client.quota()).toMatchObject({
     keyId: "key_a",
     plan: "pro",
-    expiresAt: new Date("2030-01-01"),
+    expiresAt: null,
     windows: [unopened, { resetsAt: null }],
     ban: null,
     retryAfterSeconds: 0,
@@ -44,17 +52,23 @@ test("quota() has numbers, and dates by the client's clock, which are never earl
   await client.cancelOrder(1n);
   vi.advanceTimersByTime(20_400);
   const quota = await client.quota();
-  expect(quota.retryAfterSeconds).toBe(40);
-  for (const [index, endsMs] of [60_000, 86_400_000].entries()) {
-    const lateMs = quota.windows[index]!.resetsAt!.getTime() - (START_MS + endsMs);
+  expect(quota).toMatchObject({ retryAfterSeconds: 40, expiresAt: new Date("2030-01-01") });
+  vi.advanceTimersByTime(39_700);
+  const next = await client.quota();
+  expect(next.windows[0]).toEqual(unopened);
+  for (const [window, endsMs] of [
+    [quota.windows[0]!, 60_000],
+    [quota.windows[1]!, 86_400_000],
+    [next.windows[1]!, 86_400_000],
+  ] as const) {
+    const lateMs = window.resetsAt!.getTime() - (START_MS + endsMs);
     expect(lateMs).toBeGreaterThanOrEqual(0);
     expect(lateMs).toBeLessThan(1_000);
   }
-  expect(client.limits).toMatchObject({ windows: [{ remaining: 0, resetSeconds: 40 }, {}] });
+  expect(client.limits).toMatchObject({ windows: [{ remaining: 1, resetSeconds: 60 }, {}] });
   // A ban.
   limiter.bans = { ...limiter.bans, graceMs: 0, minStrikes: 1 };
-  limiter.request();
-  limiter.request();
+  for (let times = 0; times < 3; times += 1) limiter.request();
   const { ban, windows } = await client.quota();
   expect(ban).toEqual({ endsAt: new Date(Date.now() + 60_000), number: 1 });
   expect(windows[1]).toMatchObject({ remaining: 0, resetsAt: ban!.endsAt });
@@ -77,12 +91,16 @@ test("quota() never waits for the limits, and a batch that waits goes on when it
 
 test("quota() is repeated like other calls, and refuses what is no quota", async () => {
   const unavailable = failed(503, "service_unavailable", { "Retry-After": "1" });
-  const service = new ScriptedService(unavailable, () => Response.json({ windows: 7 }));
+  const lost = list(new TypeError("terminated"));
+  const service = new ScriptedService(unavailable, lost, () => Response.json({ windows: 7 }));
   const outcome = await settled(clientOf(service).quota());
   expect(outcome).toMatchObject({ reason: { code: "unexpected_answer", status: 200 } });
   expect(service.gapsMs[0]).toBeGreaterThanOrEqual(1_000);
+  expect(service.requests).toHaveLength(3);
+  const busy = new ScriptedService(failed(503, "service_unavailable", { "Retry-After": "121" }));
+  expect((await settled(clientOf(busy, { pacing: true }).quota())).status).toBe("rejected");
+  expect(busy.requests).toHaveLength(1);
   const html = new ScriptedService(() => new Response("<html>"));
   const { reason } = (await settled(clientOf(html).quota())) as PromiseRejectedResult;
   expect(reason).toMatchObject({ code: "unexpected_answer" });
-  await expect(clientOf(html).quota({ pacing: true } as object)).rejects.toThrow("unknown option");
 });

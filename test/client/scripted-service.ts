@@ -44,7 +44,7 @@ export function list(...parts: readonly (string | Error)[]): Answer {
       yield new TextEncoder().encode(part);
     }
   }
-  const headers = { "Content-Type": "application/json" };
+  const headers = { "Content-Type": "application/json", ETag: '"1"' };
   return () => new Response(ReadableStream.from(body()), { headers });
 }
 
@@ -65,7 +65,7 @@ export function failed(status: number, code: string, more: Record<string, string
 }
 
 export function unreachable(): never {
-  throw new TypeError("fetch failed");
+  throw new TypeError("fetch failed", { cause: new Error("refused") });
 }
 
 /** Never returns a response, even if the request is aborted. */
