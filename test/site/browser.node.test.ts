@@ -1,12 +1,12 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { setTimeout } from "node:timers/promises";
 import type { Browser, BrowserContextOptions, Locator, Page, Route } from "playwright-core";
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { StoreFolder } from "../operator/store-folder.ts";
 import { copyProject, Service } from "../process/service.ts";
 import { HOUR_MS } from "../support/clock.ts";
 import { needs } from "../support/needs.ts";
-import { PATIENCE } from "../support/patience.ts";
 import { findChromium, launchChromium } from "./chromium.ts";
 import { violations } from "./violations.ts";
 
@@ -28,16 +28,27 @@ const SAMPLE = `${LIST} .call > .tabs pre:visible`;
 
 type Answer = Parameters<Route["fulfill"]>[0];
 
+/** The time limit of one action in the page, which no request is part of. */
+const LIMIT = { timeout: 60_000, interval: 25 };
+
 const WAIT = { "Retry-After": "86399" };
+const COUNTDOWN = "Send it again in 23:59:59.";
 
 const WHOLE = { body: "[]" };
 const BROKEN = { body: '[{"id":1}' };
-const UNAUTHORIZED = { status: 401, body: '{"code":"unauthorized"}' };
+const UNAUTHORIZED = { status: 401, body: '{"code":"unauthorized","message":"Send `a key`."}' };
 const LIMITED = { status: 429, body: '{"code":"rate_limit_exceeded"}', headers: WAIT };
 const BANNED = { status: 429, body: '{"code":"api_key_banned"}', headers: WAIT };
-const UNAVAILABLE = { status: 503, body: '{"code":"service_unavailable"}', headers: WAIT };
-/** Answers that the page shows in different ways. */
-const ANSWERS = [WHOLE, BROKEN, LIMITED, UNAUTHORIZED, BANNED, UNAVAILABLE];
+const UNAVAILABLE = { status: 503, body: "<p>Proxy", headers: WAIT };
+/** Answers, and what the page says of them: the status, and how the explanation begins. */
+const ANSWERS = [
+  [WHOLE, "200 OK", ""],
+  [BROKEN, "200 OK", "The list broke off before its end. Send the request again."],
+  [LIMITED, "429 Too Many Requests", "A window is full."],
+  [UNAUTHORIZED, "401 Unauthorized", "Send a key."],
+  [BANNED, "429 Too Many Requests", "The key kept sending instead of waiting."],
+  [UNAVAILABLE, "503 Service Unavailable", "This page does not know this answer."],
+] as const;
 
 const store = new StoreFolder();
 let keys: Readonly<Record<"free" | "pro" | "business" | "enterprise", string>>;
@@ -78,7 +89,7 @@ describe("the reference page", needs(CHROMIUM, chromium !== undefined), () => {
   });
 
   test("shows the first call, which copies with the key; hides the key and stores it nowhere", async () => {
-    const { page, text, see, press, clear, list } = await open({}, { hasClock: true });
+    const { page, text, see, press, clear, list } = await open();
     const policy = (await fetch(origin)).headers.get("Content-Security-Policy");
     expect(policy).toMatch(/^default-src 'none'; script-src 'self';(?!.*unsafe)/);
     expect(apiRequests()).toStrictEqual([]);
@@ -92,25 +103,20 @@ describe("the reference page", needs(CHROMIUM, chromium !== undefined), () => {
     await page.locator("#key").fill(` ${keys.pro} `);
     for (const isShown of [false, true, false]) {
       expect(await page.locator("#key").getAttribute("type")).toBe(isShown ? "text" : "password");
+      const show = page.getByRole("button", { name: "Show", exact: true, pressed: isShown });
       expect((await text("main")).includes(keys.pro)).toBe(isShown);
-      await press("Copy: List all orders (curl)");
+      for (const _ of ["first", "again"]) await press("Copy: List all orders (curl)");
+      await see(COPY, /^Copied$/);
       expect(await page.evaluate(() => navigator.clipboard.readText())).toBe(
         line.replace("YOUR_API_KEY", keys.pro),
       );
-      await press("Show");
+      await page.clock.runFor(1_600);
+      expect(await text(COPY)).toBe("Copy");
+      await show.click();
     }
     await page.locator("#key").fill(keys.free);
     expect(await text(SAMPLE)).toContain(keys.free);
-    await press("Show");
-    await page.clock.pauseAt(Date.now() + 2 * HOUR_MS);
-    for (let times = 0; times < 2; times += 1) {
-      await press("Copy: List all orders (curl)");
-      await see(COPY, /^Copied$/);
-    }
-    await page.clock.runFor(2_000);
-    expect(await text(COPY)).toBe("Copy");
-    await page.clock.resume();
-    await list();
+    await list(keys.pro);
     await see(STATUS, /^200/);
     const stored = () => ({ ...localStorage, ...sessionStorage, cookie: document.cookie });
     expect(await page.evaluate(stored)).toStrictEqual({ cookie: "" });
@@ -132,26 +138,27 @@ describe("the reference page", needs(CHROMIUM, chromium !== undefined), () => {
       await see("#key-note", note);
       await see(`${MINUTE} .figure`, /^–$/);
     }
+    const good = page.locator("#key-note[data-good]");
+    expect(await good.count()).toBe(0);
     await page.locator("#key").fill(keys.enterprise);
     await see(`${MINUTE} .figure`, /^4,999 of 5,000$/);
-    await see("#key-note", /^enterprise plan$/);
+    expect(await good.allTextContents()).toStrictEqual(["enterprise plan"]);
     await answerWith(BROKEN);
     await list();
     await see(`${LIST} .outcome`, /The list broke off/);
-    expect(await page.locator(`${LIST} [data-kind=good]`).count()).toBe(0);
     expect(await page.locator(IDS).count()).toBe(count);
   });
 
   test("shows its text, and its tabs work, without JavaScript", async () => {
-    const { page, see } = await open({ javaScriptEnabled: false });
+    const { page, text } = await open({ javaScriptEnabled: false });
     await page.locator(LIST).getByText("Go", { exact: true }).click();
-    await see(SAMPLE, /^package main/);
-    await see("main", /Sending from this page needs JavaScript/);
+    expect(await text(SAMPLE)).toMatch(/^package main/);
+    expect(await text("main")).toContain("Sending from this page needs JavaScript");
     expect(await page.locator("button:visible, #key:visible, .meters:visible").count()).toBe(0);
   });
 
   test("lists and cancels orders with every digit, and shows what is left of the limits", async () => {
-    const { page, see, press, list, cancelIn, rowOf, cancelOrder } = await open();
+    const { page, see, press, list, cancelIn, rowOf, rowNote, cancelOrder } = await open();
     const ids = () => page.locator(IDS).allTextContents();
     await list(keys.business);
     const listed = await ids();
@@ -169,19 +176,23 @@ describe("the reference page", needs(CHROMIUM, chromium !== undefined), () => {
     expect(await rowOf("1001").getByRole("button").count()).toBe(0);
     await press("Cancel order 1004");
     await page.keyboard.press("Escape");
-    await page.getByRole("dialog").waitFor({ state: "hidden" });
+    await see(`${LIST} .orders .note`, /^9 orders/);
     expect(apiRequests()).toHaveLength(2);
     await cancelIn(rowOf("1004"));
-    await rowOf("1004").getByText("Has shipped").waitFor();
+    await see(rowNote("1004"), /^Has shipped$/);
+    await see(`${LIST} .orders .note`, /^9 orders/);
     await cancelOrder("9223372036854775807");
     await see(`${CANCEL} .outcome`, /^204[^]*\/9223372036854775807/);
-    await cancelOrder("not/an 'id'");
+    await cancelOrder('not/an "id"');
     await see(`${CANCEL} .outcome`, /^404[^]*not%2Fan[^]*int64/);
+    await see(`${LIST} .orders .note`, /^8 orders/);
     // Without an order id, nothing is sent.
     await page.locator(`${CANCEL} .send input`).fill(" ");
     await page.locator(`${CANCEL} .send button`).click();
     await see(`${CANCEL} .outcome`, /^Not sent\n+Which order/);
+    expect(await page.locator(`${CANCEL} .send input:focus`).count()).toBe(1);
     expect(apiRequests()).toHaveLength(5);
+    await page.clock.runFor(1);
     await list();
     const gone = ["1001", "9223372036854775807"];
     expect(await ids()).toStrictEqual(listed.filter((id) => !gone.includes(id)));
@@ -191,55 +202,87 @@ describe("the reference page", needs(CHROMIUM, chromium !== undefined), () => {
     await see("#getQuota .sent pre", /"plan":"business"/);
   });
 
-  test("an order that is cancelled while a list is read stays cancelled in that list", async () => {
-    const { page, see, list, rowOf, cancelIn, answerWith, hold } = await open();
+  test("an order that is cancelled while a list is read stays cancelled in that list, and one is cancelled at a time", async () => {
+    const { page, see, list, rowOf, rowNote, cancelIn, answerWith, hold } = await open();
     const body = ordersFrom(3);
     await answerWith({ body });
     await list(keys.pro);
     const release = await hold({ body });
     await page.locator(`${LIST} .send button`).click();
+    const cancel = await hold({ status: 204 }, `${ORDERS}/*`);
     await cancelIn(rowOf(idAt(1)));
-    await rowOf(idAt(1)).getByText("Is gone").waitFor();
+    await see(rowNote(idAt(1)), /^Cancelling …$/);
+    const button = page.locator(`${CANCEL} .send button`);
+    expect(await button.getAttribute("aria-disabled")).toBe("true");
+    await rowOf(idAt(2)).getByRole("button").click();
+    expect(await page.getByRole("dialog").count()).toBe(0);
+    cancel();
+    await see(rowNote(idAt(1)), /^Cancelled$/);
+    expect(await button.getAttribute("aria-disabled")).toBe("false");
     await see(`${LIST} .orders .note`, /^2 orders/);
     release();
-    await page.locator(`${LIST} .busy`).waitFor({ state: "hidden" });
+    await see(STATUS, /^200/);
     const buttons = [0, 1, 2].map((index) => rowOf(idAt(index)).getByRole("button").count());
     expect(await Promise.all(buttons)).toStrictEqual([1, 0, 1]);
   });
 
   test("of a long list, shows the total, finds an id, and offers a download instead of a part", async () => {
     const { page, see, press, list, answerWith } = await open();
-    const long = ordersFrom(2_000);
-    await answerWith({ body: long });
-    await list();
-    await see(`${LIST} .orders .note`, /^2,000 orders\. Here are the first 100/);
-    expect(await page.locator(IDS).count()).toBe(100);
-    await page.locator(LIST).getByLabel("Find an id").fill(idAt(1_999));
+    const find = page.locator(LIST).getByLabel("Find an id");
+    for (const [count, note, total] of [
+      [1, /^$/, /^1 order\.$/],
+      [2_000, /^Only the first 20,000 characters/, /^2,000 orders\. Here are the first 100;/],
+    ] as const) {
+      const body = ordersFrom(count);
+      await answerWith({ body });
+      await list();
+      await see(`${LIST} .orders .note`, total);
+      expect(await find.isVisible()).toBe(count > 1);
+      expect(await page.locator(IDS).count()).toBe(Math.min(count, 100));
+      const progress = page.locator(`${LIST} .busy span`);
+      expect(await progress.textContent()).toMatch(new RegExp(`^${total.source.slice(1, 8)}`));
+      const details = page.locator(`${LIST} .sent`);
+      if ((await details.getAttribute("open")) === null) await details.locator("summary").click();
+      await see(`${LIST} .sent .note`, note);
+      const downloading = page.waitForEvent("download");
+      await press("Download");
+      expect(readFileSync(await (await downloading).path(), "utf8")).toBe(body);
+    }
+    await find.fill(` ${idAt(1_999)} `);
     expect(await page.locator(IDS).allTextContents()).toStrictEqual([idAt(1_999)]);
-    await page.locator(LIST).getByText("As it was sent").click();
-    const downloading = page.waitForEvent("download");
-    await press("Download");
-    expect(readFileSync(await (await downloading).path(), "utf8")).toBe(long);
     await list();
     expect(await page.locator(IDS).count()).toBe(100);
   });
 
   test("shows what the newest answer alone says, while it waits nothing, and sends a request once", async () => {
-    const { page, text, see, list, answerWith, hold } = await open({}, { hasClock: true });
-    await page.clock.pauseAt(Date.now() + 2 * HOUR_MS);
-    const show = async (answer: (typeof ANSWERS)[number]) => {
+    const { page, text, see, list, answerWith, hold } = await open();
+    const show = async (answer: Answer) => {
       await answerWith(answer);
       await list();
-      const parts = `${LIST} :is(.outcome, .wait, .orders, .sent):visible`;
-      return (await page.locator(parts).allInnerTexts()).join("\n").replace(/\d+ ms/, "");
+      return [
+        await page.locator(`${LIST} .status-line`).getAttribute("data-kind"),
+        await page.locator(`${LIST} .outcome :is(b, span, p + p)`).allTextContents(),
+        await page.locator(`${LIST} .wait:visible`).allInnerTexts(),
+        await text(`${LIST} .sent`),
+      ];
     };
-    const shown: string[] = [];
-    for (const answer of ANSWERS) shown.push(await show(answer));
-    expect(new Set(shown).size).toBe(ANSWERS.length);
+    const shown: unknown[] = [];
+    for (const [answer, status, meaning] of ANSWERS) {
+      const seen = await show(answer);
+      const isWhole = answer === WHOLE;
+      const wait = "headers" in answer ? [COUNTDOWN] : [];
+      const line = [status, "GET /v1/store/orders", "1 ms"];
+      const said = [...line, expect.stringMatching(`^${meaning}${isWhole ? "$" : ""}`)];
+      const sent = expect.stringMatching(isWhole ? /^As it was sent$/ : /\n[[{<]/);
+      expect(seen).toStrictEqual([isWhole ? "good" : "bad", said, wait, sent]);
+      shown.push(seen);
+    }
     // In the reverse order, each answer follows another one than before.
-    for (const answer of ANSWERS.toReversed()) expect(await show(answer)).toBe(shown.pop());
+    for (const [answer] of ANSWERS.toReversed()) {
+      expect(await show(answer)).toStrictEqual(shown.pop());
+    }
 
-    const release = await hold();
+    const release = await hold(LIMITED);
     const before = apiRequests().length;
     for (let clicks = 0; clicks < 3; clicks++) {
       await page.locator(`${LIST} .send button`).click({ force: true });
@@ -247,45 +290,54 @@ describe("the reference page", needs(CHROMIUM, chromium !== undefined), () => {
     await see(`${LIST} .busy`, /^Sending …/);
     expect(await text(`${LIST} .outcome`)).toBe("");
     expect(await page.locator(`${LIST} .sent`).isVisible()).toBe(false);
+    // A reader who went on is not called back.
+    await page.locator("#key").focus();
+    await page.evaluate(() => scrollTo(0, 5_000));
     release();
-    await see(STATUS, /^200/);
+    await see(`${LIST} .wait`, /23:59:59/);
+    expect(await page.evaluate(() => scrollY)).toBe(5_000);
     expect(apiRequests()).toHaveLength(before + 1);
+    for (const [ms, left] of [
+      [1_000, "in 23:59:58."],
+      [86_397_000, "in 0:01."],
+      [1_000, "now."],
+    ] as const) {
+      await page.clock.fastForward(ms);
+      expect(await text(`${LIST} .wait`)).toBe(`Send it again ${left}`);
+    }
   });
 
   test("shows no limit, ban or countdown of a key after another key was entered", async () => {
-    const { page, see, press, list, answerWith, hold } = await open();
+    const { page, text, see, press, list, cancelOrder, answerWith, hold } = await open();
     const windows = [
       { name: "minute", limit: 60, remaining: 0, resetsAt: "2100-01-01T00:00:00.000Z" },
     ];
-    for (const [ban, title] of [
-      [null, /^Limit reached/],
-      [{}, /^Key banned/],
+    for (const [ban, kind, title] of [
+      [null, "limit", "Limit reached"],
+      [{}, "ban", "Key banned"],
+      [null, "limit", "Limit reached"],
     ] as const) {
       const quota = { plan: "free", windows, ban, retryAfterSeconds: 3_000 };
       await answerWith({ body: JSON.stringify(quota) }, "**/v1/quota");
-      await answerWith(ban === null ? LIMITED : BANNED);
+      await answerWith(LIMITED, `${ORDERS}**`);
       await list(keys.pro);
-      await see("#wait", title);
+      await cancelOrder("1");
+      await see(`#wait.${kind}`, new RegExp(`^${title} 50:00$`));
       await see(`${MINUTE} .figure`, /^0 of 60$/);
-      await see(`${LIST} .wait`, /^Send it again in 23:59:/);
+      for (const panel of [LIST, CANCEL]) expect(await text(`${panel} .wait`)).toBe(COUNTDOWN);
       await page.locator("#key").fill("another");
-      await page.locator("#wait").waitFor({ state: "hidden" });
-      await page.locator(`${LIST} .wait`).waitFor({ state: "hidden" });
       await see(`${MINUTE} .figure`, /^–$/);
+      expect(await page.locator(":is(#wait, .wait):visible").count()).toBe(0);
     }
     // The answer to a look at a former key comes late.
     const body = JSON.stringify({ plan: "free", windows, ban: null, retryAfterSeconds: 0 });
     const releaseLook = await hold({ body }, "**/v1/quota");
-    const ended = ["requestfailed", "requestfinished"].map((event) =>
-      page.waitForEvent(event as "requestfailed", (request) => request.url().endsWith("/quota")),
-    );
     await page.locator("#key").fill(keys.pro);
     await page.locator("#key").fill("");
     releaseLook();
-    await Promise.race(ended);
-    await page.evaluate(() => new Promise((resolve) => void setTimeout(resolve, 50)));
     await see(`${MINUTE} .figure`, /^–$/);
     await page.locator("#key").fill(keys.pro);
+    await see(`${MINUTE} .figure`, /^0 of 60$/);
     // The reader stops a slow list.
     const release = await hold();
     await page.locator(`${LIST} .send button`).click();
@@ -296,12 +348,15 @@ describe("the reference page", needs(CHROMIUM, chromium !== undefined), () => {
 
   test("on a phone, shows in its row that a cancellation failed, and the countdown of a wait or ban", async () => {
     const phone = { viewport: { width: 320, height: 568 }, hasTouch: true, isMobile: true };
-    const { page, text, see, clear, list, cancelIn, answerWith } = await open(phone, {
+    const { page, text, see, press, clear, list, cancelIn, answerWith } = await open(phone, {
       from: ELSEWHERE,
     });
     // Elsewhere, there are no hints for a local service.
     expect(await text("main")).not.toMatch(/npm start|Trigger a/);
     expect(await text("main")).toContain(`${ELSEWHERE}/v1`);
+    await page.evaluate(() => (navigator.clipboard.writeText = () => Promise.reject("blocked")));
+    await press("Copy: List all orders (curl)");
+    await see(COPY, /^Not copied: select it$/);
     await answerWith({ body: ordersFrom(60) });
     await list(keys.pro);
     await clear(STATUS);
@@ -318,9 +373,16 @@ describe("the reference page", needs(CHROMIUM, chromium !== undefined), () => {
     await answerWith(BANNED);
     await list();
     await see(`${LIST} .outcome`, /during the ban/);
-    await see(`${LIST} .wait`, /23:5\d:\d\d/);
+    await see(`${LIST} .wait`, /23:59:59/);
     await clear(STATUS, `${LIST} .wait`);
-    await page.locator(`${LIST} label`, { hasText: "Go" }).click();
+    // The other samples change too, and the tab stays where it is.
+    const tab = page.locator(`${CANCEL} label`, { hasText: "Go" });
+    await tab.scrollIntoViewIfNeeded();
+    const top = () => tab.evaluate((element) => Math.round(element.getBoundingClientRect().top));
+    const before = await top();
+    await tab.click();
+    expect(await text(SAMPLE)).toMatch(/^package main/);
+    expect(await top()).toBe(before);
     await page.locator("#errors label", { hasText: "503" }).click();
     expect(await page.evaluate(cutElements)).toStrictEqual([]);
   });
@@ -336,7 +398,8 @@ describe("the reference page", needs(CHROMIUM, chromium !== undefined), () => {
       }
     };
     await tabTo("#key", 3);
-    await type(keys.pro);
+    await type(`${keys.pro}\n`);
+    await see("#key-note", /^pro plan$/);
     await tabTo("[name=listOrders-language]", 20);
     await page.keyboard.press("ArrowRight");
     await see(SAMPLE, /createClient/);
@@ -362,7 +425,10 @@ describe("the reference page", needs(CHROMIUM, chromium !== undefined), () => {
   });
 
   test("is accessible in each state, light and dark, cuts nothing off at any width, and can be printed", async () => {
-    const { page, list, clear, answerWith, cancelOrder } = await open({ colorScheme: "light" });
+    const { page, list, clear, answerWith, cancelOrder } = await open(
+      { colorScheme: "light" },
+      { isClockStopped: false },
+    );
     await list(keys.pro);
     await page.locator(LIST).getByText("As it was sent").click();
     await answerWith(LIMITED, `${ORDERS}/*`);
@@ -392,7 +458,7 @@ describe("the reference page", needs(CHROMIUM, chromium !== undefined), () => {
       ["cancelOrder", "Cancel"],
     ]) {
       await page.evaluate((name) => (location.hash = name), id!);
-      await expect.poll(() => current.allInnerTexts()).toStrictEqual([title]);
+      await expect.poll(() => current.allInnerTexts(), LIMIT).toStrictEqual([title]);
     }
     expect(await page.locator('pre:not([dir="ltr"])').count()).toBe(0);
     // On paper, each language and answer is shown.
@@ -402,22 +468,52 @@ describe("the reference page", needs(CHROMIUM, chromium !== undefined), () => {
   });
 
   test("looks at the quota again when a window ends, by the service's clock", async () => {
-    const { page, see, answerWith } = await open({}, { hasClock: true });
-    const resetsAt = new Date(Date.now() + 30_000).toISOString();
-    const windows = [{ name: "minute", limit: 60, remaining: 5, resetsAt }];
+    const { page, see, idle, list, answerWith } = await open();
+    const meter = (window: string) =>
+      page.locator(window).evaluate((element) => {
+        const { dataset, lastElementChild: track } = element as HTMLElement;
+        const said = ["max", "now", "text"].map((name) => track?.getAttribute(`aria-value${name}`));
+        const { width } = (track?.firstElementChild as HTMLElement).style;
+        return [dataset["level"], width, ...said].join();
+      });
+    const windows = [
+      { name: "minute", limit: 60, remaining: 12, resetsAt: "2026-12-01T09:00:30.000Z" },
+      { name: "day", limit: 1_000, remaining: 940, resetsAt: "2026-12-01T10:00:00.000Z" },
+    ];
     const body = JSON.stringify({ plan: "free", windows, ban: null, retryAfterSeconds: 0 });
-    const headers = { Date: new Date().toUTCString() };
+    const headers = { Date: "Tue, 01 Dec 2026 09:00:00 GMT" };
     await answerWith({ headers, body }, "**/v1/quota");
     await page.locator("#key").fill(keys.free);
-    await see(MINUTE, /5 of 60\s+back in 0:\d\d/);
+    await see(`${MINUTE} .note`, /^back in 0:30$/);
     const looks = () => requests.filter((url) => url.endsWith("/v1/quota")).length;
     const before = looks();
-    await page.clock.runFor(32_000);
-    await expect.poll(looks, PATIENCE).toBeGreaterThan(before);
+    for (const [ms, left] of [
+      [1_000, "0:29"],
+      [28_000, "0:01"],
+    ] as const) {
+      await page.clock.runFor(ms);
+      expect(await meter(MINUTE)).toBe(`low,20%,60,12,12 of 60 back in ${left}`);
+    }
+    expect(await meter(DAY)).toBe("plenty,94%,1000,940,940 of 1,000 back in 59:31");
+    expect(await page.locator("#wait").isVisible()).toBe(false);
+    expect(looks()).toBe(before);
+    await page.clock.runFor(1_250);
+    await idle();
+    expect(looks()).toBe(before + 1);
+    // What is unknown is not shown.
+    const unknown = "unknown,0%,0,0,– ";
+    await answerWith(null, "**/v1/quota");
+    await answerWith(WHOLE);
+    await list();
+    expect(await meter(MINUTE)).toBe(unknown);
+    await answerWith(UNAVAILABLE, "**/v1/quota");
+    await list();
+    await see("#key-note:not([data-good])", /^limits unknown$/);
+    expect(await meter(DAY)).toBe(unknown);
   });
 
   test("triggers a 429 and a ban, which look different, each with a countdown and an end", async () => {
-    const { page, see, press } = await open({}, { hasClock: true });
+    const { page, see, press } = await open();
     /** Expects a countdown, moves the clock to its end, and expects what the page shows then. */
     const countDown = async (title: string) => {
       await see("#wait", new RegExp(`^${title} [01]:\\d\\d`));
@@ -428,12 +524,17 @@ describe("the reference page", needs(CHROMIUM, chromium !== undefined), () => {
     await page.locator("#key").fill(keys.free);
     await press("Trigger a 429");
     await see("#limits .outcome", /^429 Too Many Requests[^]*A window is full/);
-    await see(MINUTE, /0 of 60/);
+    await see(MINUTE, /^Minute\n0 of 60\n/);
     await see(DAY, /940 of 1,000/);
     await countDown("Limit reached");
-    await press("Trigger a ban");
-    await press("Have it banned");
-    await see("#limits .busy", /Refusals are free for 10 seconds/);
+    for (const isStopped of [true, false]) {
+      await press("Trigger a ban");
+      await press("Have it banned");
+      await see("#limits .busy", /Refusals are free for 10 seconds/);
+      if (!isStopped) break;
+      await press("Stop", page.locator("#limits"));
+      await see("#limits .outcome", /^Stopped/);
+    }
     await page.clock.runFor(10_000);
     await see("#limits .outcome", /^429[^]*during the ban/);
     await see("#limits .sent pre", /api_key_banned/);
@@ -444,17 +545,21 @@ describe("the reference page", needs(CHROMIUM, chromium !== undefined), () => {
 /**
  * Opens the page in a new browser profile, and returns it with what a reader does there.
  *
- * @param hasClock whether the page has a clock that the test moves.
+ * @param isClockStopped whether the page's clock stands still until the test moves it. If so, the page
+ *   changes only by what the test does, and by answers.
  * @param from the origin of the page in the browser, instead of the service's.
  */
-async function open(options: BrowserContextOptions = {}, { hasClock = false, from = origin } = {}) {
+async function open(
+  options: BrowserContextOptions = {},
+  { isClockStopped = options.javaScriptEnabled ?? true, from = origin } = {},
+) {
   const context = await browser.newContext({
     viewport: { width: 1280, height: 900 },
     reducedMotion: "reduce",
     permissions: ["clipboard-read", "clipboard-write"],
     ...options,
   });
-  context.setDefaultTimeout(PATIENCE.timeout);
+  context.setDefaultTimeout(LIMIT.timeout);
   onTestFinished(async () => {
     // Ignores errors of routes whose request is still in flight when the test ends.
     await context.unrouteAll({ behavior: "ignoreErrors" });
@@ -476,27 +581,45 @@ async function open(options: BrowserContextOptions = {}, { hasClock = false, fro
   page.on("request", (request) => {
     if (!request.url().startsWith("data:")) requests.push(request.url());
   });
-  // The reader's clock is ahead of the service's.
-  if (hasClock) await page.clock.install({ time: Date.now() + HOUR_MS });
+  if (isClockStopped) await page.clock.install({ time: Date.now() - HOUR_MS });
+  await page.addInitScript(countWaits);
   await page.goto(from);
+  if (isClockStopped) await page.clock.pauseAt(Date.now());
+  let held = 0;
 
   const fulfill = (route: Route, how: Answer | null) =>
     how === null ? route.abort() : route.fulfill({ contentType: "application/json", ...how });
   const text = (selector: string) => page.locator(selector).innerText();
+  const isIdle = async () => (await page.evaluate(waitsNow)) <= held;
+  const idle = async () => {
+    while (!(await isIdle())) await setTimeout(LIMIT.interval);
+  };
   const press = (name: string, place: Page | Locator = page) =>
     place.getByRole("button", { name, exact: true }).click();
+  const confirm = async () => {
+    await press("Cancel the order", page.getByRole("dialog"));
+    await isIdle();
+  };
+  const rowOf = (id: string) => `${LIST} li[data-id="${id}"]`;
   return {
     page,
     text,
     press,
-    rowOf: (id: string) => page.locator(`${LIST} li[data-id="${id}"]`),
-    see: (selector: string, expected: RegExp) =>
-      expect.poll(() => text(selector), { ...PATIENCE, message: selector }).toMatch(expected),
+    idle,
+    rowOf: (id: string) => page.locator(rowOf(id)),
+    rowNote: (id: string) => `${rowOf(id)} .row-note`,
+    /** Expects a text now or, at the latest, when every answer has arrived that is not held. */
+    see: async (selector: string, expected: RegExp) => {
+      while (!(await isIdle()) && !expected.test(await text(selector))) {
+        await setTimeout(LIMIT.interval);
+      }
+      expect(await text(selector), selector).toMatch(expected);
+    },
     /** Expects that elements are in the window, and that nothing covers their sides. */
     clear: async (...targets: readonly (string | Locator)[]) => {
       for (const target of targets) {
         const found = typeof target === "string" ? page.locator(target).first() : target;
-        const about = { ...PATIENCE, message: String(target) };
+        const about = { ...LIMIT, message: String(target) };
         await expect.poll(() => found.evaluate(isClear), about).toBe(true);
       }
     },
@@ -505,31 +628,61 @@ async function open(options: BrowserContextOptions = {}, { hasClock = false, fro
       page.route(url, (route) => fulfill(route, how)),
     /** Holds the answers to an address back until the returned function is called. */
     hold: async (how: Answer = WHOLE, url = ORDERS) => {
-      const held = Promise.withResolvers<void>();
+      const { promise, resolve } = Promise.withResolvers<void>();
       await page.route(url, async (route) => {
-        await held.promise;
+        held += 1;
+        await promise;
+        held -= 1;
         await fulfill(route, how).catch(() => {});
       });
-      return held.resolve;
+      return resolve;
     },
     /** Lists the orders with a key, or with the key that is in the field. */
     list: async (key?: string) => {
       if (key !== undefined) await page.locator("#key").fill(key);
       await page.locator(`${LIST} .send button`).click();
-      await page.locator(`${LIST} .busy`).waitFor({ state: "hidden" });
+      await idle();
     },
     /** Presses the button that cancels an order in its row, and confirms. */
     cancelIn: async (row: Locator) => {
       await row.getByRole("button").click();
-      await press("Cancel the order", page.getByRole("dialog"));
+      await confirm();
     },
     /** Cancels an order by the form, and confirms. */
     cancelOrder: async (id: string) => {
       await page.locator(`${CANCEL} .send input`).fill(id);
       await page.locator(`${CANCEL} .send button`).click();
-      await press("Cancel the order", page.getByRole("dialog"));
+      await confirm();
     },
   };
+}
+
+/** Makes a page count the promises of the browser for which it waits. */
+function countWaits(): void {
+  const state = Object.assign(window, { waits: 0 });
+  const count = (owner: any, name: string) => {
+    const work = owner[name];
+    owner[name] = function counted(...given: unknown[]) {
+      const waiting = work.apply(this, given);
+      state.waits += 1;
+      const end = () => void (state.waits -= 1);
+      void waiting.then(end, end);
+      return waiting;
+    };
+  };
+  count(window, "fetch");
+  count(Response.prototype, "json");
+  count(ReadableStreamDefaultReader.prototype, "read");
+  count(Clipboard.prototype, "writeText");
+}
+
+/** Returns that count, after the page has handled the events before. */
+function waitsNow(): Promise<number> {
+  const { port1, port2 } = new MessageChannel();
+  return new Promise((resolve) => {
+    port1.onmessage = () => resolve((window as unknown as { waits: number }).waits);
+    port2.postMessage(null);
+  });
 }
 
 /** Of these ids, `Number` makes one of each two neighbours. */
