@@ -96,6 +96,12 @@ export function headerRefs(...own: HeaderName[]): Record<string, { $ref: string 
   );
 }
 
+/** Returns `Cache-Control` where it always has one value. */
+export function cacheControl(example: string): Record<string, object> {
+  const schema = { type: "string", enum: [example] };
+  return { "Cache-Control": { ...componentHeaders["Cache-Control"], schema, example } };
+}
+
 function integer(description: string, minimum: number, example: number) {
   return header(description, { type: "integer", minimum }, example);
 }

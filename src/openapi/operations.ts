@@ -1,5 +1,5 @@
-import { headerRefs } from "./headers.ts";
-import { orderMethodNotAllowed, responseRefs } from "./responses.ts";
+import { cacheControl, headerRefs } from "./headers.ts";
+import { orderMethodNotAllowed, preconditionFailed, responseRefs } from "./responses.ts";
 import { schemaRef } from "./schemas.ts";
 
 const LIST_EXAMPLE = [
@@ -93,6 +93,9 @@ export const paths = {
         "204": { description: "The order is cancelled.", headers: headerRefs() },
         ...responseRefs("NotFound", "Conflict", ...ALWAYS_POSSIBLE),
         "405": orderMethodNotAllowed(),
+        "412": preconditionFailed(
+          "Order 1001 was not cancelled. An order has no entity tag: If-Match can only be *, and If-None-Match cannot be *.",
+        ),
       },
     },
   },
@@ -107,10 +110,13 @@ export const paths = {
       responses: {
         "200": {
           description: "The quota of the key.",
-          headers: headerRefs("Cache-Control"),
+          headers: { ...headerRefs(), ...cacheControl("no-store") },
           content: { "application/json": { schema: schemaRef("Quota"), example: QUOTA_EXAMPLE } },
         },
         ...responseRefs("MethodNotAllowed", ...ALWAYS_POSSIBLE),
+        "412": preconditionFailed(
+          "The quota has no entity tag. Repeat the request without If-Match.",
+        ),
       },
     },
   },

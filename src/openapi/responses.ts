@@ -104,6 +104,11 @@ export function orderMethodNotAllowed(): unknown {
   return { ...response, headers: { ...response.headers, Allow } };
 }
 
+/** Returns the 412 response of an operation on what has no entity tag. */
+export function preconditionFailed(precondition_failed: string): unknown {
+  return errorResponse({ ...ERROR_ANSWERS.PreconditionFailed, messages: { precondition_failed } });
+}
+
 function errorResponse(answer: ErrorAnswer) {
   const { description, headers = [], messages } = answer;
   const { codes, status } = codesOf(answer);

@@ -4,7 +4,9 @@ import { createConfig, lintFromString } from "@redocly/openapi-core";
 import { parse } from "lossless-json";
 import { expect, test } from "vitest";
 import { openApiDocument } from "../../src/openapi/document.ts";
+import { differencesFromDocument } from "../../src/openapi/documented-answer.ts";
 import { EXACT_READERS } from "../../src/openapi/exact-integers.ts";
+import { readDocument } from "../../src/openapi/read-document.ts";
 import { INT64_MAX, INT64_MIN } from "../../src/rules/int64.ts";
 
 const text = openApiDocument();
@@ -14,6 +16,64 @@ test("is what the service serves, and passes an independent linter without a war
   const config = await createConfig({ extends: ["recommended-strict"], telemetry: "off" });
   const problems = await lintFromString({ source: text, absoluteRef: "/openapi.json", config });
   expect(problems).toStrictEqual([]);
+});
+
+const UNAUTHORIZED = 'WWW-Authenticate: Bearer realm="store-orders"';
+const RETRY = "Retry-After: 5";
+const ERRORS = { 401: [UNAUTHORIZED], 403: [], 429: [RETRY], 500: [], 503: [RETRY] };
+const READ = { ...ERRORS, 405: ["Allow: GET, HEAD"] };
+const LIST = ['ETag: "b635bf2fd4266e169c4c0e2344af96d9"', "Cache-Control: private, no-cache"];
+
+test("each operation has these answers and headers of its own, and its examples fit", () => {
+  const { operations, components } = readDocument(JSON.parse(text));
+  const everywhere = Object.keys(components.responses["HttpsRequired"]!.headers);
+  const found = operations.map(({ method, path, responses }) => {
+    const answers = Object.entries(responses).map(([status, { headers, content }]) => {
+      const sent = Object.entries(headers).map(([name, one]) => [name, String(one.example)]);
+      const type = content === undefined ? [] : [["Content-Type", "application/json"]];
+      const { example, examples = { only: { value: example } } } =
+        content?.["application/json"] ?? {};
+      for (const { value } of Object.values(examples)) {
+        const body = JSON.stringify(value) ?? "";
+        const other = status === "405" ? "PUT" : method;
+        const request = { method: other, path: `/v1${path}`, status: Number(status) };
+        const answer = { ...request, headers: new Headers([...sent, ...type] as []), body };
+        expect(differencesFromDocument(answer), `${method} ${path} ${status}`).toStrictEqual([]);
+      }
+      const own = sent.filter(([name = ""]) => !everywhere.includes(name));
+      const messages = Object.values(examples).map(({ value }: any) => value?.message);
+      return [
+        status,
+        [...own.map((header) => header.join(": ")), ...(status === "412" ? messages : [])],
+      ];
+    });
+    return [`${method} ${path}`, Object.fromEntries(answers)];
+  });
+  const list = "The list has another entity tag than If-Match requires.";
+  const untagged = (what: string) => [expect.stringMatching(`${what} has no entity tag`)];
+  expect(Object.fromEntries(found)).toStrictEqual({
+    "GET /store/orders": { 200: LIST, 304: LIST, ...READ, 412: [expect.stringContaining(list)] },
+    "DELETE /store/orders/{orderId}": {
+      204: [],
+      404: [],
+      ...ERRORS,
+      405: ["Allow: DELETE"],
+      409: [],
+      412: untagged("An order"),
+    },
+    "GET /quota": { 200: ["Cache-Control: no-store"], ...READ, 412: untagged("The quota") },
+  });
+});
+
+test("the description has the numbers of plans and bans", () => {
+  const { description } = JSON.parse(text).info;
+  for (const row of ["Free | 60 | 1,000", "Pro | 300 | 10,000", "Business | 1,000 | 100,000"]) {
+    expect(description).toContain(`| ${row} |`);
+  }
+  expect(description).toContain("keeps sending for more than 10 seconds instead");
+  const bans =
+    "The first ban lasts 60 seconds. Each further ban lasts twice as long, up to 24 hours.";
+  expect(description).toContain(bans);
 });
 
 test("names the server that it was built for, and lets clients accept fields that are added later", () => {

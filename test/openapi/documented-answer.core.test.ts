@@ -24,10 +24,14 @@ const FULL = {
   keyId: "key_abcdefghijklmnop",
   plan: "free",
   expiresAt: null,
-  windows: [WINDOW, { ...WINDOW, name: "day" }],
+  windows: [WINDOW, { ...WINDOW, name: "day", limit: 1e9, resetsAt: null }],
   ban: null,
   retryAfterSeconds: 60,
 };
+const OTHER_WINDOWS = [{ name: "hour" }, { limit: 0 }, { limit: 1e9 + 1 }, { remaining: 1.5 }];
+const BAN = { endsAt: WINDOW.resetsAt, number: 1 };
+const MOST = { ...FULL, expiresAt: WINDOW.resetsAt, ban: BAN };
+const banned = seen("GET", "/v1/quota", 200, MOST, { "Cache-Control": "no-store" });
 const quota = seen("GET", "/v1/quota", 200, FULL, { "Cache-Control": "no-store" });
 const cancelled = { ...seen("DELETE", `${PATH}/1`, 204, undefined), body: "" };
 const conflict = seen("DELETE", `${PATH}/1`, 409, CONFLICT);
@@ -57,7 +61,19 @@ test.each<[difference: string, SeenAnswer]>([
   ["the document has no 404 here", { ...conflict, status: 404, method: "PUT", path: PATH }],
   ["the header Link is missing", withHeader(cancelled, "Link", null)],
   ["the header ETag is missing", withHeader(list, "ETag", null)],
-  ['the header X-RateLimit-Remaining is "-1"', withHeader(list, "X-RateLimit-Remaining", "-1")],
+  ["the header Cache-Control is missing", withHeader(quota, "Cache-Control", null)],
+  ...[
+    ["X-RateLimit-Limit", "0"],
+    ["X-RateLimit-Remaining", "-1"],
+    ["X-RateLimit-Reset", "0"],
+    ["X-Request-Id", ""],
+    ["RateLimit-Policy", '"minute";q=60;w=61, "day";q=1000;w=86400'],
+    ["Link", '</openapi.json>; rel="service-desc"'],
+    ["Sunset", "2028-07-01"],
+    ["Deprecation", "1830297600"],
+  ].map(([name = "", value = ""]): [string, SeenAnswer] => {
+    return [`the header ${name} is ${JSON.stringify(value)}`, withHeader(list, name, value)];
+  }),
   ['the header RateLimit is "r=1"', withHeader(conflict, "RateLimit", "r=1")],
   ["the document has no header retry-after here", withHeader(cancelled, "Retry-After", "1")],
   ["the document has no body here", { ...cancelled, body: "{}" }],
@@ -74,12 +90,21 @@ test("Cloudflare may add headers, but not those that the document has for other 
   expect(differences).toStrictEqual(["the document has no header retry-after here"]);
 });
 
+/** Returns an object once without each of its fields. */
+const lacking = <T extends object>(whole: T): Partial<T>[] =>
+  Object.keys(whole).map((name) => ({ ...whole, [name]: undefined }));
+
 test.each<[answer: SeenAnswer, ...bodies: object[]]>([
+  [conflict, ...lacking(CONFLICT)],
+  [quota, ...lacking(FULL), ...lacking(WINDOW).map((window) => ({ ...FULL, windows: [window] }))],
+  [banned, ...[...lacking(BAN), { ...BAN, number: 0 }].map((ban) => ({ ...FULL, ban }))],
+  [quota, ...OTHER_WINDOWS.map((window) => ({ ...FULL, windows: [{ ...WINDOW, ...window }] }))],
+  [quota, { ...FULL, retryAfterSeconds: -1 }, { ...FULL, expiresAt: "2030-01-01" }],
   [list, { orders: [] }, [{ id: "1" }], [{ id: 2 ** 64 }], [{ petId: null }], [{ status: "" }]],
   [list, [{ shipDate: "2026-11-20T08:30:00+01:00" }]],
   [quota, { ...FULL, windows: [{ ...WINDOW, remaining: -1 }] }, { ...FULL, plan: "gold" }],
   [conflict, { ...CONFLICT, detail: "x" }, { ...CONFLICT, code: "not_found" }],
-  [conflict, { ...CONFLICT, status: 404 }, { ...CONFLICT, message: undefined }],
+  [conflict, { ...CONFLICT, status: 404 }],
 ])("a difference is found in a body with another field, type or value: %#", (answer, ...bodies) => {
   expect(differencesFromDocument(answer)).toStrictEqual([]);
   for (const body of bodies.map((one) => JSON.stringify(one))) {
