@@ -167,10 +167,10 @@ test("the limits in a 401, 403 or 5xx are those of an address and delay no call 
 
 test("cancels each id once and returns the outcomes in the order of the ids", async () => {
   const service = new ScriptedService(async ({ url }) => {
-    if (url.endsWith("/4")) await new Promise((resolve) => setTimeout(resolve, 5));
     if (url.endsWith("/2")) return failed(404, "order_not_found")();
-    if (url.endsWith("/3")) return failed(409, "order_already_shipped")();
-    return cancelled();
+    if (url.endsWith("/4")) return roomy();
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    return failed(409, "order_already_shipped")();
   });
   const client = clientOf(service);
   const latest: unknown[] = [];
@@ -182,7 +182,8 @@ test("cancels each id once and returns the outcomes in the order of the ids", as
   ];
   const batch = client.cancelOrders([4n, 3n, "2", 2, 4n], { onProgress });
   expect(await settled(batch)).toMatchObject({ value });
-  expect([...latest].toSorted((one: any, other: any) => Number(other.id - one.id))).toEqual(value);
+  // After the first answer, the client knows that there is room for the others at once.
+  expect(latest).toEqual([value[0], value[2], value[1]]);
   expect(service.requests).toHaveLength(3);
   expect(await client.cancelOrders([])).toEqual([]);
 });

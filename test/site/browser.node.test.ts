@@ -473,7 +473,7 @@ describe("the reference page", needs(CHROMIUM, chromium !== undefined), () => {
       page.locator(window).evaluate((element) => {
         const { dataset, lastElementChild: track } = element as HTMLElement;
         const said = ["max", "now", "text"].map((name) => track?.getAttribute(`aria-value${name}`));
-        const { width } = (track?.firstElementChild as HTMLElement).style;
+        const { width } = (track!.firstElementChild as HTMLElement).style;
         return [dataset["level"], width, ...said].join();
       });
     const windows = [

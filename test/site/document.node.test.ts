@@ -78,6 +78,18 @@ test("the page has the command and the file of the generated client in docs/api.
   for (const { code } of blocks) expect(textOf(clients)).toContain(code);
 });
 
+test("the page has the numbers of plans, windows, strikes and bans", () => {
+  const [limits = ""] = /<section id="limits".*?<\/section>/s.exec(page) ?? [];
+  const shown = textOf(limits.replaceAll(/<(td|th|text)/g, " <$1")).replace(/\s+/g, " ");
+  for (const row of ["free 60 1,000", "pro 300 10,000", "business 1,000 100,000"]) {
+    expect(shown).toContain(row);
+  }
+  expect(shown).toContain(
+    "Every refusal after the first 10 seconds of a wait is a strike. A key is banned if it collects as many strikes within 60 seconds as its limit per minute, but at least 60 and at most 1,000.",
+  );
+  expect(shown).not.toMatch(/\{\w/);
+});
+
 test("the page says that lists can be out of date only with near reads", async () => {
   expect(page).not.toContain("a second or two old");
   const near = await buildPage({ ...DEPLOYED, document: text, hasNearReads: true });
