@@ -59,9 +59,6 @@ test("orders are placed, shipped and read with every digit, and the commands see
     `{"id":${INT64_MAX},"petId":${INT64_MIN},"quantity":2,"shipDate":"2026-11-20T08:30:00.125Z","complete":false,"status":"pending"}`,
     "",
   ]);
-  expect(await (await server.request(key)).text()).toContain(
-    `{"id":${INT64_MAX},"petId":${INT64_MIN},`,
-  );
   const beganMs = Date.now();
   expect(await cancel(INT64_MAX)).toBe(204);
   const cancelled = await orders("get", INT64_MAX);

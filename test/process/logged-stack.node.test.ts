@@ -33,9 +33,8 @@ beforeAll(async () => {
 });
 
 test("a deployed bundle has at most 75 KiB", () => {
-  expect(gzipSync(readFileSync(join(outdir, "index.js")), { level: 9 }).length).toBeLessThan(
-    75 * 1_024,
-  );
+  const { length } = gzipSync(readFileSync(join(outdir, "index.js")), { level: 9 });
+  expect(length).toBeLessThanOrEqual(75 * 1_024);
 });
 
 test("the stack that a minified Worker has logged leads to our lines", async () => {
@@ -47,11 +46,8 @@ test("the stack that a minified Worker has logged leads to our lines", async () 
     onLog: (line) => void lines.push(line),
   });
   expect((await server.request(key)).status).toBe(500);
-  const stack = await vi.waitUntil(
-    () =>
-      lines.map((line) => JSON.parse(line)).find(({ event }) => event === "internal_error")?.stack,
-    PATIENCE,
-  );
+  const logged = () => lines.find((line) => line.includes('"internal_error"'));
+  const { stack } = JSON.parse(await vi.waitUntil(logged, PATIENCE));
   const frames = [...stack.matchAll(/\bindex\.js:(\d+):(\d+)/g)];
   expect(frames.length).toBeGreaterThan(1);
   const origins = frames.map(([, line, column]) => {

@@ -1,4 +1,5 @@
 import { env } from "cloudflare:workers";
+import fc from "fast-check";
 import { expect, test } from "vitest";
 import { openApiDocument } from "../../../src/openapi/document.ts";
 import { readDocument } from "../../../src/openapi/read-document.ts";
@@ -8,7 +9,7 @@ import { stopClock } from "../../support/clock.ts";
 import { brokenDatabase, brokenLimiters, fail } from "../../support/faults.ts";
 import { placeOrder, storedOrder } from "../../support/order-fixture.ts";
 import { LIST, type Send, send, startService } from "../../support/service.ts";
-import { eventLines } from "../../support/written-lines.ts";
+import { eventLines, events } from "../../support/written-lines.ts";
 
 const REFERENCE = '</openapi.json>; rel="service-desc", </>; rel="service-doc"';
 const QUOTA = "/v1/quota";
@@ -91,14 +92,15 @@ test("every answer has exactly these headers and the body of the documented exam
   for (const [status, code, method, path, headers, to = service] of cases) {
     const request = async (withMethod: string, others = {}) => {
       const { key } = await createApiKey();
-      const condition = { 304: "If-None-Match", 412: "If-Match" }[status] ?? "X-Noise";
+      const condition =
+        { 200: "If-Match", 304: "If-None-Match", 412: "If-Match" }[status] ?? "X-Noise";
       return to(path, {
         method: withMethod,
         ...(status === 401 ? { address: `192.0.2.${(address += 1)}` } : { key }),
         headers: {
           "X-Request-Id": REQUEST_ID,
           "X-Version": env.VERSION.id,
-          [condition]: status === 304 ? "*" : '"none"',
+          [condition]: status < 400 ? "*" : '"none"',
           ...others,
         },
       });
@@ -175,29 +177,28 @@ test("the end of this API version is announced under /v1 if it is configured", a
   }
 });
 
-test("an orderId that is not an int64 in canonical decimal names no order, and paths are percent-decoded once", async () => {
+test("a path that names nothing is 404 with a key, and 401 without one, like every path under /v1; paths are percent-decoded once", async () => {
   const { key } = await createApiKey();
   await placeOrder(1n);
-  for (const id of ["abc", "01", "9223372036854775808", "1%0A", "%2531", "1%2F1", "%E0%A4%A"]) {
-    const response = await send(`${LIST}/${id}`, { method: "DELETE", key });
-    expect(await expectError(response, 404, "order_not_found"), id).toContain("int64");
-  }
-  expect(await storedOrder(1n)).toMatchObject({ status: "pending" });
-  const cancelled = await send("/v1/%73tore/%6frders/%31", { method: "DELETE", key });
-  expect(cancelled.status).toBe(204);
-});
-
-test("an unknown path under /v1 is 404 with a key, and 401 without one, like every known path", async () => {
-  const { key } = await createApiKey();
   const unknown = ["/v1", "/v1/pets/1", `${LIST}/`, `${LIST}/1/`, "/v1//store/orders"];
   unknown.push(`${QUOTA}/`, "/v1/Store/Orders", "/v1/store/%256Frders", "/v1/%zz");
-  for (const path of unknown) await expectError(await send(path, { key }), 404, "not_found");
-  for (const path of [...unknown, QUOTA, LIST, `${LIST}/1`, `${LIST}/abc`]) {
+  // No int64 in canonical decimal, so it names no order.
+  const ids = ["abc", "01", "9223372036854775808", "1%0A", "%2531", "1%2F1", "%E0%A4%A"];
+  const ofOrders = ids.map((id) => `${LIST}/${id}`);
+  for (const path of [...unknown, ...ofOrders, QUOTA, LIST, `${LIST}/1`]) {
     await expectError(await send(path, { method: "DELETE" }), 401, "unauthorized");
+  }
+  for (const path of unknown) await expectError(await send(path, { key }), 404, "not_found");
+  for (const path of ofOrders) {
+    const response = await send(path, { method: "DELETE", key });
+    expect(await expectError(response, 404, "order_not_found"), path).toContain("int64");
   }
   for (const path of ["/", "/v11/store/orders", "/store/orders", "/%zz"]) {
     await expectError(await send(path), 404, "not_found");
   }
+  expect(await storedOrder(1n)).toMatchObject({ status: "pending" });
+  const cancelled = await send("/v1/%73tore/%6frders/%31", { method: "DELETE", key });
+  expect(cancelled.status).toBe(204);
 });
 
 test("query parameters, a request body and other headers are ignored, even long ones", async () => {
@@ -209,4 +210,68 @@ test("query parameters, a request body and other headers are ignored, even long 
   const encoded = { "Content-Type": "application/json", "Content-Encoding": "gzip" };
   const body = { method: "DELETE", key, headers: encoded, body: '{"id": 2, ' };
   expect((await send(`${LIST}/1${query}`, body)).status).toBe(204);
+});
+
+const anyOf = (texts: string) => fc.constantFrom(...texts.split(" "));
+
+/** Only printable ASCII. For any other character, the runtime prints a warning. */
+const anyHeaderText = fc.stringMatching(/^[ -~]{0,60}$/);
+
+/** Only methods that the Workers runtime accepts. */
+const anyMethod = anyOf("GET GET GET HEAD DELETE DELETE DELETE POST OPTIONS PROPFIND SEARCH");
+
+const anySegment = fc.oneof(
+  anyOf("v1 store orders . .. 1 4 %zz %E0%A4%A %00 %0d%0aX-Evil:1 %2e%2e %2F %252F %76%31 '"),
+  anyOf('__proto__ :orderId * " \\ ? ?%&__proto__=1#fragment 9223372036854775807 -0'),
+  fc.string({ unit: "grapheme", maxLength: 200 }),
+);
+
+const anyPath = fc.oneof(
+  anyOf(`${LIST} ${LIST}/1`),
+  fc
+    .tuple(anyOf(`/v1 ${LIST}`), fc.array(anySegment))
+    .map(([start, parts]) => [start, ...parts].join("/")),
+);
+
+/** `Authorization` headers, in which each name in braces stands for a secret. */
+const anyCredentials = fc.oneof(
+  fc.constantFrom("Bearer {good}", "bearer  {good} ", "Bearer\t{good}"),
+  fc.constantFrom("", "Basic {good}", "Bearer {good}, Bearer {good}", "Bearer {expired}"),
+  anyHeaderText.map((text) => `Bearer ${text}`),
+);
+
+const anyPartOfVersion = fc.nat(35).map((length) => env.VERSION.id.slice(0, length));
+
+const anyHeaders = fc.dictionary(
+  anyOf("If-None-Match If-Match Range Accept Origin X-Request-Id X-HTTP-Method-Override X-Version"),
+  fc.oneof(anyOf('* "*" W/" null DELETE websocket -1'), anyPartOfVersion, anyHeaderText),
+  { maxKeys: 4 },
+);
+
+// `startService` compares every response with the OpenAPI document.
+test("any request receives a documented response with the right body and headers for its status, and never 500", async () => {
+  const service = startService();
+  const { key: good } = await createEnterpriseKey(1_000_000, 1_000_000);
+  const { key: expired } = await createApiKey({ expiresAt: new Date(1) });
+  await placeOrder(1n);
+  await placeOrder(4n, { status: "shipped" });
+  const statuses = new Set<number>();
+  await fc.assert(
+    fc.asyncProperty(anyMethod, anyPath, anyCredentials, anyHeaders, async (...request) => {
+      const [method, path, credentials, others] = request;
+      const Authorization = credentials.replaceAll("{good}", good).replace("{expired}", expired);
+      const headers = { ...others, Authorization };
+      const response = await service(path, { method, headers });
+      // `..` can lead out of `/v1`.
+      const { pathname } = new URL(`https://store.example${path}`);
+      if (/^\/v1(?:\/|$)/.test(pathname)) quotaOf(response);
+      expect(response.headers.has("X-Evil")).toBe(false);
+      await response.text();
+      statuses.add(response.status);
+    }),
+    { numRuns: 300 },
+  );
+  expect([...statuses]).toEqual(expect.arrayContaining([200, 401, 404, 405]));
+  expect(events()).toStrictEqual([]);
+  expect(await storedOrder(4n)).toMatchObject({ status: "shipped" });
 });

@@ -8,21 +8,16 @@ import { LIST, type RequestOptions, startService } from "../../support/service.t
 import { eventLines } from "../../support/written-lines.ts";
 
 const address = "192.0.2.44";
-const CLEAR = {
-  origin: "http://orders.shop.example",
-  address,
-  headers: { "X-Request-Id": "in-clear" },
-};
+const named = { "X-Request-Id": "in-clear" };
+const CLEAR = { origin: "http://orders.shop.example", address, headers: named };
 const APP = "https://app.example";
 const UNTOUCHED = { limit: 60, remaining: 60, day: { remaining: 1_000 } };
 const PREFLIGHT = { Origin: APP, "Access-Control-Request-Method": "DELETE" };
 
 test("a request over plain HTTP is refused with any key or none, counts nothing and does nothing, but outside /v1", async () => {
-  const [{ id, key }, second, { key: unknown }] = [
-    await createApiKey(),
-    await createApiKey(),
-    await createApiKey(),
-  ];
+  const { id, key } = await createApiKey();
+  const second = await createApiKey();
+  const { key: unknown } = await createApiKey();
   await placeOrder(7n);
   const { bindings, script } = faultyDatabases("KEYS");
   stopClock();

@@ -46,6 +46,7 @@ test("an X-Request-Id is kept in the response and in the log if it is well forme
   const base32 = (text: string) => base32nopad.encode(new TextEncoder().encode(text));
   const UP_TO_5 = [0, 1, 2, 3, 4, 5];
   const base64 = (text: string) => btoa(text).replaceAll("+", "-").replaceAll("/", "_");
+  const LONG = "x".repeat(90);
   const kept = ["a".repeat(255), "a-1_b=", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7"];
   for (const id of [
     ...kept,
@@ -54,7 +55,10 @@ test("an X-Request-Id is kept in the response and in the log if it is well forme
     "",
     `id-${secret}`,
     secret.toUpperCase(),
-    `first-${secret.toUpperCase()}-second`,
+    // At the end of a long text.
+    `${LONG}-${secret.toUpperCase()}`,
+    base64(LONG + secret),
+    base32(LONG + secret),
     [...secret].join("-"),
     hexOf(secret).toUpperCase(),
     // At each offset in a group of four characters, and in a group of three bytes.
