@@ -61,7 +61,7 @@ test("a request over plain HTTP is refused with any key or none, counts nothing 
 });
 
 test.each([
-  [{}, { origin: "http://localhost:8787" }, null],
+  [{}, { origin: "http://localhost.:8787" }, null],
   [{}, { origin: "http://shop.localhost" }, null],
   [{}, { origin: "http://127.8.9.1:1" }, null],
   [{}, { origin: "http://[::1]:8787" }, null],
