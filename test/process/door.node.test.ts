@@ -177,6 +177,9 @@ test("keys are created, found, changed, also by 30 calls at once, and ended, and
   } while (after !== null);
   const listed: { id: string }[] = await store.keysJson("list");
   expect(pages).toEqual(listed.map((each) => each.id).toSorted());
+  const records = await Promise.all(pages.map((each) => keys("get", each)));
+  const { keys: all, next } = await keys("list");
+  expect([all.map((each: object) => ({ ok: true, ...each })), next]).toEqual([records, null]);
   expect(await keys("revoke", id)).toMatchObject({ state: "revoked" });
   await advanceClock(server, 30);
   for (const each of [secret, second]) expect((await server.request(each)).status).toBe(401);

@@ -20,7 +20,7 @@ const CACHED = {
 };
 
 const APP = "https://app.example";
-const ORIGINS = { CORS_ORIGINS: `${APP}, http://localhost:5173` };
+const ORIGINS = { CORS_ORIGINS: `http://localhost:5173, ${APP}` };
 const FOR_APP = {
   "access-control-allow-origin": APP,
   "access-control-expose-headers":
