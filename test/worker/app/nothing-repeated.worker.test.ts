@@ -61,6 +61,7 @@ test("an X-Request-Id is kept in the response and in the log if it is well forme
     base32(LONG + secret),
     [...secret].join("-"),
     hexOf(secret).toUpperCase(),
+    hexOf(secret.toUpperCase()),
     // At each offset in a group of four characters, and in a group of three bytes.
     ...["", "x", "xy", "xyz"].map((before) => before + base64(secret)),
     ...["1", "12"].map((bytes) => base64(bytes + secret.toUpperCase())),
