@@ -46,6 +46,7 @@ test.for(NUMBERS)("%s is a whole number from %d to %d", ([name, min, max, field]
 
 const [EARLY, LATE] = ["2028-01-01T00:00:00Z", "2028-07-01T12:30:00Z"];
 const lifecycle = { deprecatedAt: new Date(EARLY), sunsetAt: new Date(LATE) };
+const atOnce = { deprecatedAt: new Date(LATE), sunsetAt: new Date(LATE) };
 const corsOrigins = new Set(["https://app.example", "http://localhost:3000"]);
 
 test.for<[vars: object, changed: Partial<Config>]>([
@@ -59,13 +60,18 @@ test.for<[vars: object, changed: Partial<Config>]>([
   [{ LIST_READS: "nearest" }, { listReads: "nearest" }],
   [{ CORS_ORIGINS: " https://app.example, ,http://localhost:3000 " }, { corsOrigins }],
   [{ V1_DEPRECATED_AT: EARLY, V1_SUNSET_AT: LATE }, { lifecycle }],
+  [{ V1_DEPRECATED_AT: LATE, V1_SUNSET_AT: LATE }, { lifecycle: atOnce }],
 ])("%j changes only its own field of the defaults", ([vars, changed]) => {
   expect(parseConfig(vars)).toEqual({ ...DEFAULTS, ...changed });
 });
 
 test.for<[vars: object, message: string]>([
-  [{ BAN_MODE: "yes" }, "BAN_MODE: must be on, log or off"],
-  [{ REQUEST_LOG: "" }, "REQUEST_LOG: must be all, errors or none"],
+  [
+    { BAN_MODE: "yes", REQUEST_LOG: "" },
+    "REQUEST_LOG: must be all, errors or none; BAN_MODE: must be on, log or off",
+  ],
+  [{ JURISDICTION: "de" }, "JURISDICTION: must be eu, fedramp or us"],
+  [{ ALLOW_HTTP: "yes" }, "ALLOW_HTTP: must be true or false"],
   [{ LIST_READS: "near" }, "LIST_READS: must be primary or nearest"],
   [{ BAN_MIN_STRIKES: 1_001 }, "BAN_MIN_STRIKES must not exceed BAN_MAX_STRIKES"],
   [{ BAN_LONGEST_SECONDS: 59 }, "BAN_FIRST_SECONDS must not exceed BAN_LONGEST_SECONDS"],
@@ -73,6 +79,6 @@ test.for<[vars: object, message: string]>([
   [{ V1_DEPRECATED_AT: "2028-01-01" }, "V1_DEPRECATED_AT: must be a date-time in UTC"],
   [{ CORS_ORIGINS: "*" }, "CORS_ORIGINS: entry 1 is not an origin"],
   [{ CORS_ORIGINS: "https://a.example,https://b.example/" }, "CORS_ORIGINS: entry 2 is not"],
-])("%j is refused, and the error names the var", ([vars, message]) => {
+])("%j is refused, and the error names every wrong var", ([vars, message]) => {
   expect(() => parseConfig(vars)).toThrow(`Invalid vars: ${message}`);
 });

@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { generateSecret } from "../../../src/store/keys/new-secret.ts";
+import { isName } from "../../../src/rules/keys/key-name.ts";
 import { hashSecret, isSecret, SECRET_PREFIX } from "../../../src/rules/keys/secret.ts";
 
 const ALPHABET = "abcdefghijklmnopqrstuvwxyz234567";
@@ -36,4 +37,15 @@ test("a text with another character, without the prefix or with more around it, 
   const anySymbol = fc.constantFrom(...ALPHABET);
   const invented = fc.string({ unit: anySymbol, minLength: 40, maxLength: 40 });
   fc.assert(fc.property(invented, (text) => !isSecret(SECRET_PREFIX + text)));
+});
+
+test("a name is a line of 1 to 100 characters without control and direction characters, and no API key is in it", () => {
+  const long = "😀".repeat(100);
+  const names = ["Łódź 'n' \"co\"", " a", long, SECRET_PREFIX, generateSecret().slice(0, 24)];
+  expect(names.filter((name) => !isName(name))).toEqual([]);
+  const secret = generateSecret();
+  const keys = [secret.slice(0, 25), `of ${secret}`, secret.toUpperCase()];
+  const marks = ["\n", "\0", "\u2028", "\u2029", "\u202e", "\u2066", "\ud800"];
+  const others = ["", "  ", `${long}a`, ...keys, ...marks.map((mark) => `a${mark}b`)];
+  expect(others.filter(isName)).toEqual([]);
 });

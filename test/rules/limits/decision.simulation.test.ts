@@ -80,18 +80,30 @@ const changes = fc.oneof<fc.Arbitrary<Step<ComparedLimiter>>[]>(
   step("set the ban mode", fc.constantFrom(...BAN_MODES), (limiter, mode) => {
     limiter.bans = { ...limiter.bans, mode };
   }),
-  step("request under an outdated version of the key", anyLimits, (limiter, limits) => {
-    limiter.request();
-    limiter.decide({ ...limiter.policy, limits, revision: limiter.policy.revision - 1 });
-  }),
+  step(
+    "request under an outdated version of the key",
+    fc.record({ limits: anyLimits, resets: fc.nat(1) }),
+    (limiter, { limits, resets }) => {
+      limiter.request();
+      const { revision, resets: latest } = limiter.policy;
+      limiter.decide({ limits, revision: revision - 1, resets: Math.max(0, latest - resets) });
+    },
+  ),
   event("reset", (limiter) => limiter.change({ resets: limiter.policy.resets + 1 })),
   event("restart", (limiter) => limiter.restart()),
 );
 
-const anyHistory = fc.array(oneOf([8, requests], [3, passage], [5, period], [3, changes]), {
-  maxLength: 40,
-  size: "max",
-});
+/** Windows, bans and waits begin again. */
+const setBack = step(
+  "set the clock back",
+  fc.oneof(fc.nat(5_000), fc.nat(MINUTE_MS), fc.constantFrom(HOUR_MS, 3 * DAY_MS)),
+  (limiter: ComparedLimiter, ms) => void limiter.advance(-ms),
+);
+
+const anyHistory = fc.array(
+  oneOf([8, requests], [3, passage], [5, period], [2, setBack], [3, changes]),
+  { maxLength: 40, size: "max" },
+);
 
 type History = readonly Step<ComparedLimiter>[];
 
@@ -101,28 +113,16 @@ function play({ policy, bans }: { policy: QuotaPolicy; bans: BanPolicy }, histor
   return limiter;
 }
 
-test("in any history of a key, the windows, waits, strikes and bans are those of docs/limits.md; a client that waits until the announced time is admitted, and no earlier; if the clock is set back, a window keeps its count and ends at the latest after its own length, and a later ban is over but keeps its number", () => {
+test("in any history of a key, also of a clock that is set back, the windows, waits, strikes and bans are those of docs/limits.md; a client that waits until the announced time is admitted, and no earlier", () => {
   let seenBans = 0;
   fc.assert(
-    fc.property(anyKey, anyHistory, fc.nat({ max: 3 * DAY_MS }), (key, history, backMs) => {
+    fc.property(anyKey, anyHistory, (key, history) => {
       const limiter = play(key, history);
       seenBans += limiter.state?.ban?.number ?? 0;
-      const before = limiter.request();
-      const { policy, bans, nowMs, state } = limiter.advance(-backMs);
-      const { decision, state: after, newBan } = decide(state, policy, bans, nowMs);
-      const { minute, day, retryAtMs } = decision;
-      expect(minute.endsMs).toBeLessThanOrEqual(nowMs + MINUTE_MS);
-      expect(day.endsMs).toBeLessThanOrEqual(nowMs + DAY_MS);
-      expect(minute.remaining).toBeLessThanOrEqual(before.minute.remaining);
-      expect(day.remaining).toBeLessThanOrEqual(before.day.remaining);
-      const { ban } = state!;
-      const isAhead = ban !== null && ban.beganMs > nowMs;
-      const isInForce = bans.mode === "on" && !isAhead && nowMs < (ban?.untilMs ?? 0);
-      if (newBan === null) expect(decision.banned).toBe(isInForce);
-      if (isAhead) expect(after.ban?.number).toBe(ban.number + Number(newBan !== null));
-      if (isAhead) expect(after.ban?.beganMs).toBe(nowMs);
+      const { retryAtMs } = limiter.request();
       if (retryAtMs === null) return;
-      const isAdmitted = (ms: number) => decide(after, policy, bans, ms).decision.admitted;
+      const { policy, bans, state } = limiter;
+      const isAdmitted = (ms: number) => decide(state, policy, bans, ms).decision.admitted;
       expect([isAdmitted(retryAtMs - 1), isAdmitted(retryAtMs)]).toEqual([false, true]);
     }),
     { numRuns: 500 },
@@ -138,9 +138,9 @@ test("after any history, a quota can be moved to a later time, and the state has
       const { policy, bans, nowMs } = limiter;
       const state = { ...limiter.state!, wait: null };
       for (const atMs of [nowMs + laterMs, decision.minute.endsMs, decision.minute.endsMs - 1]) {
-        const { minute, day, retryAtMs, banned } = quotaLater(decision, atMs);
-        const moved = { minute, day, retryAtMs, banned };
-        expect(peek(state, policy, bans, atMs)).toMatchObject(moved);
+        const { admitted, standsUntilMs, strikes, ...moved } = quotaLater(decision, atMs);
+        expect(moved).toEqual(peek(state, policy, bans, atMs));
+        expect(decision).toMatchObject({ admitted, standsUntilMs, strikes });
       }
       const mode = state.ban?.loggedOnly ? "log" : "on";
       const hasEffect = (atMs: number) => {

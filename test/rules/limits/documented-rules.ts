@@ -17,7 +17,7 @@ export interface Known {
 const NO_WAIT = { waitingSinceMs: null, strikesMs: [] };
 const EMPTY: Known = { policy: null, minuteMs: [], dayMs: [], ban: null, ...NO_WAIT };
 
-/** Decides as docs/limits.md says, from the times of a key's requests. No clock is set back. */
+/** Decides as docs/limits.md says, from the times of a key's requests. */
 export class DocumentedRules {
   known: Known;
 
@@ -25,14 +25,41 @@ export class DocumentedRules {
     this.known = known;
   }
 
+  /** Returns the rules of who only knows a decision, received at `nowMs`. */
+  static after(decision: Decision, policy: QuotaPolicy, nowMs: number): DocumentedRules {
+    const sinceMs = nowMs - decision.nowMs;
+    const [minuteMs, dayMs] = (["minute", "day"] as const).map((name) => {
+      const { limit, remaining, endsMs } = decision[name];
+      const openedMs = endsMs + sinceMs - (name === "day" ? DAY_MS : MINUTE_MS);
+      return Array<number>(limit - remaining).fill(openedMs);
+    }) as [number[], number[]];
+    const { endsMs = 0, number = 0 } = decision.ban ?? {};
+    const ban = decision.banned ? { beganMs: nowMs, untilMs: endsMs + sinceMs, number } : null;
+    return new DocumentedRules({ policy, minuteMs, dayMs, ban, ...NO_WAIT });
+  }
+
   /** A ban survives a restart. Strikes do not. */
   restart(): void {
     this.#learn(NO_WAIT);
   }
 
+  /** After a clock was set back, windows and waits begin again, and a later ban is over. */
+  at(nowMs: number): this {
+    const { minuteMs, dayMs, ban, waitingSinceMs, strikesMs } = this.known;
+    const noLater = (times: readonly number[]) => times.map((ms) => Math.min(ms, nowMs));
+    this.#learn({
+      minuteMs: noLater(minuteMs),
+      dayMs: noLater(dayMs),
+      strikesMs: noLater(strikesMs),
+      waitingSinceMs: waitingSinceMs && Math.min(waitingSinceMs, nowMs),
+      ban: ban && ban.beganMs > nowMs ? { ...ban, beganMs: nowMs, untilMs: nowMs } : ban,
+    });
+    return this;
+  }
+
   /** @param report strikes by an isolate, which count only if this request is refused. */
   request(asked: QuotaPolicy, bans: BanPolicy, nowMs: number, report: WaitReport | null = null) {
-    const { policy: before } = this.known;
+    const { policy: before } = this.at(nowMs).known;
     if (asked.resets > (before?.resets ?? 0)) this.#learn({ ...EMPTY, policy: asked });
     const policy = before !== null && asked.revision < before.revision ? before : asked;
     this.#learn({ policy });

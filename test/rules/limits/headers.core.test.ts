@@ -3,6 +3,7 @@ import { expect, test } from "vitest";
 import type { Quota } from "../../../src/rules/limits/decision.ts";
 import { quotaHeaders, retryAfterSeconds } from "../../../src/rules/limits/headers.ts";
 import { PLAN_LIMITS } from "../../../src/rules/limits/plans.ts";
+import { reportQuota } from "../../../src/rules/limits/quota-report.ts";
 import { START_MS } from "./simulated-limiter.ts";
 
 const START_SECONDS = START_MS / 1_000;
@@ -63,4 +64,25 @@ test("durations are whole seconds, rounded up, in both forms of the headers; Ret
     expect(retryAfterSeconds(full)).toBe(seconds);
   }
   expect(retryAfterSeconds(quota([60, 1, 1_000], [9, 1, 1_000]))).toBe(1);
+});
+
+test("during a ban, nothing is left until no window is full; a report also says when the ban ends", () => {
+  const until = START_MS + 3_000;
+  const ban = { endsMs: START_MS + 1_500, number: 2 };
+  const banned = { ...quota([60, 0, 3_000], [1_000, 9, 86_400_000], until), banned: true, ban };
+  expect(quotaHeaders(banned)).toMatchObject({
+    "X-RateLimit-Limit": "60",
+    "X-RateLimit-Remaining": "0",
+    "X-RateLimit-Reset": String(START_SECONDS + 3),
+    RateLimit: '"minute";r=0;t=3, "day";r=0;t=3',
+  });
+  const nothingLeft = { remaining: 0, resetsAt: new Date(until) };
+  expect(reportQuota(banned)).toEqual({
+    windows: [
+      { name: "minute", limit: 60, ...nothingLeft },
+      { name: "day", limit: 1_000, ...nothingLeft },
+    ],
+    ban: { endsAt: new Date(ban.endsMs), number: 2 },
+    retryAfterSeconds: 3,
+  });
 });

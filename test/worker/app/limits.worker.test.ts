@@ -184,6 +184,7 @@ test("looks at once share one call; if the limiter cannot be reached, a look is 
   await Promise.all(Array.from({ length: 100 }, () => look(key, service)));
   expect(script.calls).toBe(1);
   await service(UNKNOWN, { key });
+  const requestIds: unknown[] = [];
   for (const outcome of [fail("Lost.", { retryable: true }), loseTheAnswer("Lost.")]) {
     const { calls } = script;
     script.always(outcome);
@@ -193,6 +194,7 @@ test("looks at once share one call; if the limiter cannot be reached, a look is 
       expect(response.headers.get("Retry-After")).toBe("1");
       if (method === "GET") await expectError(response, 503, "service_unavailable");
       expect(quotaOf(response)).toMatchObject({ limit: 1_000, remaining: 0 });
+      requestIds.push(response.headers.get("X-Request-Id"));
     }
     // No failed call is repeated, and no second begins within a second.
     expect(script.calls).toBe(calls + 3);
@@ -201,5 +203,10 @@ test("looks at once share one call; if the limiter cannot be reached, a look is 
     expect((await service(UNKNOWN, { key })).status).toBe(404);
   }
   expect((await look(key, service)).windows[1].remaining).toBe(997);
-  expect(eventLines()).toMatchObject([{ event: "quota_unavailable", keyId: id }]);
+  advanceClock(10_000);
+  await look(key, service);
+  expect(eventLines()).toMatchObject([
+    { event: "quota_unavailable", keyId: id, requestId: requestIds[0] },
+    { event: "quota_available", failures: 6, seconds: 5 },
+  ]);
 });

@@ -6,9 +6,8 @@ import { WINDOW_NAMES } from "../../../src/rules/limits/windows.ts";
 import { anyBanVars, event, oneOf, step, type Step } from "../../rules/limits/histories.ts";
 import { keyPolicy, SimulatedLimiter, START_MS } from "../../rules/limits/simulated-limiter.ts";
 import { DAY_MS, HOUR_MS, MINUTE_MS } from "../../support/clock.ts";
-import { readUsage } from "../usage/usage-database.ts";
 import { TIMEOUT_MS } from "./witness.ts";
-import { FAULTS, PERFECT, type Wire, World } from "./world.ts";
+import { FAULTS, type Isolate, PERFECT, type Wire, World } from "./world.ts";
 
 const ALL = [0, 1, 2];
 
@@ -174,7 +173,8 @@ async function run({ policy, behindMs, vars, diskMs }: Planned, history: readonl
 
 test("several isolates and a Durable Object keep every promise, whatever happens to calls, versions and disk", async () => {
   const parts = { memory: 0, object: 0, fallback: 0, nobody: 0 };
-  const seen = { waited: 0, replicas: 0, fallbacks: 0, ...parts };
+  const seen = { waited: 0, replicas: 0, ...parts, alarm_not_set: 0, refusals_unreported: 0 };
+  let most = 0;
   await fc.assert(
     fc.asyncProperty(anyWorld, anyHistory, async (of, history) => {
       const world = await run(of, history);
@@ -189,16 +189,18 @@ test("several isolates and a Durable Object keep every promise, whatever happens
       await world.advance(2 * DAY_MS);
       for (const index of ALL) expect((await world.answerTo(index)).decidedBy).toBe("object");
       await world.advance(3 * HOUR_MS);
-      world.witness.ends(world.isolates, readUsage());
+      world.witness.ends(world.isolates, world.usage);
       expect(world.witness.broken).toStrictEqual([]);
-      const { replicas, fallbacks, decidedBy } = world.witness;
-      for (const [by, count] of Object.entries({ replicas, fallbacks, ...decidedBy })) {
-        seen[by as "memory"] += count;
+      const { replicas, logged, decidedBy, mostCalls } = world.witness;
+      most = Math.max(most, mostCalls);
+      for (const [name, count] of Object.entries({ replicas, ...logged, ...decidedBy })) {
+        if (name in seen) seen[name as "memory"] += count;
       }
     }),
     { numRuns: 120 },
   );
-  expect(Math.min(...Object.values(seen))).toBeGreaterThan(20);
+  expect(Math.min(...Object.values(seen)), JSON.stringify(seen)).toBeGreaterThan(20);
+  expect(most, "calls of an isolate under way").toBe(8);
 });
 
 test("looks mixed into any history change no decision and no row, are never older than the isolate's last decision, and say what its next request meets", async () => {
@@ -301,7 +303,16 @@ test("a ban that begins while a report runs, and whose own report is lost, is in
     void world.send(0);
   }
   await world.advance(3 * HOUR_MS);
-  expect(readUsage().bans).toHaveLength(1);
+  expect(world.usage.bans).toMatchObject([{}, { number: 1 }]);
+});
+
+test("a look says what the object had decided a second ago, however long the isolate's last call took", async () => {
+  const world = new World(keyPolicy(5, 9), [0, 0]);
+  world.wires = [{ outMs: 0, backMs: 900 }, PERFECT];
+  void world.send(0);
+  await world.answerTo(1);
+  await world.advance(1_000);
+  expect(await world.look(0)).toMatchObject({ minute: { remaining: 3 } });
 });
 
 test("a look is answered within a second, also after the clock was set back", async () => {
@@ -312,4 +323,46 @@ test("a look is answered within a second, also after the clock was set back", as
     await world.advance(1_000);
     expect(await Promise.race([look, Promise.resolve("late")])).toMatchObject({ banned: false });
   }
+});
+
+test.for([50, 150])(
+  "a refusal ends with its window, although the clock was set back %d ms after its call of 100 ms began",
+  async (ms) => {
+    const world = new World(keyPolicy(1, 9), [0]);
+    await world.answerTo(0);
+    world.wires = [{ outMs: 0, backMs: 100 }, PERFECT];
+    void world.send(0);
+    await world.advance(ms);
+    vi.setSystemTime(Date.now() - HOUR_MS);
+    await world.advance(2 * MINUTE_MS);
+    expect(await world.answerTo(0)).toMatchObject({ decidedBy: "object" });
+  },
+);
+
+test("an isolate reports 50 strikes, or the first one after 3 seconds, each once also in an outage; no refusal stands under other limits", async () => {
+  const world = new World(keyPolicy(1, 1_000), [0], { BAN_MIN_STRIKES: 300, BAN_MAX_STRIKES: 300 });
+  const [isolate] = world.isolates as [Isolate];
+  const reported: number[] = [];
+  const send = async (times: number, ms = 0) => {
+    for (let n = 0; n < times; n++) void world.send(0);
+    await world.advance(ms);
+    reported.push(isolate.reported);
+  };
+  for (let n = 0; n < 2; n++) await world.answerTo(0);
+  await world.advance(10_000);
+  await send(50, 100);
+  await send(1, 2_999);
+  await send(1, 1);
+  await send(1, 10);
+  world.wires = [{ ...PERFECT, error: {}, before: "call" }];
+  await send(50, 10);
+  world.wires = [PERFECT];
+  await send(60, 1_000);
+  await send(1, 10);
+  expect(reported).toEqual([49, 49, 49, 51, 100, 100, 160]);
+  isolate.policy = keyPolicy(2, 1_000);
+  expect(await world.answerTo(0)).toMatchObject({
+    decidedBy: "object",
+    decision: { admitted: true },
+  });
 });

@@ -3,44 +3,49 @@ import type { BanPolicy } from "../../../src/rules/limits/bans.ts";
 import type { Decision, Quota } from "../../../src/rules/limits/decision.ts";
 import type { LimiterState, QuotaPolicy } from "../../../src/rules/limits/limiter-state.ts";
 import { limitOf } from "../../../src/rules/limits/plans.ts";
-import { WINDOW_NAMES, type WindowName } from "../../../src/rules/limits/windows.ts";
+import { WINDOW_NAMES } from "../../../src/rules/limits/windows.ts";
 import type { RateLimiter } from "../../../src/worker/limiter/durable-object.ts";
 import type { ObjectDecision } from "../../../src/worker/limiter/object-call.ts";
 import type { Verdict } from "../../../src/worker/limiter/limiter.ts";
 import { DAY_MS, MINUTE_MS } from "../../support/clock.ts";
+import { START_MS } from "../../rules/limits/simulated-limiter.ts";
 import { DocumentedRules, type Known } from "../../rules/limits/documented-rules.ts";
 import { FAILURE } from "../../support/written-lines.ts";
 import { NOTHING, plus, type Sum } from "../usage/usage-database.ts";
 import type { Isolate } from "./world.ts";
+
+export const KEY_ID = "simulated";
 
 export const TIMEOUT_MS = 5_000;
 
 export type Call = Parameters<RateLimiter["admit"]>;
 export type Answer = readonly ObjectDecision[];
 
-/** The part of a state on disk that an answer promises: windows, ban, and version of the key. */
-function durable(state: LimiterState | null): string {
+/** What an answer promises to be on disk: windows, ban, and version of the key. */
+const durable = (state: Partial<LimiterState> | null) => {
   const { minute = null, day = null, ban = null, revision = -1, resets = 0 } = state ?? {};
-  const windows = [minute, day].map((window) => window && [window.openedMs, window.count]);
-  return JSON.stringify([...windows, ban, revision, resets]);
-}
+  return JSON.stringify([minute, day, ban, revision, resets]);
+};
 
 /** The same of what the rules know. */
 function durableOf({ policy, minuteMs, dayMs, ban }: Known): string {
-  const windows = [minuteMs, dayMs].map((times) => times[0] && [times[0], times.length]);
-  const { revision = -1, resets = 0 } = policy ?? {};
-  return JSON.stringify([...windows, ban, revision, resets]);
+  const [minute, day] = [minuteMs, dayMs].map((times) => {
+    return times[0] === undefined ? null : { openedMs: times[0], count: times.length };
+  });
+  return durable({ ...policy, minute: minute!, day: day!, ban });
 }
 
-/** Names the open windows of which four fifths or more are used. */
-function lowWindows({ policy, minuteMs, dayMs }: Known, nowMs: number): string[] {
+/** Describes the open windows of which four fifths or more are used, as the log does. */
+function lowWindows({ policy, minuteMs, dayMs }: Known, nowMs: number) {
   const { perMinute = 1, perDay = 1 } = policy?.limits ?? {};
   return [
-    { name: "minute", times: minuteMs, limit: perMinute, lengthMs: MINUTE_MS },
-    { name: "day", times: dayMs, limit: perDay, lengthMs: DAY_MS },
-  ].flatMap(({ name, times, limit, lengthMs }) => {
-    const isOpen = nowMs < times[0]! + lengthMs;
-    return isOpen && 5 * times.length >= 4 * limit ? [`${name} ${times[0]}`] : [];
+    { window: "minute", times: minuteMs, limit: perMinute, lengthMs: MINUTE_MS },
+    { window: "day", times: dayMs, limit: perDay, lengthMs: DAY_MS },
+  ].flatMap(({ window, times, limit, lengthMs }) => {
+    const endsMs = (times[0] ?? -Infinity) + lengthMs;
+    if (nowMs >= endsMs || 5 * times.length < 4 * limit) return [];
+    const remaining = Math.max(0, limit - times.length);
+    return { window, limit, remaining, resetsAt: new Date(endsMs).toISOString() };
   });
 }
 
@@ -54,17 +59,20 @@ function isAsNew(quota: Quota, earlier: Quota | null): boolean {
   });
 }
 
-interface Told extends Record<WindowName, number> {
-  readonly policy: QuotaPolicy;
-  readonly quota: Decision;
-  readonly receivedMs: number;
+/** Returns an answer as of an isolate whose clock is behind: with earlier times. */
+export function asOf<T extends Answer | Quota>(answer: T, behindMs: number): T {
+  const isTime = (value: unknown) => typeof value === "number" && value > START_MS / 2;
+  const shift = (_: string, value: unknown) => (isTime(value) ? Number(value) - behindMs : value);
+  return JSON.parse(JSON.stringify(answer), shift) as T;
 }
 
-interface Arrived {
+/** What was so when a request or a look arrived at an isolate. */
+interface Arrival {
   readonly policy: QuotaPolicy;
-  readonly cancels: boolean;
-  readonly cancelledMs: number;
   readonly sentMs: number;
+  readonly cancelledMs: number;
+  /** Whether the isolate's fallback had decided since the object's last answer. */
+  readonly wasAlone: boolean;
 }
 
 /**
@@ -76,14 +84,21 @@ export class Witness {
   requests = 0;
   /** All versions of the key, the oldest first. */
   readonly policies: QuotaPolicy[];
+  /** The number of resets after each one, and its time. */
+  readonly resets: { readonly resets: number; readonly atMs: number }[] = [];
   /** When the last cancellation that the object admitted was answered. */
   cancelledMs = -Infinity;
   replicas = 0;
-  fallbacks = 0;
-  /** The object's last decision for each isolate, and how many the fallback has admitted since. */
-  readonly #told = new Map<Isolate, Told>();
+  /** The most calls that an isolate has had under way. */
+  mostCalls = 0;
+  /** What the object last told each isolate, from which its fallback limiter goes on. */
+  readonly #fallbacks = new Map<Isolate, DocumentedRules>();
+  /** How often each event was logged. */
+  readonly logged: Record<string, number> = {};
   readonly decidedBy = { memory: 0, object: 0, fallback: 0, nobody: 0 };
   readonly #bans: BanPolicy;
+  /** What the object last decided on each call, and when its answer left. */
+  readonly #left: { readonly decision: Decision; readonly atMs: number }[] = [];
   /** When each attempt of a call began, by its nonce. */
   readonly #attemptsMs = new Map<string, number[]>();
   #rules = new DocumentedRules();
@@ -92,13 +107,15 @@ export class Witness {
   #versions: { readonly known: Known; readonly sum: Sum }[] = [
     { known: this.#rules.known, sum: NOTHING },
   ];
+  /** When the last call that cancels arrived at the object. */
+  #notedMs = 0;
   #hasRestarted = false;
   /** By nonce: the decisions of the rules, and the index of the version that includes them. */
   readonly #decided = new Map<string, { readonly answer: Answer; readonly version: number }>();
   /** The revision of the key with which each decision was made that an isolate received. */
   readonly #received = new Map<Decision, number>();
-  readonly #expectedEvents: string[] = [];
-  readonly #events: string[] = [];
+  readonly #expectedEvents: object[] = [];
+  readonly #events: object[] = [];
 
   constructor(bans: BanPolicy, policy: QuotaPolicy) {
     this.#bans = bans;
@@ -110,14 +127,16 @@ export class Witness {
   }
 
   logs(line: string): void {
-    const { event, error } = JSON.parse(line) as { event: string; error?: unknown };
+    const logged = JSON.parse(line) as { event: string; error?: unknown };
+    const { event, error } = logged;
     this.claim(!FAILURE.test(event) || Boolean(error), "A failure has its cause.", line);
+    this.logged[event] = (this.logged[event] ?? 0) + 1;
     if (["limiter_reset", "would_ban", "banned", "quota_low"].includes(event))
-      this.#events.push(event);
+      this.#events.push(logged);
   }
 
-  /** An isolate calls the object, or sends a call again. */
-  calls(isolate: Isolate, [, refusals, nonce, { wait, cancels }]: Call, nowMs: number): void {
+  /** An isolate calls the object, or sends a call again. Returns how often it was sent. */
+  calls(isolate: Isolate, [, refusals, nonce, { wait, cancels }]: Call, nowMs: number): number {
     const attemptsMs = [...(this.#attemptsMs.get(nonce) ?? []), nowMs];
     this.#attemptsMs.set(nonce, attemptsMs);
     this.claim(nowMs < attemptsMs[0]! + TIMEOUT_MS, "A call is sent again only in time.");
@@ -126,25 +145,36 @@ export class Witness {
     const isTold = cancels || !isolate.hasCancelled || attemptsMs.length > 1;
     this.claim(isTold, "The object hears of a cancellation that it did not admit.");
     if (attemptsMs.length === 1) isolate.reported += refusals;
+    this.mostCalls = Math.max(this.mostCalls, isolate.calls.size);
+    return attemptsMs.length;
   }
 
   /** A call arrives at the object. One that was sent again is not counted again. */
-  arrives([policy, refusals, nonce, { requests, wait }]: Call, nowMs: number): void {
+  arrives([policy, refusals, nonce, { requests, wait, cancels }]: Call, nowMs: number): void {
     if (this.#decided.has(nonce)) return;
+    if (cancels) this.#notedMs = nowMs;
+    const mayReadReplica = nowMs - this.#notedMs >= 600_000;
     const answer = Array.from({ length: requests }, (_, n) => {
       const { known: before } = this.#rules;
       const report = n === 0 ? wait : null;
       const decided = this.#rules.request(policy, this.#bans, nowMs, report);
       const { decision, newBan } = decided;
-      this.#sum = plus(this.#sum, decision, { ...decided, refused: n === 0 ? refusals : 0 });
-      const events = this.#expectedEvents;
-      const isReset = before.policy !== null && policy.resets > before.policy.resets;
-      if (isReset) events.push("limiter_reset");
-      if (newBan !== null) events.push(newBan.loggedOnly ? "would_ban" : "banned");
-      const wasLow = new Set(lowWindows(before, nowMs));
-      const isNew = (window: string) => !wasLow.has(window);
-      events.push(...lowWindows(this.#rules.known, nowMs).filter(isNew).fill("quota_low"));
-      return decision;
+      const { resets } = this.#rules.known.policy!;
+      const refused = n === 0 ? refusals : 0;
+      this.#sum = plus(this.#sum, decision, { ...decided, refused, resets });
+      const logs = (event: string, more: object = {}) =>
+        this.#expectedEvents.push({ event, keyId: KEY_ID, ...more });
+      if (before.policy !== null && policy.resets > before.policy.resets) logs("limiter_reset");
+      if (newBan !== null) {
+        const { number, untilMs, loggedOnly } = newBan;
+        const until = new Date(untilMs).toISOString();
+        logs(loggedOnly ? "would_ban" : "banned", { number, until });
+      }
+      const wasLow = lowWindows(before, nowMs).map(({ resetsAt }) => resetsAt);
+      for (const low of lowWindows(this.#rules.known, nowMs)) {
+        if (!wasLow.includes(low.resetsAt)) logs("quota_low", low);
+      }
+      return { ...decision, mayReadReplica };
     });
     const version = this.#versions.push({ known: this.#rules.known, sum: this.#sum }) - 1;
     this.#decided.set(nonce, { answer, version });
@@ -153,9 +183,8 @@ export class Witness {
   /** An answer leaves the object while this state is on disk. */
   leaves(nonce: string, answer: Answer, disk: LimiterState | null): void {
     const decided = this.#decided.get(nonce)!;
-    const { mayReadReplica } = answer[0]!;
-    const rules = decided.answer.map((decision) => ({ ...decision, mayReadReplica }));
-    this.claim(isDeepStrictEqual(answer, rules), "The rules decide.", answer, decided);
+    this.claim(isDeepStrictEqual(answer, decided.answer), "The rules decide.", answer, decided);
+    this.#left.push({ decision: answer.at(-1)!, atMs: Date.now() });
     const onDisk = durable(disk);
     const isOnDisk = this.#versions
       .slice(decided.version)
@@ -164,7 +193,8 @@ export class Witness {
   }
 
   /** The object starts with what is on disk. */
-  starts(disk: LimiterState | null): void {
+  starts(disk: LimiterState | null, cancelledMs: number | null): void {
+    this.#notedMs = cancelledMs ?? 0;
     const onDisk = durable(disk);
     const version = this.#versions.findLast(({ known }) => durableOf(known) === onDisk);
     this.claim(version !== undefined, "What is on disk was decided.", disk);
@@ -182,19 +212,24 @@ export class Witness {
     this.#versions.push({ known: this.#rules.known, sum: this.#sum });
   }
 
-  receives(isolate: Isolate, [policy, , , { cancels }]: Call, answer: Answer): void {
+  receives(isolate: Isolate, [policy, , nonce, { cancels }]: Call, answer: Answer): void {
     isolate.isAlone = false;
+    const known = DocumentedRules.after(answer.at(-1)!, policy, Date.now());
+    if (isolate.calls.has(nonce)) this.#fallbacks.set(isolate, known);
     if (cancels) Object.assign(isolate, { hasCancelled: false, heardMs: Date.now() });
     for (const decision of answer) this.#received.set(decision, policy.revision);
   }
 
-  /** An isolate answers a request. `policy` and `cancelledMs` are those of its arrival. */
-  responds(
-    isolate: Isolate,
-    { policy, cancels, cancelledMs, sentMs }: Arrived,
-    { decision, decidedBy }: Verdict,
-    nowMs: number,
-  ): void {
+  arrival({ policy, isAlone: wasAlone }: Isolate): Arrival {
+    return { policy, wasAlone, cancelledMs: this.cancelledMs, sentMs: Date.now() };
+  }
+
+  /** An isolate answers a request. */
+  responds(isolate: Isolate, arrival: Arrival, verdict: Verdict, cancels: boolean): void {
+    const { policy, cancelledMs, sentMs } = arrival;
+    const { decision, decidedBy } = verdict;
+    const nowMs = Date.now();
+    this.claim(nowMs - sentMs <= 2 * TIMEOUT_MS, "Each request is answered in time.");
     this.decidedBy[decidedBy] += 1;
     if (decision?.admitted) {
       if (cancels && decidedBy === "object") this.cancelledMs = nowMs;
@@ -204,39 +239,41 @@ export class Witness {
     }
     if (decidedBy === "memory") {
       isolate.repeated += 1;
-      const announcedMs = nowMs + decision!.retryAtMs! - decision!.nowMs;
-      const isRight = announcedMs <= this.#refusesUntilMs(policy, nowMs) + 1_000;
-      this.claim(isRight, "A refusal ends when the object would admit.", decision);
+      this.#repeats(isolate, policy, decision!, nowMs);
     } else if (decidedBy === "object") {
       const isNewest = this.#received.get(decision!)! >= policy.revision;
       this.claim(isNewest, "No outdated version of the key decides.", decision);
       this.claim(this.#received.delete(decision!), "No two requests share a decision.", decision);
-      this.#told.set(isolate, { policy, quota: decision!, receivedMs: nowMs, minute: 0, day: 0 });
       if (isAsNew(decision!, isolate.decision)) isolate.decision = decision;
-    } else this.claim(isolate.hasFailed, "The object decides if it can be reached.");
+    } else {
+      const isFailing = isolate.isFailing || isolate.failedMs === nowMs;
+      this.claim(isFailing, "The object decides if it can be reached.", decidedBy);
+    }
     if (decidedBy !== "fallback") return;
     isolate.isAlone = true;
     isolate.hasCancelled ||= cancels && decision!.admitted && isolate.heardMs < sentMs;
-    this.#fallsBack(isolate, policy, decision!, nowMs);
+    const known = this.#fallbacks.get(isolate) ?? new DocumentedRules();
+    this.#fallbacks.set(isolate, known);
+    const { decision: expected } = known.request(policy, this.#bans, nowMs);
+    const goesOn = isDeepStrictEqual(decision, expected);
+    this.claim(goesOn, "The fallback limiter goes on.", decision, expected);
   }
 
-  /** What the object last told an isolate is the beginning of the isolate's fallback limiter. */
-  #fallsBack(isolate: Isolate, policy: QuotaPolicy, decision: Decision, nowMs: number): void {
-    const told = this.#told.get(isolate);
-    if (told?.policy !== policy || isolate.policy !== policy) return;
-    const { quota, receivedMs } = told;
-    const sinceMs = nowMs - receivedMs;
-    const isBanned = sinceMs < (quota.ban?.endsMs ?? 0) - quota.nowMs;
-    const open = WINDOW_NAMES.filter((name) => sinceMs < quota[name].endsMs - quota.nowMs);
-    for (const name of open) told[name] += Number(decision.admitted);
-    // The object may know a later version of the key than the isolate.
-    const isLeft = open.every(
-      (name) =>
-        quota[name].limit !== limitOf(policy.limits, name) || told[name] <= quota[name].remaining,
-    );
-    const isTrue = isLeft && !(isBanned && decision.admitted);
-    this.claim(isTrue, "The fallback limiter goes on.", decision, told);
-    this.fallbacks += 1;
+  /** An isolate repeats a refusal from memory. */
+  #repeats({ behindMs }: Isolate, policy: QuotaPolicy, decision: Decision, nowMs: number): void {
+    const { known } = this.#rules;
+    // The object may know a later version of the key.
+    if (known.policy !== null && known.policy.revision > policy.revision) return;
+    const expected = new DocumentedRules(known).request(policy, this.#bans, nowMs).decision;
+    const announcedMs = nowMs + decision.retryAtMs! - decision.nowMs;
+    const isRight = announcedMs <= (expected.retryAtMs ?? -Infinity) + 1_000;
+    this.claim(isRight, "A refusal ends when the object would admit.", decision, expected);
+    const isSame = WINDOW_NAMES.every((name) => {
+      const { limit, remaining, endsMs } = expected[name];
+      const same = { limit, remaining, endsMs: endsMs - behindMs };
+      return remaining === limit || isDeepStrictEqual(decision[name], same);
+    });
+    this.claim(isSame, "A refusal says what is left.", decision, expected);
   }
 
   peeks(isolate: Isolate, nowMs: number): void {
@@ -244,8 +281,8 @@ export class Witness {
     isolate.peekedMs = nowMs;
   }
 
-  /** An isolate answers a look. `wasAlone` and `policy` are those of its arrival. */
-  looks(isolate: Isolate, wasAlone: boolean, policy: QuotaPolicy, quota: Quota | null): void {
+  /** An isolate answers a look. */
+  looks(isolate: Isolate, { wasAlone, policy, sentMs }: Arrival, quota: Quota | null): void {
     const isHeard = quota === null || !(wasAlone && isolate.isAlone);
     this.claim(isHeard, "After the fallback has decided, a look is answered by the object.", quota);
     if (quota === null) this.claim(isolate.isBlind, "A look fails only if its call has failed.");
@@ -253,14 +290,19 @@ export class Witness {
       const isOf = ({ limits, revision }: QuotaPolicy) =>
         revision >= policy.revision &&
         WINDOW_NAMES.every((name) => quota[name].limit === limitOf(limits, name));
-      const isNew = this.policies.length > 1 || isAsNew(quota, isolate.decision);
-      this.claim(isNew, "No look is older than the isolate's last decision.", quota);
+      const left = this.#left.findLast(({ atMs }) => atMs <= sentMs - 1_000);
+      for (const earlier of [isolate.decision, left && asOf(left.decision, isolate.behindMs)]) {
+        const isNew = this.policies.length > 1 || isAsNew(quota, earlier ?? null);
+        this.claim(isNew, "No look is older than a second or the last decision.", quota, earlier);
+      }
       this.claim(this.policies.some(isOf), "No look is of an earlier version of the key.", quota);
     }
   }
 
-  /** A report has changed what operators read. It may be late, but lowers no count. */
-  reports(before: Sum, after: Sum): void {
+  /** A report has written rows. It may be late, but lowers no count. */
+  reports(before: Sum, after: Sum, isLate: boolean, writes: number): void {
+    const isNews = writes === 0 || isLate || !isDeepStrictEqual(before, after);
+    this.claim(isNews, "A report without news writes no row.");
     for (const [day, { perMinute: _, perDay: __, ...counts }] of Object.entries(before.days)) {
       const isLower = ([name, count]: [string, number]) =>
         (after.days[day]?.[name as keyof typeof counts] ?? 0) < count;
@@ -271,7 +313,18 @@ export class Witness {
 
   /** Every isolate has called the object again, long after its last refusal. */
   ends(isolates: readonly Isolate[], found: Sum): void {
-    this.claim(isDeepStrictEqual(found.bans, this.#sum.bans), "Bans are reported once.", found);
+    const bansOf = ({ bans }: Sum) => bans.map((ban) => [ban.beganMs, ban.untilMs, ban.number]);
+    const areReported = isDeepStrictEqual(bansOf(found), bansOf(this.#sum));
+    this.claim(areReported, "Bans are reported once.", found.bans, this.#sum.bans);
+    for (const [index, { beganMs, untilMs, resets }] of this.#sum.bans.entries()) {
+      const liftedMs = found.bans[index]?.liftedMs ?? null;
+      const later = this.resets.filter((reset) => reset.resets > resets!);
+      const isRight =
+        liftedMs === null
+          ? later.every(({ atMs }) => atMs >= untilMs)
+          : later.some(({ atMs }) => liftedMs === Math.max(beganMs, atMs));
+      this.claim(isRight, "A later reset, and nothing else, lifts a ban.", found.bans, later);
+    }
     const days = Object.entries(this.#sum.days).filter(([, { admitted }]) => admitted > 0);
     for (const [day, { admitted, perMinute, perDay, bans, ...sum }] of days) {
       const read = found.days[day]!;
@@ -287,17 +340,9 @@ export class Witness {
     const [events, expected] = [this.#events, this.#expectedEvents];
     const isLogged = isDeepStrictEqual(events, expected);
     this.claim(isLogged, "Bans, resets and low quotas are logged.", events);
-    for (const { hasFailed, reported, repeated } of isolates) {
-      const isOnce = hasFailed ? reported <= repeated : reported === repeated;
+    for (const { failedMs, reported, repeated } of isolates) {
+      const isOnce = failedMs > 0 ? reported <= repeated : reported === repeated;
       this.claim(isOnce, "Each refusal is reported once.", reported, repeated);
     }
-  }
-
-  /** Until when the object would refuse; unlimited if it knows a later version of the key. */
-  #refusesUntilMs(policy: QuotaPolicy, nowMs: number): number {
-    const { known } = this.#rules;
-    if (known.policy !== null && known.policy.revision > policy.revision) return Infinity;
-    const { decision } = new DocumentedRules(known).request(policy, this.#bans, nowMs);
-    return decision.retryAtMs ?? -Infinity;
   }
 }

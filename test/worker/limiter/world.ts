@@ -6,11 +6,8 @@ import type { LimiterState, QuotaPolicy } from "../../../src/rules/limits/limite
 import { RateLimiter } from "../../../src/worker/limiter/durable-object.ts";
 import { Limiter, type Verdict } from "../../../src/worker/limiter/limiter.ts";
 import { readState } from "../../../src/worker/limiter/stored-state.ts";
-import { START_MS } from "../../rules/limits/simulated-limiter.ts";
-import { emptyUsageDatabase, readUsage } from "../usage/usage-database.ts";
-import { type Answer, type Call, TIMEOUT_MS, Witness } from "./witness.ts";
-
-const KEY_ID = "simulated";
+import { type Sum, UsageDatabase } from "../usage/usage-database.ts";
+import { type Answer, asOf, type Call, KEY_ID, TIMEOUT_MS, Witness } from "./witness.ts";
 
 const LOST = { retryable: true };
 
@@ -47,7 +44,11 @@ function startIsolate(config: Config, policy: QuotaPolicy, behindMs: number) {
     limiter: new Limiter(config),
     policy,
     behindMs,
-    hasFailed: false,
+    /** The calls that are under way, by nonce, with the timers of their deadlines. */
+    calls: new Map<string, ReturnType<typeof setTimeout>>(),
+    /** Whether its last call has failed for good, and when the last one did. */
+    isFailing: false,
+    failedMs: -Infinity,
     /** The number of refusals that it repeated from memory, and of those that it reported. */
     repeated: 0,
     reported: 0,
@@ -87,7 +88,7 @@ export class World {
   reports: Pick<Wire, "outMs" | "backMs" | "error" | "before">[] = [];
   retryAtMs = 0;
   readonly #vars: object;
-  readonly #keys = emptyUsageDatabase((transact) => this.#transact(transact));
+  readonly #keys = new UsageDatabase(KEY_ID, (transact) => this.#transact(transact));
   #disk: unknown = undefined;
   #alarmMs: number | null = null;
   #alarm: ReturnType<typeof setTimeout> | undefined;
@@ -104,14 +105,22 @@ export class World {
     this.#object = this.#start();
   }
 
+  get usage(): Sum {
+    return this.#keys.read();
+  }
+
   get stored(): LimiterState | null {
     return readState(this.#disk).limiter;
   }
 
   /** Changes the key. An isolate uses the new version after a call of `learn`. */
   change(changes: Partial<QuotaPolicy>): void {
-    this.newest = { ...this.newest, ...changes, revision: this.newest.revision + 1 };
+    const { revision, resets } = this.newest;
+    this.newest = { ...this.newest, ...changes, revision: revision + 1 };
     this.witness.policies.push(this.newest);
+    const isReset = this.newest.resets > resets;
+    if (isReset) this.witness.resets.push({ resets: this.newest.resets, atMs: Date.now() });
+    this.#keys.change(isReset ? "reset" : "update", this.newest.resets);
   }
 
   learn(...indexes: readonly number[]): void {
@@ -120,30 +129,26 @@ export class World {
 
   async send(index: number, cancels = false): Promise<Verdict> {
     const isolate = this.isolates[index]!;
-    const { policy, limiter } = isolate;
-    const sentMs = Date.now();
-    const { cancelledMs } = this.witness;
+    const arrival = this.witness.arrival(isolate);
     this.witness.requests += 1;
     const nth = this.verdicts.push(null) - 1;
     const admit = (...call: Call) => this.#attempt(isolate, call);
     const request = { cancels, ...requestTo({ admit }) };
-    const verdict = await limiter.admit({ keyId: KEY_ID, ...policy }, request);
+    const verdict = await isolate.limiter.admit({ keyId: KEY_ID, ...isolate.policy }, request);
     this.verdicts[nth] = verdict;
     const { retryAtMs = null, nowMs = 0 } = verdict.decision ?? {};
     if (retryAtMs !== null) this.retryAtMs = Date.now() + retryAtMs - nowMs;
-    this.witness.responds(isolate, { policy, cancels, cancelledMs, sentMs }, verdict, Date.now());
-    const isInTime = Date.now() - sentMs <= 2 * TIMEOUT_MS;
-    this.witness.claim(isInTime, "Each request is answered in time.");
+    this.witness.responds(isolate, arrival, verdict, cancels);
     return verdict;
   }
 
   async look(index: number): Promise<Quota | null> {
     const isolate = this.isolates[index]!;
     const peek = (policy: QuotaPolicy) => this.#peek(isolate, policy);
-    const { isAlone, policy } = isolate;
-    const key = { keyId: KEY_ID, ...policy };
+    const arrival = this.witness.arrival(isolate);
+    const key = { keyId: KEY_ID, ...isolate.policy };
     const quota = await isolate.limiter.look(key, requestTo({ peek }));
-    this.witness.looks(isolate, isAlone, policy, quota);
+    this.witness.looks(isolate, arrival, quota);
     return quota;
   }
 
@@ -169,9 +174,20 @@ export class World {
 
   async #attempt(isolate: Isolate, call: Call): Promise<Answer> {
     const nonce = call[2];
-    this.witness.calls(isolate, call, Date.now());
+    const { calls } = isolate;
+    const end = (hasFailed: boolean) => {
+      clearTimeout(calls.get(nonce));
+      if (!calls.delete(nonce)) return;
+      isolate.isFailing = hasFailed;
+      if (hasFailed) isolate.failedMs = Date.now();
+    };
+    if (!calls.has(nonce))
+      calls.set(
+        nonce,
+        setTimeout(() => end(true), TIMEOUT_MS),
+      );
+    const attempts = this.witness.calls(isolate, call, Date.now());
     const wire = nextOf(this.wires);
-    isolate.hasFailed ||= wire.backMs >= TIMEOUT_MS;
     try {
       await pause(wire.outMs);
       if (wire.before === "call") throw failure(wire);
@@ -184,14 +200,16 @@ export class World {
       leaving.then(leave, () => undefined);
       if (wire.isKilled) this.kill();
       if (wire.before === "write") throw failure(wire);
-      const answer = earlier(await leaving, isolate.behindMs);
+      const answer = asOf(await leaving, isolate.behindMs);
       if (this.#object !== object) throw failure({ error: LOST });
       await pause(wire.backMs);
       if (wire.error !== undefined) throw failure(wire);
       this.witness.receives(isolate, call, answer);
+      end(false);
       return answer;
     } catch (error) {
-      isolate.hasFailed = true;
+      const { retryable, overloaded } = error as NonNullable<Wire["error"]>;
+      if (!retryable || overloaded || attempts === 3) end(true);
       throw error;
     }
   }
@@ -204,7 +222,7 @@ export class World {
       await pause(wire.outMs);
       if (wire.before !== undefined) throw failure(wire);
       const object = this.#object;
-      const quota = earlier(object.peek(policy), isolate.behindMs);
+      const quota = asOf(object.peek(policy), isolate.behindMs);
       if (this.#object !== object) throw failure({ error: LOST });
       await pause(wire.backMs);
       if (wire.error !== undefined) throw failure(wire);
@@ -218,7 +236,7 @@ export class World {
 
   #start(): RateLimiter {
     let row = this.#disk;
-    this.witness.starts(this.stored);
+    this.witness.starts(this.stored, readState(row).cancelledMs);
     const storage = {
       kv: {
         get: () => row,
@@ -248,7 +266,7 @@ export class World {
       blockConcurrencyWhile: (run: () => Promise<void>) => run(),
       waitUntil: (promise: Promise<unknown>) => void promise.catch(() => undefined),
     };
-    const env = { ...this.#vars, KEYS: this.#keys };
+    const env = { ...this.#vars, KEYS: this.#keys.d1 };
     const object = new RateLimiter(ctx as never, env as never);
     return object;
   }
@@ -268,9 +286,11 @@ export class World {
     const { outMs, backMs, error, before } = this.reports.shift() ?? PERFECT;
     await pause(outMs);
     if (before === undefined) {
-      const usage = readUsage();
+      const { writes } = this.#keys;
+      const read = this.usage;
       transact();
-      this.witness.reports(usage, readUsage());
+      const written = this.#keys.writes - writes;
+      this.witness.reports(read, this.usage, outMs > 0, written);
     }
     await pause(backMs);
     if (error !== undefined) throw new Error("D1_ERROR: Network connection lost.");
@@ -290,11 +310,4 @@ function pause(ms: number): Promise<void> {
 
 function failure({ error }: Partial<Wire>): Error {
   return Object.assign(new Error("The call failed."), error);
-}
-
-/** Returns an answer as of an isolate whose clock is behind: with earlier times. */
-function earlier<T extends Answer | Quota>(answer: T, behindMs: number): T {
-  const isTime = (value: unknown) => typeof value === "number" && value > START_MS / 2;
-  const shift = (_: string, value: unknown) => (isTime(value) ? Number(value) - behindMs : value);
-  return JSON.parse(JSON.stringify(answer), shift) as T;
 }

@@ -4,26 +4,36 @@ import type { Ban } from "../../../src/rules/limits/bans.ts";
 import type { Decision } from "../../../src/rules/limits/decision.ts";
 import { prepare } from "../orders/isolates/order-database.ts";
 
-const PEAKS = { peakMinute: 0, peakDay: 0, perMinute: 0, perDay: 0 };
-const UNUSED = { admitted: 0, refused: 0, strikes: 0, bans: 0, ...PEAKS };
+const COUNTS = { admitted: 0, refused: 0, strikes: 0, bans: 0, peakMinute: 0, peakDay: 0 };
+const UNUSED = { ...COUNTS, perMinute: 0, perDay: 0 };
 
-/** What operators read of a key: its usage on each day in UTC, and its bans, the oldest first. */
-export interface Sum {
-  readonly days: Readonly<Record<string, Readonly<typeof UNUSED>>>;
-  readonly bans: readonly (Pick<Ban, "beganMs" | "untilMs" | "number"> & { liftedAt: null })[];
+interface ReportedBan extends Pick<Ban, "beganMs" | "untilMs" | "number"> {
+  /** The number of the key's resets that its limiter knew of. */
+  readonly resets?: number;
+  /** When the ban was lifted, in the database. */
+  readonly liftedMs?: number | null;
 }
 
-export const NOTHING: Sum = { days: {}, bans: [] };
+/** What operators read: the usage of a key on each day in UTC, and its bans, the oldest first. */
+export interface Sum {
+  readonly days: Readonly<Record<string, Readonly<typeof UNUSED>>>;
+  readonly bans: readonly ReportedBan[];
+}
+
+/** Before any report, there are the usage and the ban of another key, whose limiter's clock is ahead. */
+const AHEAD = { beganMs: 4e13, untilMs: 4e13 + 1, number: 1, resets: 1e9 };
+export const NOTHING: Sum = { days: { "2999-12-31": { ...UNUSED, admitted: 1 } }, bans: [AHEAD] };
 
 /** Adds a decision to a sum, as docs/operating.md says. */
 export function plus(
   { days, bans }: Sum,
   { nowMs, admitted, minute, day }: Decision,
-  more: { readonly refused: number; readonly strikes: number; readonly newBan: Ban | null },
+  more: { refused: number; strikes: number; resets: number; newBan: Ban | null },
 ): Sum {
   const today = new Date(nowMs).toISOString().slice(0, 10);
   const before = days[today] ?? UNUSED;
-  const isBan = more.newBan !== null && !more.newBan.loggedOnly;
+  const { resets, newBan } = more;
+  const isBan = newBan !== null && !newBan.loggedOnly;
   const after = {
     admitted: before.admitted + Number(admitted),
     refused: before.refused + Number(!admitted) + more.refused,
@@ -34,42 +44,68 @@ export function plus(
     perMinute: minute.limit,
     perDay: day.limit,
   };
-  const { beganMs, untilMs, number } = more.newBan ?? { beganMs: 0, untilMs: 0, number: 0 };
-  const newBans = isBan ? [{ beganMs, untilMs, number, liftedAt: null }] : [];
-  return { days: { ...days, [today]: after }, bans: [...bans, ...newBans] };
-}
-
-const sqlite = new DatabaseSync(":memory:");
-sqlite.function("now_microseconds", () => BigInt(Date.now()) * 1_000n);
-for (const migration of readMigrations("keys")) sqlite.exec(migration.sql);
-
-/** The number of times that the database was emptied: reports of earlier worlds are ignored. */
-let newest = 0;
-
-/** Empties the keys database. Returns it with a `send` before each of its transactions. */
-export function emptyUsageDatabase(send: (transact: () => void) => Promise<void>) {
-  sqlite.exec("DELETE FROM key_usage; DELETE FROM key_bans");
-  const generation = (newest += 1);
-  const batch = async (statements: readonly { sql: string; values: [] }[]) => {
-    await send(() => {
-      if (generation !== newest) return;
-      sqlite.exec("BEGIN");
-      for (const { sql, values } of statements) prepare(sqlite, sql).run(...values);
-      sqlite.exec("COMMIT");
-    });
-    return [];
+  return {
+    days: { ...days, [today]: after },
+    bans: isBan ? [...bans, { ...newBan, resets }] : bans,
   };
-  return { prepare: (sql: string) => ({ bind: (...values: []) => ({ sql, values }) }), batch };
 }
+
+const MIGRATIONS = readMigrations("keys").map(({ sql }) => sql);
+const NEIGHBOUR = `
+  INSERT INTO key_usage VALUES ('another', '2999-12-31', 1, 0, 0, 0, 0, 0, 0, 0, 1);
+  INSERT INTO key_bans VALUES ('another', ${AHEAD.beganMs}, ${AHEAD.untilMs}, 1, NULL);`;
 
 const USAGE = `SELECT day, admitted, refused, strikes, bans, peak_minute AS peakMinute,
   peak_day AS peakDay, per_minute AS perMinute, per_day AS perDay FROM key_usage ORDER BY day`;
-const BANS = `SELECT began_at AS beganMs, ends_at AS untilMs, number, lifted_at AS liftedAt
-  FROM key_bans ORDER BY began_at`;
+const BANS = `SELECT began_at AS beganMs, ends_at AS untilMs, number,
+  lifted_at AS liftedMs FROM key_bans ORDER BY key_id, began_at`;
 
-export function readUsage(): Sum {
-  const rows = prepare(sqlite, USAGE).all();
-  const days = Object.fromEntries(rows.map(({ day, ...counts }) => [day, counts]));
-  const bans = prepare(sqlite, BANS).all();
-  return { days, bans: bans.map((ban) => ({ ...ban })) } as unknown as Sum;
+/** Changes a key and records the change, like the commands, and another change a moment later. */
+const changed = (id: string, action: string, resets: number) => `
+  INSERT OR REPLACE INTO api_keys (id, hash, last_four, name, plan, created_at, resets)
+  VALUES ('${id}', '${id}', 'last', '${id}', 'free', 1, ${resets});
+  INSERT INTO key_changes (at, actor, action, key_id, details)
+  VALUES (${Date.now()}, 'test', '${action}', '${id}', '{}'),
+    (${Date.now() + 1}, 'test', 'update', '${id}', '{}');`;
+
+/** The keys database of a world. */
+export class UsageDatabase {
+  readonly #sqlite = new DatabaseSync(":memory:");
+  readonly #keyId: string;
+  /** What a Durable Object calls. `send` comes before each transaction. */
+  readonly d1: object;
+
+  constructor(keyId: string, send: (transact: () => void) => Promise<void>) {
+    this.#keyId = keyId;
+    this.#sqlite.function("now_microseconds", () => BigInt(Date.now()) * 1_000n);
+    this.#sqlite.exec(MIGRATIONS.join("\n") + NEIGHBOUR);
+    this.#sqlite.exec(changed(keyId, "create", 0) + changed("another", "reset", 1));
+    const batch = async (statements: readonly { sql: string; values: [] }[]) => {
+      await send(() => {
+        this.#sqlite.exec("BEGIN");
+        for (const { sql, values } of statements) prepare(this.#sqlite, sql).run(...values);
+        this.#sqlite.exec("COMMIT");
+      });
+      return [];
+    };
+    this.d1 = { prepare: (sql: string) => ({ bind: (...values: []) => ({ sql, values }) }), batch };
+  }
+
+  change(action: "update" | "reset", resets: number): void {
+    this.#sqlite.exec(changed(this.#keyId, action, resets));
+    const lift = `UPDATE key_bans SET lifted_at = ?1
+      WHERE key_id = ?2 AND ends_at > ?1 AND lifted_at IS NULL`;
+    if (action === "reset") prepare(this.#sqlite, lift).run(Date.now(), this.#keyId);
+  }
+
+  read(): Sum {
+    const [usage, bans] = [USAGE, BANS].map((sql) => prepare(this.#sqlite, sql).all());
+    const days = Object.fromEntries(usage!.map(({ day, ...counts }) => [day, counts]));
+    return { days, bans } as unknown as Sum;
+  }
+
+  /** The number of rows that were written. */
+  get writes(): number {
+    return Number(prepare(this.#sqlite, "SELECT total_changes() AS n").get()!["n"]);
+  }
 }
