@@ -5,6 +5,7 @@ import {
   gt,
   isNull,
   lt,
+  lte,
   max,
   ne,
   or,
@@ -110,10 +111,14 @@ const REPORT_USAGE = Statement.of(() => {
         perDay: reported(perDay),
         ...Object.fromEntries(raised),
       },
-      setWhere: sql`${or(
-        ...[perMinute, perDay].map((column) => ne(column, reported(column))),
-        ...Object.values(totals).map((column) => lt(column, reported(column))),
-        gt(reportedAt, reported(reportedAt)),
+      // A late report has nothing new: it would replace the limits of a later one.
+      setWhere: sql`${and(
+        or(lte(reportedAt, reported(reportedAt)), gt(reportedAt, DATABASE_TIME)),
+        or(
+          ...[perMinute, perDay].map((column) => ne(column, reported(column))),
+          ...Object.values(totals).map((column) => lt(column, reported(column))),
+          gt(reportedAt, reported(reportedAt)),
+        ),
       )}`,
     });
 });

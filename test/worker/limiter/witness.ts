@@ -299,10 +299,10 @@ export class Witness {
     }
   }
 
-  /** A report has written rows. It may be late, but lowers no count. */
+  /** A report has written rows, or is late: after a later one. */
   reports(before: Sum, after: Sum, isLate: boolean, writes: number): void {
-    const isNews = writes === 0 || isLate || !isDeepStrictEqual(before, after);
-    this.claim(isNews, "A report without news writes no row.");
+    const isNews = writes === 0 || (!isLate && !isDeepStrictEqual(before, after));
+    this.claim(isNews, "A report that is late or without news writes no row.", before, after);
     for (const [day, { perMinute: _, perDay: __, ...counts }] of Object.entries(before.days)) {
       const isLower = ([name, count]: [string, number]) =>
         (after.days[day]?.[name as keyof typeof counts] ?? 0) < count;

@@ -87,6 +87,8 @@ export class World {
   /** The next reports to the keys database, in order. Later ones are perfect. */
   reports: Pick<Wire, "outMs" | "backMs" | "error" | "before">[] = [];
   retryAtMs = 0;
+  /** How many reports were sent, and the number of the latest that the database has. */
+  readonly #reports = { sent: 0, latest: 0 };
   readonly #vars: object;
   readonly #keys = new UsageDatabase(KEY_ID, (transact) => this.#transact(transact));
   #disk: unknown = undefined;
@@ -284,13 +286,16 @@ export class World {
 
   async #transact(transact: () => void): Promise<void> {
     const { outMs, backMs, error, before } = this.reports.shift() ?? PERFECT;
+    const nth = (this.#reports.sent += 1);
     await pause(outMs);
     if (before === undefined) {
       const { writes } = this.#keys;
+      const isLate = nth < this.#reports.latest;
+      this.#reports.latest = Math.max(nth, this.#reports.latest);
       const read = this.usage;
       transact();
       const written = this.#keys.writes - writes;
-      this.witness.reports(read, this.usage, outMs > 0, written);
+      this.witness.reports(read, this.usage, isLate, written);
     }
     await pause(backMs);
     if (error !== undefined) throw new Error("D1_ERROR: Network connection lost.");
