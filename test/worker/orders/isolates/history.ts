@@ -82,7 +82,6 @@ export function beginRead(
 interface Moment {
   readonly list: string;
   readonly version: string;
-  readonly sequence: number;
   readonly atMs: number;
   readonly barrier: "bulk" | "restore" | null;
   readonly contents: Contents | null;
