@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { parseConfig } from "../../src/rules/config.ts";
 import { keepHouse } from "../../src/worker/housekeeping.ts";
 import service from "../../src/worker/index.ts";
-import { brokenDatabase, fail } from "../support/faults.ts";
+import { fail, faultyDatabases, LOST } from "../support/faults.ts";
 import { eventLines } from "../support/written-lines.ts";
 import { DAY_MS, HOUR_MS } from "../support/clock.ts";
 
@@ -98,8 +98,10 @@ test("removes a limited number of rows in each run, the oldest first, and the re
 
 test("does the other chores if one chore fails, logs the failure and rejects", async () => {
   await run(env.KEYS, addUsage("2020-01-01"));
-  const statementFault = brokenDatabase("ORDERS", fail("no such table: orders"));
-  await expect(keep({}, statementFault)).rejects.toThrow("no such table");
+  const { bindings, script } = faultyDatabases("ORDERS");
+  // A query that was lost is repeated.
+  script.next(LOST, fail("no such table: parts")).always(fail("no such table: others"));
+  await expect(keep({}, bindings)).rejects.toThrow("no such table: parts");
   expect(await usage()).toEqual([]);
   expect(eventLines()).toMatchObject([
     { event: "housekeeping_failed", chore: "importParts" },
