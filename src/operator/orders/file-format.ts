@@ -51,7 +51,11 @@ export function refuseOthers(bytes: Uint8Array, file: string): void {
 function recognize(bytes: Uint8Array, from: string): [name: string, command?: string] | undefined {
   const start = Buffer.from(bytes.subarray(0, RECOGNIZED_BYTES)).toString("latin1");
   const signature = SIGNATURES.find(([beginning]) => start.startsWith(beginning));
-  if (signature !== undefined) return [signature[1], signature[2] + from];
+  if (signature !== undefined) {
+    const [, name, command] = signature;
+    // unzip reads no pipe.
+    return from === "" && command === "unzip -p" ? [name] : [name, command + from];
+  }
   if (start.startsWith("SQLite format 3\0")) {
     const query = selectOrders("orders", FIELDS);
     return from === ""
