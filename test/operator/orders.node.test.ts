@@ -1,67 +1,172 @@
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import * as fs from "node:fs";
 import { join } from "node:path";
 import { Readable } from "node:stream";
 import { gunzipSync, gzipSync } from "node:zlib";
-import { afterEach, describe, expect, it, vi } from "vitest";
+import { afterEach, describe, expect, it, test, vi } from "vitest";
+import { keysProgram } from "../../src/operator/keys/program.ts";
 import { ordersProgram } from "../../src/operator/orders/program.ts";
+import { PROJECT_ROOT, runWrangler } from "../../src/operator/wrangler.ts";
+import { INT64_MAX, INT64_MIN } from "../../src/rules/int64.ts";
 import { testFolder } from "../support/test-folder.ts";
 import { failure, type Outcome, runCommand, runInProcess } from "./commands.ts";
+import { setImportSizes } from "./orders/import-sizes.ts";
 import { StoreFolder } from "./store-folder.ts";
 
-const store = new StoreFolder();
-const other = new StoreFolder();
+const [store, other] = [new StoreFolder(), new StoreFolder()];
 const folder = testFolder();
 afterEach(() => vi.unstubAllEnvs());
 
 const file = (name: string) => join(folder, name);
+const written = (stdout: string, stderr = ""): Outcome => ({ status: 0, stdout, stderr });
+
+/** A folder without a store. */
+const NONE = file("none");
+const importInto = (path: string, input: string | Readable, ...options: string[]) =>
+  runInProcess(ordersProgram(), ["import", "-", "--persist-to", path, ...options], input);
 
 /** Orders whose ids range from the smallest to the largest int64: one full page of an export. */
 const LINES = [
-  '{"id":-9223372036854775808,"petId":9223372036854775807,"quantity":-9223372036854775808,"shipDate":"2026-11-20T08:30:00.000Z","complete":false,"status":"shipped"}',
+  `{"id":${INT64_MIN},"petId":${INT64_MAX},"quantity":${INT64_MIN},"shipDate":"2026-11-20T08:30:00.000Z","complete":false,"status":"shipped"}`,
   '{"id":-9007199254740993,"complete":true,"status":"pending"}',
   ...Array.from({ length: 7_496 }, (_, id) => `{"id":${id},"status":"pending"}`),
   '{"id":9223372036854775806,"petId":9007199254740993,"status":"pending"}',
-  '{"id":9223372036854775807,"status":"pending"}',
+  `{"id":${INT64_MAX},"status":"pending"}`,
 ];
 const EXPORT = LINES.map((line) => `${line}\n`).join("");
 
+const [NOON, NIGHT] = ["2026-11-20T12:00:00.000Z", "2026-11-20T23:00:00.000Z"];
+const KEY = "key_abcdefghijklmnop";
+const BY_KEY = `"status":"cancelled","cancelledAt":"${NOON}","cancelledBy":"${KEY}"`;
+/** Returns the line of a cancelled order. */
+const cancelled = (id: number, time: Date | string, position?: number | bigint) =>
+  `{"id":${id},"status":"cancelled","cancelledAt":"${new Date(time).toISOString()}"` +
+  (position === undefined ? "}" : `,"position":${position}}`);
+/** The same order cancelled twice, and a cancelled order that has been placed again. */
+const CANCELLED = [
+  cancelled(-5, NOON, 1_795_000_000_000_000),
+  `{"id":-5,"petId":${INT64_MIN},"quantity":5,"shipDate":"2026-11-20T08:30:00.125Z","complete":true,${BY_KEY},"position":1795000000000001}`,
+  `{"id":7,"complete":false,${BY_KEY},"position":1795000000000777}`,
+];
+
 describe("orders import and export", () => {
   it("copy orders from one store to another byte for byte, also as gzip, and count them", async () => {
-    writeFileSync(file("shuffled.json"), `[\n${LINES.toReversed().join(",\n")}\n]\n`);
+    fs.writeFileSync(file("shuffled.json"), `[\n${LINES.toReversed().join(",\n")}\n]\n`);
     await store.ordersJson(["import", "-"], `${LINES[1]}\n{"id":0,"petId":1}\n`);
-    const counts = { imported: LINES.length, new: LINES.length - 2, replaced: 1, shipped: 0 };
-    const imported = await store.ordersJson(["import", file("shuffled.json")]);
-    expect(imported).toEqual({ ...counts, unchanged: 1 });
-    for (const name of ["all.ndjson", "all.ndjson.gz"]) {
-      const exported = await store.ordersJson(["export", file(name)]);
-      expect(exported).toEqual({ exported: LINES.length });
+    const counts = "7,500 orders: 7,498 new, 1 replaced, 0 shipped, 1 unchanged";
+    const imported = await store.orders(["import", file("shuffled.json")]);
+    expect(imported).toEqual(written(`Imported ${counts}.\n`));
+    for (const path of [file("all.ndjson"), file("all.NDJSON.GZ")]) {
+      const exported = await store.orders(["export", path]);
+      expect(exported).toEqual(written(`Exported 7,500 orders to ${path}.\n`));
     }
-    expect(readFileSync(file("all.ndjson"), "utf8") === EXPORT).toBe(true);
-    expect(gunzipSync(readFileSync(file("all.ndjson.gz"))).toString() === EXPORT).toBe(true);
-    await other.ordersJson(["import", file("all.ndjson.gz")]);
-    expect(await other.orders(["export"])).toEqual({ status: 0, stderr: "", stdout: EXPORT });
+    expect(fs.readFileSync(file("all.ndjson"), "utf8") === EXPORT).toBe(true);
+    expect(gunzipSync(fs.readFileSync(file("all.NDJSON.GZ"))).toString() === EXPORT).toBe(true);
+    expect(await store.orders(["export"])).toEqual(written(EXPORT));
+  });
+
+  it("copy a backup with cancelled orders into an empty store, byte for byte", async () => {
+    const backup = `${EXPORT}${CANCELLED.join("\n")}\n`;
+    const shuffled = [...LINES, ...CANCELLED].toReversed().join("\n");
+    const counts = "7,503 orders: 7,500 new, 0 replaced, 0 shipped, 0 unchanged, 3 cancelled";
+    const makes = "There is no store yet: this import makes one.\n";
+    const expected = written(`Would import ${counts}.\n`, makes);
+    expect(await importInto(NONE, shuffled, "--dry-run")).toEqual(expected);
+    const all = { new: 7_500, replaced: 0, shipped: 0, unchanged: 0, cancelled: 3 };
+    const dryRun = await other.ordersJson(["import", "-", "--dry-run"], shuffled);
+    expect(dryRun).toEqual({ wouldImport: 7_503, ...all });
+    const imported = await other.ordersJson(["import", "-"], shuffled);
+    expect(imported).toEqual({ imported: 7_503, ...all });
+    expect((await other.orders(["export", "--all"])).stdout === backup).toBe(true);
+    // The same again changes nothing, and a store with its cancelled orders takes further orders.
+    for (const [more, added] of [
+      ["", 0] as const,
+      [LINES[1]!.replace("true", "false"), 1] as const,
+    ]) {
+      const again = await other.ordersJson(["import", "-"], backup + more);
+      const unchanged = { ...all, new: 0, replaced: added, unchanged: 7_503 - added, cancelled: 0 };
+      expect(again).toEqual({ imported: 7_503, ...unchanged });
+    }
+    await other.ordersJson(["import", "-"], LINES[1]);
+    const clash = cancelled(1, NOON, 5);
+    for (const [lines, reason] of [
+      [
+        ['{"id":9}', clash],
+        /^error: the file has cancelled orders, which only an empty store takes.*"\n$/,
+      ],
+      [[CANCELLED[1]!.replace('"quantity":5', '"quantity":6')], /which only an empty store takes/],
+      [[clash, cancelled(2, NOON, 5)], /^error: line 2: position: 5 occurs twice\n$/],
+      [[clash, cancelled(2, NOON)], /^error: line 2: position: missing, but other .* have one\n$/],
+    ] as const) {
+      const refused = { status: 1, stdout: "", stderr: expect.stringMatching(reason) };
+      expect(await other.orders(["import", "-"], lines.join("\n"))).toEqual(refused);
+    }
+    expect((await other.orders(["export", "--all"])).stdout === backup).toBe(true);
+    expect((await other.orders(["export"])).stdout === EXPORT).toBe(true);
+  });
+
+  it("give cancelled orders without positions positions by their times, and refuse times to come", async () => {
+    // Each order is a part of its own.
+    setImportSizes({ partBytes: 1 });
+    const third = new StoreFolder();
+    const noon = Date.parse(NOON) * 1_000;
+    const lines = [cancelled(4, NIGHT), ...[3, 2, 1].map((id) => cancelled(id, NOON))];
+    const input = [...lines, cancelled(5, new Date(0))].join("\n");
+    const counts = { new: 0, replaced: 0, shipped: 0, unchanged: 0, cancelled: 5 };
+    expect(await third.ordersJson(["import", "-"], input)).toEqual({ imported: 5, ...counts });
+    const placed = [1, 2, 3].map((id) => cancelled(id, NOON, noon + id - 1));
+    const all = [
+      cancelled(5, new Date(0), 1),
+      ...placed,
+      cancelled(4, NIGHT, noon + 39_600_000_000),
+    ];
+    expect((await third.orders(["export", "--all"])).stdout).toBe(`${all.join("\n")}\n`);
+    const only = failure("which only an empty store takes");
+    expect(await third.orders(["import", "-"], cancelled(1, NIGHT, 7))).toEqual(only);
+
+    const soon = new Date(Date.now() + 3_600_000);
+    const late = [
+      cancelled(1, soon, 1),
+      cancelled(1, new Date(0), soon.getTime() * 1_000),
+      cancelled(1, new Date(1), 2n ** 53n - 1n),
+      cancelled(1, new Date(2), 2),
+    ].join("\n");
+    const many = Array.from({ length: 12 }, (_, id) => cancelled(id, soon, id + 1)).join("\n");
+    for (const path of [NONE, third.path]) {
+      for (const options of [["--dry-run"], []]) {
+        const refused = await importInto(path, late, ...options);
+        expect(refused).toMatchObject({ status: 1, stdout: "" });
+        expect(refused.stderr).toMatch(
+          /1: cancelledAt: later than the database's present time, .*\n.*2: position: later.*\n.*3: position: later.*\n$/,
+        );
+        expect(await importInto(path, many, ...options)).toEqual(
+          failure("error: 12 orders are bad: nothing was imported. The first 10:"),
+        );
+      }
+    }
+    expect(fs.existsSync(NONE)).toBe(false);
   });
 
   it("know gzip by its bytes, also if they come one by one", async () => {
     const zipped = gzipSync('{"id":1}\n');
-    writeFileSync(file("zipped.txt"), zipped);
-    writeFileSync(file("plain.gz"), '{"id":1}\n');
-    writeFileSync(file("cut.gz"), zipped.subarray(0, -6));
+    fs.writeFileSync(file("zipped.txt"), zipped);
+    fs.writeFileSync(file("plain.gz"), '{"id":1}\n');
+    fs.writeFileSync(file("cut.gz"), zipped.subarray(0, -6));
     for (const name of ["zipped.txt", "plain.gz"]) {
       expect(await store.ordersJson(["import", file(name)])).toMatchObject({ imported: 1 });
     }
     expect(await store.orders(["import", file("cut.gz")])).toEqual(failure("not whole gzip"));
     const bytes = Readable.from(Array.from(zipped, (byte) => Buffer.of(byte)));
-    const line = ["import", "-", "--json", "--persist-to", store.path];
-    const outcome = { status: 0, stdout: expect.stringContaining('{"imported":1,'), stderr: "" };
-    expect(await runInProcess(ordersProgram(), line, bytes)).toEqual(outcome);
+    const imported = await importInto(store.path, bytes);
+    expect(imported).toEqual(written(expect.stringMatching(/^Imported 1 order: /)));
   });
 
   it("refuse a file with bad lines, list the first ten and count all, and change nothing", async () => {
     const bad = (input: string) => other.orders(["import", "-", "--json"], input);
-    const one = await bad('{"id":5,"petId":1}\n{"id":0.5}\n');
-    expect(one).toEqual(failure("error: line 2: id: expected an integer"));
-    expect(one.stderr).toMatch(/^error: .*, got 0\.5\n$/);
+    const one = {
+      ...failure(""),
+      stderr: expect.stringMatching(/^error: line 2: id: .*, got 0\.5\n$/),
+    };
+    expect(await bad('{"id":5,"petId":1}\n{"id":0.5}\n')).toEqual(one);
     // A terminal would obey what stands in the file.
     const { stderr: escaped } = await bad('\u001b]52;c;eA==\u0007\n{"id":"\u202e"}\n');
     expect(escaped).toContain('got "\\u{202e}"');
@@ -73,43 +178,40 @@ describe("orders import and export", () => {
     });
     const title = "error: 12 orders are bad: nothing was imported. The first 10:\n";
     expect(ten).toEqual({ status: 1, stdout: "", stderr: title + listed.join("") });
-    const ids = Array.from({ length: 12 }, (_, index) => 9_012 - index);
-    const importAll = (status: string) => {
-      const all = ids.map((each) => `{"id":${each},"status":"${status}"}\n`);
-      return store.orders(["import", "-"], all.join(""));
-    };
-    await importAll("shipped");
-    const turned = ids.slice(0, 10).map((id, index) => {
-      return `  line ${index + 1}: order ${id} has shipped, which cannot be turned back\n`;
-    });
-    const refused = await importAll("pending");
-    expect(refused).toEqual({ status: 1, stdout: "", stderr: title + turned.join("") });
     const both = "  element 2: unknown field.*\n  element 3: the file ends before";
     expect((await bad('[{"id":1},{"id":1,"a":1},')).stderr).toMatch(new RegExp(both));
     expect((await other.orders(["export"])).stdout === EXPORT).toBe(true);
   });
 
-  it("take a file without an order for a mistake, and make no store for it", async () => {
-    const path = file("no-store");
+  it("take a file without an order for a mistake, make no store for it, and leave a pipe that stays open", async () => {
     for (const input of ["", " \n", "[]"]) {
-      const line = ["import", "-", "--persist-to", path];
-      expect(await runInProcess(ordersProgram(), line, input)).toEqual(failure("has no orders"));
+      expect(await importInto(NONE, input)).toEqual(failure("has no orders: nothing was imported"));
     }
-    expect(existsSync(path)).toBe(false);
+    for (const [beginning, reason] of [
+      ["<", "is XML or HTML"],
+      ["[", "longer than 65536 characters"],
+    ] as const) {
+      const pipe = new Readable({ read() {} });
+      pipe.push(beginning + "1".repeat(70_000));
+      expect(await importInto(NONE, pipe)).toEqual(failure(reason));
+      expect(pipe.destroyed).toBe(true);
+    }
+    expect(fs.existsSync(NONE)).toBe(false);
   });
 
+  // A shell would obey a part of the last column's name.
   const CSV =
-    'id,pet_id,Quantity,Complete,note\n9007199254740993,-9223372036854775808,,TRUE,"a, b"\n7,,3,False,\n';
+    '\ufeff"id",pet_id,Quantity,"Ship Date",Complete,status,note,com`p`lete\n9007199254740993,-9223372036854775808,,2026-11-20T08:30:00.000Z,TRUE,shipped,"a, b",\n7,,3,,False,,,\n';
   const ORDERS = [
-    '{"id":9007199254740993,"petId":-9223372036854775808,"complete":true}\n',
+    '{"id":9007199254740993,"petId":-9223372036854775808,"shipDate":"2026-11-20T08:30:00.000Z","complete":true,"status":"shipped"}\n',
     '{"id":7,"quantity":3,"complete":false}\n',
   ].join("");
   const OBJECTS = ORDERS.trim().replace("\n", ",\n");
   const sqlite = `rm FILE; sqlite3 FILE 'CREATE TABLE orders(id INTEGER, petId INTEGER, quantity INTEGER, shipDate, complete, status)' \
-    'INSERT INTO orders(id, petId, complete) VALUES (9007199254740993, -9223372036854775808, "true")' 'INSERT INTO orders(id, quantity, complete) VALUES (7, 3, "FALSE")'`;
+    'INSERT INTO orders(id, petId, shipDate, complete, status) VALUES (9007199254740993, -9223372036854775808, "2026-11-20T08:30:00.000Z", "true", "shipped")' 'INSERT INTO orders(id, quantity, complete) VALUES (7, 3, "FALSE")'`;
   it.each([
     ["CSV", "sqlite3", CSV],
-    ["CSV", "sqlite3", CSV.replaceAll(", ", "").replaceAll(",", ";")],
+    ["CSV", "sqlite3", CSV.replaceAll(", ", "").replaceAll(",", ";").replaceAll("\n", "\r\n")],
     ["CSV", "sqlite3", CSV.replaceAll(", ", "").replaceAll(",", "\t")],
     ["an SQLite database", "sqlite3", sqlite],
     ["SQL", "sqlite3", `${sqlite.replaceAll("FILE", "FILE.db")} && sqlite3 FILE.db .dump > FILE`],
@@ -119,6 +221,7 @@ describe("orders import and export", () => {
     ["compressed with zstd", "zstd", "zstd -qc orders.ndjson > FILE"],
     ["text in UTF-16", "iconv", "iconv -t UTF-16 orders.ndjson > FILE"],
     ["text in UTF-16", "iconv", "iconv -t UTF-16LE orders.ndjson > FILE"],
+    ["text in UTF-16", "iconv", "(printf '\\xfe\\xff' && iconv -t UTF-16BE orders.ndjson) > FILE"],
     ["one object with the orders inside", "sqlite3", `{"count":2,"list":\n[${OBJECTS}]}`],
     ["one object with the orders inside", "sqlite3", `{"7":${OBJECTS.replace(",\n", ',"8":')}}`],
     ["XML or HTML", undefined, "<orders/>"],
@@ -129,31 +232,43 @@ describe("orders import and export", () => {
         runCommand("bash", ["-c", `cd ${folder} && ${line}`]);
       if (tool && (await inFolder(`command -v ${tool}`)).status !== 0) return;
       vi.stubEnv("INIT_CWD", folder);
-      writeFileSync(file("orders.ndjson"), ORDERS);
-      if (!make.includes("FILE")) writeFileSync(file("a b"), make);
+      fs.writeFileSync(file("orders.ndjson"), ORDERS);
+      if (!make.includes("FILE")) fs.writeFileSync(file("a b"), make);
       else expect(await inFolder(make.replaceAll("FILE", "'a b'"))).toMatchObject({ status: 0 });
-      const options = ["--dry-run", "--persist-to", other.path];
-      const bytes = Readable.from([...readFileSync(file("a b"))].map((byte) => Buffer.of(byte)));
-      const piped = await runInProcess(ordersProgram(), ["import", "-", ...options], bytes);
+      const bytes = Readable.from([...fs.readFileSync(file("a b"))].map((byte) => Buffer.of(byte)));
+      const piped = await importInto(other.path, bytes, "--dry-run");
       expect(piped).toEqual(failure(`standard input is ${name}, but`));
-      // These read no pipe.
-      expect(piped.stderr.includes("Convert it")).toBe(!/zip archive|SQLite|XML/.test(name));
-      const refused = await runInProcess(ordersProgram(), ["import", "a b", ...options]);
+      const line = ["import", "a b", "--dry-run", "--persist-to", other.path];
+      const refused = await runInProcess(ordersProgram(), line);
       expect(refused).toEqual(
         failure(`${folder}/a b is ${name}, but an import reads orders in JSON`),
       );
-      const [, convert, then] = refused.stderr.trimEnd().split("\n");
+      const [[, filter], [, convert, then]] = [piped, refused].map(({ stderr }) =>
+        stderr.trimEnd().split("\n"),
+      ) as [string[], string[]];
+      expect(filter === undefined).toBe(/zip archive|SQLite|XML/.test(name));
+      if (filter) expect((await inFolder(`${filter} < 'a b'`)).stdout).toBe(ORDERS);
       if (tool === undefined) return expect(convert).toBeUndefined();
       const again = `npm run orders -- import 'a b.ndjson' --dry-run --persist-to ${other.path}`;
       expect(then?.trim()).toBe(again);
       expect(await inFolder(convert!.replace(/ &&$/, ""))).toMatchObject({ status: 0 });
-      const converted = readFileSync(file("a b.ndjson"), "utf8");
-      expect(converted).toBe(ORDERS);
+      expect(fs.readFileSync(file("a b.ndjson"), "utf8")).toBe(ORDERS);
     },
   );
 
+  it("know SQL by its first word, UTF-16 by its second byte, and an order by its id", async () => {
+    const words = "--,/*,PRAGMA ,begin ,START ,CREATE ,\nINSERT ,DROP ,SET ,COPY ".split(",");
+    for (const word of words) {
+      expect(await importInto(NONE, `${word}a`)).toEqual(failure("standard input is SQL, but"));
+    }
+    expect(await importInto(NONE, "[\0")).toEqual(failure("is text in UTF-16, but"));
+    for (const order of ['{"id":1,"list":[{', '{"list":{"7":1}}']) {
+      expect(await importInto(NONE, order)).toEqual(failure("error: line 1: "));
+    }
+  });
+
   it.each([
-    ["import .", 1, "is a folder"],
+    ["import .", 1, "is a folder: name a file"],
     ["export .", 1, "is a folder"],
     ["export - --json", 2, "--json needs a FILE"],
   ])("refuse %s", async (line, status, reason) => {
@@ -170,4 +285,46 @@ describe("orders import and export", () => {
       expect(outcome).toEqual(failure("standard input is closed, or a folder"));
     },
   );
+
+  it("show an order, cancelled or not, and which key cancelled it", async () => {
+    const show = (...words: string[]) => other.orders(["show", ...words]);
+    expect(await show(String(INT64_MIN), "--json")).toEqual(written(`${LINES[0]}\n`));
+    const text = await show("-5");
+    for (const each of [KEY, "2026-11-20 12:00", "cancelled"]) expect(text.stdout).toContain(each);
+    expect(await show("7", "--json")).toEqual(written(`${LINES[9]}\n`));
+    expect(await show("9999")).toEqual(failure("no order has, or had, the id 9999"));
+    expect(await show("x")).toEqual(failure("Expected an integer", 2));
+  });
+});
+
+test("the documented backup of keys restores an empty database, byte for byte", async () => {
+  const runbook = fs.readFileSync(join(PROJECT_ROOT, "docs/runbook.md"), "utf8");
+  const folders = [testFolder(), testFolder()] as const;
+  for (const each of folders) fs.cpSync("wrangler.toml", join(each, "wrangler.toml"));
+  /** Runs a documented command of wrangler on the local store in a folder like the project's. */
+  const run = (command: string, at: string, path: string) => {
+    const documented = new RegExp(`(?<=npx wrangler )d1 ${command} KEYS .*--(?:output|file)(?= )`);
+    const [line = ""] = documented.exec(runbook) ?? [];
+    const words = line.replace("--remote --env production", "--local").split(" ");
+    return runWrangler([...words, path, "--cwd", at]);
+  };
+  const [from, to] = folders;
+  const keys = async (at: string, ...args: string[]) => {
+    const state = ["--persist-to", join(at, ".wrangler/state"), "--json"];
+    return JSON.parse((await runInProcess(keysProgram(), [...args, ...state])).stdout);
+  };
+  const { id } = await keys(from, "create", "--plan", "pro", "--name", 'O\'Brien; ☕ "é"');
+  const enterprise = "create --plan enterprise --per-minute 7 --per-day 9 --name".split(" ");
+  await keys(from, ...enterprise, "-- A");
+  await keys(from, "rotate", id, "--grace", "7d");
+  await keys(from, "rotate", id);
+  await keys(from, "revoke", id);
+  const [first, second] = [join(from, "keys.sql"), join(to, "keys.sql")];
+  await run("export", from, first);
+  await run("execute", to, first);
+  await run("export", to, second);
+  expect(fs.readFileSync(second, "utf8")).toBe(fs.readFileSync(first, "utf8"));
+  for (const command of ["list", "audit"]) {
+    expect(await keys(to, command)).toEqual(await keys(from, command));
+  }
 });

@@ -1,9 +1,9 @@
-import { readdirSync, readFileSync } from "node:fs";
-import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { is } from "drizzle-orm";
 import { getTableConfig, SQLiteAsyncDialect, SQLiteTable } from "drizzle-orm/sqlite-core";
 import { expect, test } from "vitest";
+import { readMigrations } from "../../src/operator/database/migrations.ts";
+import { DATABASE_NAMES, type DatabaseName } from "../../src/schema/databases.ts";
 import * as keys from "../../src/schema/keys.ts";
 import * as orders from "../../src/schema/orders.ts";
 
@@ -68,12 +68,14 @@ function migrated(sqlite: DatabaseSync): string[] {
   ];
 }
 
-test.each(["keys", "orders"] as const)("schema and migrations of %s agree", (name) => {
-  using sqlite = new DatabaseSync(":memory:");
-  const folder = join(import.meta.dirname, "../../migrations", name);
-  for (const file of readdirSync(folder).toSorted()) {
-    sqlite.exec(readFileSync(join(folder, file), "utf8"));
-  }
+function migratedDatabase(name: DatabaseName): DatabaseSync {
+  const sqlite = new DatabaseSync(":memory:");
+  for (const { sql } of readMigrations(name)) sqlite.exec(sql);
+  return sqlite;
+}
+
+test.each(DATABASE_NAMES)("schema and migrations of %s agree", (name) => {
+  using sqlite = migratedDatabase(name);
   const tables = Object.values(SCHEMAS[name]).filter((value) => is(value, SQLiteTable));
   expect(migrated(sqlite).toSorted()).toEqual(tables.flatMap(declared).toSorted());
   const schema = sqlite.prepare("SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'");
@@ -84,3 +86,12 @@ test.each(["keys", "orders"] as const)("schema and migrations of %s agree", (nam
     expect(new Set(counts).size, `${String(trigger)} names each field of an order`).toBe(1);
   }
 });
+
+test.each(["UPDATE key_changes SET actor = 'Eve'", "DELETE FROM key_changes"])(
+  "the trail of the keys refuses %s",
+  (statement) => {
+    using sqlite = migratedDatabase("keys");
+    sqlite.exec("INSERT INTO key_changes VALUES (1, 0, 'Ada', 'create', 'key_a', '{}')");
+    expect(() => sqlite.exec(statement)).toThrow("the record of a change is never");
+  },
+);

@@ -1,56 +1,65 @@
 import { spawnSync } from "node:child_process";
-import {
-  appendFileSync,
-  existsSync,
-  globSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  writeFileSync,
-} from "node:fs";
+import * as fs from "node:fs";
 import { dirname, join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { sql } from "drizzle-orm";
-import { beforeEach, expect, onTestFinished, test } from "vitest";
+import { beforeEach, expect, onTestFinished, test, vi } from "vitest";
 import { openLocalDatabase } from "../../../src/operator/database/local.ts";
-import {
-  databaseFile,
-  makeOwnFolder,
-  ownFolder,
-} from "../../../src/operator/database/local-store.ts";
-import { readMigrations } from "../../../src/operator/database/migrations.ts";
+import { databaseFile, makeOwnFolder } from "../../../src/operator/database/local-store.ts";
+import { MIGRATIONS_TABLE, readMigrations } from "../../../src/operator/database/migrations.ts";
 import { PROJECT_ROOT } from "../../../src/operator/wrangler.ts";
 import { needs } from "../../support/needs.ts";
+import { testFolder } from "../../support/test-folder.ts";
 import { failure, programOf, runCommand, runInProcess } from "../commands.ts";
 import { beforeStatements, StoreFolder } from "../store-folder.ts";
 
 let store: StoreFolder;
 beforeEach(() => void (store = new StoreFolder()));
 
-test("after a transaction that failed, the next one succeeds", async () => {
+test("a statement that D1 would refuse fails here too, and the transaction after it succeeds", async () => {
   using database = await openLocalDatabase(store.path, "orders");
-  const insert = (id: number, or = "") => sql.raw(`INSERT ${or} INTO orders (id) VALUES (${id})`);
-  // `OR ROLLBACK` simulates errors after which SQLite itself rolls back, such as a full disk.
-  for (const or of ["OR ABORT", "OR ROLLBACK"]) {
-    const failing = database.transaction([insert(1), insert(1, or)]);
-    await expect(failing).rejects.toThrow("UNIQUE");
+  const numbers = (length: number) => Array.from({ length }, (_, n) => sql.raw(String(n)));
+  const texts = Array.from({ length: 101 }, String);
+  for (const failing of [
+    // `OR ROLLBACK` simulates errors after which SQLite itself rolls back, such as a full disk.
+    ...["OR ABORT", "OR ROLLBACK"].map((or) => sql.raw(`INSERT ${or} INTO orders (id) VALUES (1)`)),
+    sql`SELECT ${"x".repeat(2_000_001)}`,
+    sql.raw(`SELECT 1 -- ${"x".repeat(100_000)}`),
+    sql`SELECT max(${sql.join(numbers(33), sql`,`)})`,
+    sql`SELECT ${sql.join(
+      texts.map((text) => sql`${text}`),
+      sql`,`,
+    )}`,
+  ]) {
+    const insertion = sql`INSERT INTO orders (id) VALUES (1)`;
+    await expect(database.transaction([insertion, failing])).rejects.toThrow(
+      /UNIQUE|too (?:big|many|large)/,
+    );
   }
-  await database.transaction([insert(2)]);
-  expect(await database.orm.all(sql.raw("SELECT id FROM orders"))).toEqual([[2]]);
+  await database.transaction([sql`INSERT INTO orders (id) VALUES (2)`]);
+  expect(await database.orm.all(sql`SELECT id FROM orders`)).toEqual([[2]]);
 });
 
-test("a migration that fails leaves the database unchanged, and names the store", async () => {
-  await store.make();
-  using sqlite = new DatabaseSync(databaseFile(store.path, "orders"));
-  sqlite.exec("DROP TABLE d1_migrations");
-  const tables = () => sqlite.prepare("SELECT name FROM sqlite_master ORDER BY name").all();
-  const before = tables();
-  await expect(openLocalDatabase(store.path, "orders")).rejects.toThrow(
-    `the store in ${store.path} could not be opened: table`,
-  );
-  expect(tables()).toEqual(before);
-});
+test.each([
+  ["DROP TABLE d1_migrations", "table"],
+  [
+    "ALTER TABLE order_bulk_change ADD COLUMN changed INTEGER",
+    "another version of the service made it. Export its orders with that version, and import them into a new store\n",
+  ],
+])(
+  "a store to which migrations do not fit (%s) is refused, named and not changed",
+  async (statement, reason) => {
+    await store.make();
+    using sqlite = new DatabaseSync(databaseFile(store.path, "orders"));
+    sqlite.exec(statement);
+    const tables = () => sqlite.prepare("SELECT name, sql FROM sqlite_schema ORDER BY name").all();
+    const before = tables();
+    const refused = failure(`error: the store in ${store.path} could not be opened: ${reason}`);
+    expect(await store.orders(["import", "-"], '{"id":1}')).toEqual(refused);
+    expect(tables()).toEqual(before);
+    expect(sqlite.prepare("SELECT * FROM orders").all()).toEqual([]);
+  },
+);
 
 test.each([
   ["keys create --plan free --name A", "thesis.txt"],
@@ -59,38 +68,29 @@ test.each([
   // The local databases of another project are no store, and no place for one.
   ["orders import -", "v3/d1/objects/theirs.sqlite"],
 ])("%s refuses a folder that holds %s, and leaves it as it is", async (line, file) => {
-  mkdirSync(join(missing(), dirname(file)), { recursive: true });
-  writeFileSync(join(missing(), file), "unique");
-  const before = readdirSync(missing(), { recursive: true });
+  fs.mkdirSync(join(missing(), dirname(file)), { recursive: true });
+  fs.writeFileSync(join(missing(), file), "unique");
+  const before = fs.readdirSync(missing(), { recursive: true });
   const refused = failure(`${missing()} holds "${file.split("/")[0]}" and is no store`);
   expect(await run(line)).toEqual(refused);
-  expect(readdirSync(missing(), { recursive: true })).toEqual(before);
+  expect(fs.readdirSync(missing(), { recursive: true })).toEqual(before);
 });
 
 test("npm start keeps its files in a folder of its own, and refuses one that it did not make", async () => {
   await store.make();
-  const own = ownFolder(store.path);
-  mkdirSync(own);
-  writeFileSync(join(own, "site"), "mine");
+  const own = join(store.path, "npm-start");
+  fs.mkdirSync(own);
+  fs.writeFileSync(join(own, "site"), "mine");
   expect(() => makeOwnFolder(store.path)).toThrow(`${own} holds files that npm start did not`);
-  expect(readdirSync(own)).toEqual(["site"]);
-  rmSync(join(own, "site"));
+  expect(fs.readdirSync(own)).toEqual(["site"]);
+  fs.rmSync(join(own, "site"));
   expect(makeOwnFolder(store.path)).toBe(own);
-  writeFileSync(join(own, "site"), "written by npm start");
-  appendFileSync(join(own, "README.txt"), "\nA note.");
+  fs.writeFileSync(join(own, "site"), "written by npm start");
+  fs.appendFileSync(join(own, "README.txt"), "\nA note.");
   expect(makeOwnFolder(store.path)).toBe(own);
-  expect(readFileSync(join(own, "README.txt"), "utf8")).toContain("Keep no files of your own here");
-});
-
-test("a store of another version is refused and not changed", async () => {
-  await store.make();
-  using sqlite = new DatabaseSync(databaseFile(store.path, "orders"));
-  sqlite.exec("ALTER TABLE order_bulk_change ADD COLUMN changed INTEGER");
-  const reason =
-    "could not be opened: another version of the service made it. Export its orders with that version";
-  const refused = failure(`the store in ${store.path} ${reason}`);
-  expect(await store.orders(["import", "-"], '{"id":1}')).toEqual(refused);
-  expect(sqlite.prepare("SELECT * FROM orders").all()).toEqual([]);
+  expect(fs.readFileSync(join(own, "README.txt"), "utf8")).toContain(
+    "Keep no files of your own here",
+  );
 });
 
 /** Fills the store with a key and two orders, the last of which is in a `-wal` file until the end. */
@@ -106,12 +106,17 @@ const FILLED = '{"id":7,"status":"pending"}\n{"id":8,"status":"pending"}\n';
 
 test("on a disk that cannot be written to, list and export work, and a change is refused", async () => {
   const id = await fill();
+  const temporary = testFolder();
+  vi.stubEnv("TMPDIR", temporary);
+  onTestFinished(() => void vi.unstubAllEnvs());
   using _ = beforeStatements((_query, sqlite) => {
     if (sqlite.location()?.startsWith(store.path)) throw new Error("unable to open database file");
   });
   expect(await store.orders(["export"])).toEqual({ status: 0, stdout: FILLED, stderr: "" });
   expect(await store.keysJson("list")).toMatchObject([{ id }]);
-  expect(await store.keys("revoke", id)).toEqual(failure("was not changed"));
+  const reason = "was not changed: attempt to write a readonly database\n";
+  expect(await store.keys("revoke", id)).toEqual(failure(`the store in ${store.path} ${reason}`));
+  expect(fs.readdirSync(temporary)).toEqual([]);
 });
 
 const canMount = spawnSync("unshare", ["-rm", "true"]).status === 0;
@@ -121,7 +126,7 @@ test(
   async () => {
     const id = await fill();
     const disk = join(store.path, "disk");
-    mkdirSync(disk);
+    fs.mkdirSync(disk);
     const script = `mount -t tmpfs -o size=2m none "$0" && cp -R "$1/v3" "$0" && rm "$0"/v3/d1/*/*-shm
       cat /dev/zero > "$0/fill"
       TMPDIR=$0 "$2" "$3" keys list --json --persist-to "$0" 2>&1
@@ -159,12 +164,24 @@ test("commands succeed although another process locks the databases again and ag
   expect(await store.keysJson("list")).toHaveLength(names.length);
 });
 
-test("two commands that find a new database at the same time migrate it once", async () => {
-  const opening = [1, 2].map(() => openLocalDatabase(store.path, "keys"));
-  const [one, other] = await Promise.all(opening);
-  const applied = await one!.orm.all(sql`SELECT name FROM d1_migrations`);
+test("a command whose migrations another command applies meanwhile leaves them", async () => {
+  const exec = Reflect.get(DatabaseSync.prototype, "exec");
+  const spy = vi.spyOn(DatabaseSync.prototype, "exec").mockImplementation(function (
+    this: DatabaseSync,
+    query,
+  ) {
+    if (query === "BEGIN IMMEDIATE") {
+      spy.mockRestore();
+      this.exec(MIGRATIONS_TABLE);
+      for (const { name, sql: text } of readMigrations("keys")) {
+        this.exec(`${text}; INSERT INTO d1_migrations (name) VALUES ('${name}')`);
+      }
+    }
+    Reflect.apply(exec, this, [query]);
+  });
+  using database = await openLocalDatabase(store.path, "keys");
+  const applied = await database.orm.all(sql`SELECT name FROM d1_migrations`);
   expect(applied).toHaveLength(readMigrations("keys").length);
-  for (const database of [one, other]) database![Symbol.dispose]();
 });
 
 /** A folder without a store. */
@@ -177,19 +194,23 @@ async function run(line: string) {
 test("without a store, commands but import and create are refused and make nothing", async () => {
   const keys = "list,show A,update A --name B,rotate A,revoke A,reset A,audit,usage";
   const ofKeys = keys.split(",").map((line) => `keys ${line}`);
+  const advice = "name the folder of a store with --persist-to, or make one with npm start\n";
   const others = ["orders export", "orders export /dev/null --one-moment", "verify --read-only"];
   for (const line of [...ofKeys, ...others]) {
-    const refused = failure(`error: there is no store in ${missing()}, so nothing was done`);
+    const refused = failure(
+      `error: there is no store in ${missing()}, so nothing was done: ${advice}`,
+    );
     expect(await run(line), line).toEqual(refused);
-    expect(existsSync(missing())).toBe(false);
+    expect(fs.existsSync(missing())).toBe(false);
   }
-  expect(await run("orders import - --dry-run")).toMatchObject({ status: 0 });
-  expect(existsSync(missing())).toBe(false);
 });
 
 test.each(["keys create --plan free --name A", "orders import -"])(
   "without a store, %s makes one and says so",
   async (line) => {
+    // Folders that an interrupted command has left hold nothing.
+    fs.mkdirSync(join(missing(), "v3/d1"), { recursive: true });
+    fs.cpSync("README.md", join(missing(), "npm-start/README.txt"));
     const { status, stderr } = await run(line);
     expect(status).toBe(0);
     expect(stderr).toMatch(new RegExp(`^Made a new store in ${missing()}\\.$`, "m"));
@@ -197,6 +218,6 @@ test.each(["keys create --plan free --name A", "orders import -"])(
       expect(await run(read)).toMatchObject({ status: 0 });
     }
     // A `-wal` file would remain if a command had not closed its database.
-    expect(globSync(`${missing()}/**/*.sqlite-wal`)).toEqual([]);
+    expect(fs.globSync(`${missing()}/**/*.sqlite-wal`)).toEqual([]);
   },
 );

@@ -1,3 +1,4 @@
+import { readdirSync } from "node:fs";
 import { createServer, type Server } from "node:http";
 import { connect } from "node:net";
 import { join } from "node:path";
@@ -12,7 +13,9 @@ import { orders } from "../../../src/schema/orders.ts";
 import { keysProgram } from "../../../src/operator/keys/program.ts";
 import { createApiKey } from "../../../src/store/keys/key-settings.ts";
 import { findApiKey } from "../../../src/store/keys/find-keys.ts";
+import * as retrying from "../../../src/operator/retry.ts";
 import * as wrangler from "../../../src/operator/wrangler.ts";
+import { testFolder } from "../../support/test-folder.ts";
 import { failure, runCommand, runInProcess } from "../commands.ts";
 import { listen, runRealWrangler, useFakeCloudflare } from "../deploy/fake-cloudflare.ts";
 import { StoreFolder } from "../store-folder.ts";
@@ -21,10 +24,12 @@ import type { DatabaseName } from "../../../src/schema/databases.ts";
 
 const cloudflare = useFakeCloudflare("staging");
 const folder = new StoreFolder();
+const temporary = testFolder();
 const opened = new DisposableStack();
 let stores: Record<string, Record<DatabaseName, StoreDatabase>>;
 
 beforeAll(async () => {
+  vi.stubEnv("TMPDIR", temporary);
   // Cloudflare's search also finds longer names. Here, its first result is a wrong database.
   cloudflare.d1.create("old-store-orders-staging-orders");
   cloudflare.d1.databases.reverse();
@@ -78,49 +83,59 @@ describe.each(["local", "remote"])("the %s database", (where) => {
       expect(await ids()).toEqual([[1]]);
       await database.transaction([sql`DELETE FROM orders`]);
     }
+    expect(readdirSync(temporary)).toEqual([]);
   });
 });
 
-describe("a transient failure", () => {
-  const lost = new ApiError(500, 7500, "Network connection lost.");
-  const overloaded = new ApiError(503, 7500, "D1 DB is overloaded. Requests queued for too long.");
-  const limited = new ApiError(429, 10_000, "Too many requests");
+describe("an error of Cloudflare", () => {
   const orm = () => stores["remote"]!.orders.orm;
-  const read = () => orm().select().from(orders).then();
-  const write = () => stores["remote"]!.orders.transaction([insertOrder(7)]);
+  const read = () => orm().select({ status: orders.status }).from(orders).then();
+  const insert = () => orm().insert(orders).values({ id: 7n });
+  const storeOnce = () => insert().onConflictDoNothing().then();
   const update = () => orm().update(orders).set({ quantity: 1n }).then();
-  const storeOnce = () => orm().insert(orders).values({ id: 7n }).onConflictDoNothing().then();
+  const write = () => stores["remote"]!.orders.transaction([insertOrder(7)]);
 
-  /** Fails the first queries. Returns how many there were. */
-  function failFirst(failures: number, error: Error): () => number {
+  /** Fails the first queries. Returns how many there were, and what the work said at its end. */
+  async function failFirst(failures: number, error: Error, work: () => Promise<unknown>) {
     let queries = 0;
     cloudflare.interfere = ({ path }) => {
-      if (!path.endsWith("/raw")) return;
-      queries += 1;
-      if (queries <= failures) throw error;
+      if (path.endsWith("/raw") && ++queries <= failures) throw error;
     };
-    return () => queries;
+    const said = await work().then(() => "", String);
+    return [queries, said.replace(/^Error: staging orders database: .*?(?=\. It is|$)/, "failed")];
   }
 
+  const UNKNOWN = "failed. It is not known whether the change was made";
   it.each([
-    ["a read", lost, read],
-    ["an idempotent write", lost, storeOnce],
-    ["a write that never began", overloaded, write],
-    ["a write that never began", limited, write],
-  ])("of %s is retried six times: %s", async (_, error, work) => {
-    const queries = failFirst(6, error);
-    await work();
-    expect(queries()).toBe(7);
-    failFirst(7, error);
-    await expect(work()).rejects.toThrow(/^(?![^]*not known whether)/);
-  });
-
-  it.each([write, update])("of a write that may have happened is not retried", async (work) => {
-    for (const error of [lost, new ApiError(503, 10_000, "Service unavailable")]) {
-      const queries = failFirst(1, error);
-      await expect(work()).rejects.toThrow("not known whether the change was made");
-      expect(queries()).toBe(1);
+    [429, 10_000, "Too many requests", "not begun"],
+    [400, 971, "A limit", "not begun"],
+    [400, 7500, "D1 DB is overloaded. Requests queued for too long.", "not begun"],
+    [400, 7500, "Error while starting up D1 DB storage caused object to be reset.", "not begun"],
+    [400, 7500, "Network connection lost.", "lost"],
+    [
+      400,
+      7500,
+      "D1 DB storage operation exceeded timeout which caused object to be reset.",
+      "lost",
+    ],
+    [400, 7500, "D1 DB reset because its code was updated.", "lost"],
+    [503, 10_000, "Service unavailable", "lost"],
+    [400, 7500, "UNIQUE constraint failed: orders.id: SQLITE_CONSTRAINT", "refused"],
+  ])("(%i, %i: %s) is retried six times if that is safe: %s", async (status, code, text, kind) => {
+    const error = new ApiError(status, code, text);
+    for (const [works, isRepeatable] of [
+      [[read, storeOnce], kind !== "refused"],
+      [[update, write], kind === "not begun"],
+    ] as const) {
+      for (const work of works) {
+        const failed = kind === "lost" && !isRepeatable ? UNKNOWN : "failed";
+        const expected = isRepeatable ? [7, ""] : [1, failed];
+        expect(await failFirst(isRepeatable ? 6 : 1, error, work)).toEqual(expected);
+        if (isRepeatable) expect(await failFirst(7, error, work)).toEqual([7, "failed"]);
+      }
     }
+    const pauses = { retries: 6, minTimeout: 500, maxTimeout: 8_000, randomize: true };
+    expect(vi.mocked(retrying.retry).mock.lastCall?.[1]).toMatchObject(pauses);
   });
 });
 
@@ -138,9 +153,18 @@ it("says what to do if a database or a migration is missing, or a token is wrong
     const database = openRemoteDatabase({ env, name: "keys" });
     return database.orm.select().from(apiKeys).then(String, String);
   };
-  expect(await reason("production")).toContain("npm run deploy -- --env production");
-  cloudflare.d1.create("store-orders-production-keys");
-  expect(await reason("production")).toMatch(/missing .*run `npm run deploy -- --env production`/);
+  const deploy = "run `npm run deploy -- --env production` first";
+  expect(await reason("production")).toBe(
+    "Error: production keys database: there is none yet in the account Pets (0123456789abcdef0123456789abcdef): " +
+      `choose another account (account_id in wrangler.toml, CLOUDFLARE_ACCOUNT_ID), or ${deploy}`,
+  );
+  const { sqlite } = cloudflare.d1.create("store-orders-production-keys");
+  for (const made of ["", "CREATE TABLE api_keys (id)"]) {
+    sqlite.exec(made);
+    expect(await reason("production")).toMatch(
+      /missing .*run `npm run deploy -- --env production`/,
+    );
+  }
   vi.stubEnv("CLOUDFLARE_API_TOKEN", "wrong");
   expect(await reason("staging")).toMatch(/Authentication error .*`npx wrangler login`/);
 });

@@ -3,15 +3,17 @@ import { once } from "node:events";
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync, StatementSync } from "node:sqlite";
+import { Readable } from "node:stream";
 import { text as readText } from "node:stream/consumers";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { databaseFile } from "../../../src/operator/database/local-store.ts";
-import { IMPORT_SIZES } from "../../../src/operator/orders/import.ts";
+import { ordersProgram } from "../../../src/operator/orders/program.ts";
 import { PATIENCE } from "../../support/patience.ts";
 import { testFolder } from "../../support/test-folder.ts";
-import { failure } from "../commands.ts";
+import { runInProcess } from "../commands.ts";
 import { interrupt, shortenPauses } from "../deploy/faults.ts";
 import { beforeStatements, StoreFolder } from "../store-folder.ts";
+import { setImportSizes } from "./import-sizes.ts";
 
 const ids = Array.from({ length: 60 }, (_, id) => id);
 const ORDERS = ids.map((id) => `{"id":${id},"status":"pending"}\n`).join("");
@@ -20,13 +22,12 @@ const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 const STORED = 15_001;
 const GAVE_UP = "the orders changed during the export, so it would not be of one moment";
 
-const REAL_SIZES = { ...IMPORT_SIZES };
 const [empty, full, large] = [new StoreFolder(), new StoreFolder(), new StoreFolder()];
 /** A copy of another store. */
 let store: StoreFolder;
 let folder: string;
+setImportSizes({ partBytes: 1_000 });
 beforeAll(async () => {
-  Object.assign(IMPORT_SIZES, { partBytes: 1_000 });
   for (const each of [empty, large]) await each.make();
   await full.ordersJson(["import", "-"], ORDERS);
   fillLarge();
@@ -36,7 +37,6 @@ beforeEach(() => {
   shortenPauses();
 });
 afterEach(() => void vi.restoreAllMocks());
-afterAll(() => void Object.assign(IMPORT_SIZES, REAL_SIZES));
 
 /** Runs statements on the large store. */
 function execLarge(sql: string): void {
@@ -85,7 +85,9 @@ describe.each([
         expect(stdout !== "", label).toBe(isDone);
         if (!isDone) expect(stderr, label).toMatch(/^error: (?!.*line \d).*\n$/);
         if (fault === "a signal") {
-          if (!isDone) expect(stderr).toContain(`ended by ${SIGNALS[step % 3]} before`);
+          const what =
+            command === "import" ? "any order was placed. " : "the export was complete\n";
+          if (!isDone) expect(stderr).toContain(`ended by ${SIGNALS[step % 3]} before ${what}`);
           const placing = /order_segments|SELECT 1 FROM orders/;
           const reached = queries.slice(0, step).some((query) => placing.test(query));
           expect(isDone, label).toBe(!isHeard || (command === "import" && reached));
@@ -143,11 +145,37 @@ it("a full disk during an import blames no line", async () => {
   const spy = vi.spyOn(StatementSync.prototype, "run").mockImplementation(() => {
     throw new Error("database or disk is full");
   });
-  const { status, stderr } = await empty.orders(["import", "-"], ORDERS);
-  expect([status, stderr]).toEqual([1, expect.stringContaining("make room, or set SQLITE_TMPDIR")]);
-  expect(stderr).not.toMatch(/line \d/);
+  const reason =
+    "error: the orders could not be sorted in a temporary file (database or disk is full): nothing was sent: make room, or set SQLITE_TMPDIR, and run the same command again\n";
+  const refused = { status: 1, stdout: "", stderr: reason };
+  expect(await empty.orders(["import", "-"], ORDERS)).toEqual(refused);
   spy.mockRestore();
-  expect(await empty.ordersJson(["import", "-"], ORDERS)).toMatchObject({ imported: 60 });
+});
+
+it("an import and an export say every ten seconds how far they are", async () => {
+  store = new StoreFolder();
+  await store.make();
+  vi.useFakeTimers({ toFake: ["setInterval", "clearInterval", "Date"] });
+  onTestFinished(() => void vi.useRealTimers());
+  const slow = /insert into "order_import_parts"|DELETE FROM order_segments|from "order_list"/;
+  beforeStatements((query) => void (slow.test(query) && vi.advanceTimersByTime(10_000)));
+  async function* bytes() {
+    yield Buffer.from(ORDERS.slice(0, 1_000));
+    yield Buffer.from(ORDERS.slice(1_000));
+    vi.advanceTimersByTime(10_000);
+  }
+  const line = ["import", "-", "--persist-to", store.path];
+  const { stderr } = await runInProcess(ordersProgram(), line, Readable.from(bytes()));
+  const sending = "Sending: 10 s\nSending: 26 of 60 orders, 20 s\nSending: 52 of 60 orders, 30 s\n";
+  expect(stderr).toBe(`Reading: 34 orders, 10 s\n${sending}Placing the orders: 10 s\n`);
+  const exporting = "Exporting: 10 s\nExporting: 60 orders, 20 s\n";
+  expect(await store.orders(["export"])).toEqual({ status: 0, stdout: ORDERS, stderr: exporting });
+});
+
+it("two imports of one file at the same time both succeed", async () => {
+  const importing = () => empty.ordersJson(["import", "-"], ORDERS);
+  const both = await Promise.all([importing(), importing()]);
+  expect(both).toMatchObject([{ imported: 60 }, { imported: 60 }]);
 });
 
 describe("an export", () => {
@@ -176,38 +204,36 @@ describe("an export", () => {
     return [lines[0], lines.at(-1)].map((line) => JSON.parse(line ?? "").quantity);
   }
 
+  const WARNING =
+    "warning: orders changed during the export, so it mixes the store before and after those changes. Add --one-moment to export the store as it was at one moment.\n";
   it.each([
-    [1, [1, 1], /^$/],
-    [3, [undefined, 3], /^warning: orders changed[^]*--one-moment/],
-  ])("warns of a change of orders after the first page (%i)", async (page, found, warning) => {
-    changeBefore((read) => read === page);
-    const outcome = await runExport(file);
-    expect(outcome).toMatchObject({ status: 0, stderr: expect.stringMatching(warning) });
-    expect(quantities()).toEqual(found);
-  });
-
-  it("with --one-moment starts a file over, and after five attempts fails and keeps the earlier file", async () => {
-    changeBefore((page) => page === 2 || page === 5);
-    const outcome = await runExport(file, "--one-moment", "--json");
-    expect(outcome).toEqual({ status: 0, stdout: '{"exported":15001}\n', stderr: "" });
-    expect(quantities()).toEqual([5, 5]);
-    vi.restoreAllMocks();
-    let pages = 0;
-    changeBefore((page) => (pages = page) > 0);
-    fs.writeFileSync(file, "earlier");
-    expect(await runExport(file, "--one-moment")).toEqual(failure(GAVE_UP));
-    expect([pages, fs.readFileSync(file, "utf8")]).toEqual([10, "earlier"]);
-    expect(fs.readdirSync(folder)).toEqual(["orders.ndjson"]);
-  });
-
-  it.each(["--one-moment", "--all"])(
-    "with %s does not start standard output over, because it cannot be taken back",
-    async (option) => {
-      changeBefore((page) => page === 3);
-      const { status, stderr } = await runExport(option);
-      expect([status, stderr]).toEqual([1, expect.stringContaining(GAVE_UP)]);
+    ["FILE", [1], [1, 1], ""],
+    ["FILE", [3], [undefined, 3], WARNING],
+    ["FILE --one-moment", [2, 5], [5, 5], ""],
+  ])(
+    "%s of orders that change before the pages %j has whole pages",
+    async (words, pages, found, stderr) => {
+      changeBefore((page) => pages.includes(page));
+      const outcome = await runExport(...words.replace("FILE", file).split(" "), "--json");
+      expect(outcome).toEqual({ status: 0, stdout: '{"exported":15001}\n', stderr });
+      expect(quantities()).toEqual(found);
     },
   );
+
+  it.each([
+    ["FILE --one-moment", 2, 10],
+    // Standard output cannot be taken back. The last page has the cancelled orders.
+    ["--one-moment", 3, 3],
+    ["--all", 5, 5],
+  ])("%s fails if orders change before each page from %i on", async (words, from, last) => {
+    let pages = 0;
+    changeBefore((page) => (pages = page) >= from);
+    fs.writeFileSync(file, "earlier");
+    const { status, stderr } = await runExport(...words.replace("FILE", file).split(" "));
+    expect([status, stderr]).toEqual([1, `error: ${GAVE_UP}: run the same command again\n`]);
+    expect([pages, fs.readFileSync(file, "utf8")]).toEqual([last, "earlier"]);
+    expect(fs.readdirSync(folder)).toEqual(["orders.ndjson"]);
+  });
 
   it("two exports to one file at the same time leave a whole file", async () => {
     const outcomes = await Promise.all([runExport(file), runExport(file)]);
@@ -223,6 +249,7 @@ describe("an export", () => {
     fs.symlinkSync(target, file);
     const outcome = await runExport(file, "--one-moment", "--json");
     expect(outcome).toEqual({ status: 0, stdout: '{"exported":0}\n', stderr: "" });
+    expect(await runExport("/dev/null")).toMatchObject({ status: 0, stderr: "" });
     expect(fs.readFileSync(target, "utf8")).toBe("");
     expect(fs.statSync(target).mode & 0o777).toBe(0o640);
   });

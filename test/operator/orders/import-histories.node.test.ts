@@ -2,8 +2,9 @@ import { Readable } from "node:stream";
 import fc from "fast-check";
 import { afterAll, expect, it } from "vitest";
 import { exportPages } from "../../../src/operator/orders/export.ts";
-import { compareFile, IMPORT_SIZES, importOrders } from "../../../src/operator/orders/import.ts";
+import { compareFile, importOrders } from "../../../src/operator/orders/import.ts";
 import { SortedOrders } from "../../../src/operator/orders/sorted-orders.ts";
+import { setImportSizes } from "./import-sizes.ts";
 import { openMemoryStore } from "./memory-store.ts";
 
 interface Line {
@@ -28,13 +29,15 @@ const few = fc
   })
   .map((lines) => () => lines);
 
-/** Up to 200 orders with consecutive ids, usually enough for many parts and segments. */
+/** Up to 200 orders, often with descending ids, usually enough for many parts and segments. */
 const many = fc
-  .tuple(fc.integer({ min: -300, max: 300 }), fc.nat(200), fc.record(fields))
+  .tuple(fc.integer({ min: -300, max: 300 }), fc.nat(200), fc.record({ status, ...fields }))
   .map(([first, count, order]) => () => {
-    return Array.from({ length: count }, (_, index): Line => {
-      return { id: first + index, ...order, status: "pending" };
-    });
+    const by = (order.petId ?? 0) === 0 ? 1 : -1;
+    return Array.from({ length: count }, (_, index): Line => ({
+      id: first + by * index,
+      ...order,
+    }));
   });
 
 /** All stored orders or the first ones, of which the first, the last, or none is changed. */
@@ -68,22 +71,22 @@ const step = fc.record({
   /** A change by someone else while the import places its orders. */
   fault: fc.constantFrom<keyof typeof FAULTS>("none", "none", "part gone", "ships", "same import"),
   /** The position of an order that is cancelled after the import. */
-  cancelled: fc.nat(300),
+  cancelled: fc.oneof(fc.nat(300), fc.constant(-1)),
 });
 
+const GONE =
+  "parts of this import are gone, or the store is no longer empty. Of the file, all orders are in the store or none: run the same command again";
+/** The most that an order adds to the size of a segment. */
+const ORDER_BYTES = 100;
 const sizes = fc.record({
   partBytes: fc.integer({ min: 60, max: 1_000 }),
   segmentBytes: fc.integer({ min: 100, max: 4_000 }),
   blockOrders: fc.integer({ min: 2, max: 9 }),
 });
 
-const REAL_SIZES = { ...IMPORT_SIZES };
 const { sqlite, open: openStore } = openMemoryStore();
 sqlite.exec("CREATE TABLE again AS SELECT * FROM order_import_parts");
-afterAll(() => {
-  Object.assign(IMPORT_SIZES, REAL_SIZES);
-  sqlite.close();
-});
+afterAll(() => sqlite.close());
 
 const rowsOf = (query: string) => sqlite.prepare(query).all();
 
@@ -92,7 +95,7 @@ it("after any imports, the orders, their segments and the list's version follow 
     sizes,
     fc.array(step, { maxLength: 8 }),
     async (small, steps) => {
-      Object.assign(IMPORT_SIZES, small);
+      setImportSizes(small);
       if (sqlite.isTransaction) sqlite.exec("ROLLBACK");
       // The tested imports must not delete this part, because it belongs to another import.
       sqlite.exec("BEGIN; INSERT INTO order_import_parts VALUES ('other', -1, 0, '[]')");
@@ -127,7 +130,7 @@ it("after any imports, the orders, their segments and the list's version follow 
           sqlite.exec(`DELETE ${OWN_PARTS}`);
         }
         if (refusal !== null || (fault === "part gone" && changed.length > 0)) {
-          expect(imported).toContain(refusal ?? "parts of this import are gone");
+          expect(imported).toContain(refusal ?? GONE);
           expect(state()).toEqual(before);
         } else if (fault === "ships" && ships?.status === "pending") {
           expect(imported).toContain(`order ${ships.id} has shipped`);
@@ -136,6 +139,17 @@ it("after any imports, the orders, their segments and the list's version follow 
           for (const order of changed) model.set(order.id, order);
           expect(state().version === before.version).toBe(changed.length === 0);
           if (changed.length === 0) expect(state()).toEqual(before);
+          else if (fault !== "ships") {
+            // A bulk change is one, keeps no former states, and rebuilds all segments.
+            const isBulk = before.orders.length <= 8 * new Set(lines.map((line) => line.id)).size;
+            const { segments, changes } = state();
+            expect(changes - before.changes).toBe(isBulk ? 1 : changed.length);
+            const found = segments.map((segment) => Number(segment["bytes"]));
+            const total = found.reduce((sum, each) => sum + each, 0);
+            const most = small.segmentBytes + small.blockOrders * ORDER_BYTES;
+            expect(!isBulk || Math.max(...found) < most).toBe(true);
+            expect(!isBulk || found.length <= 1 + total / small.segmentBytes).toBe(true);
+          }
         }
         let exported = "";
         for await (const page of exportPages(openStore())) exported += page.lines;
@@ -146,7 +160,7 @@ it("after any imports, the orders, their segments and the list's version follow 
         // A list that begins now is read as of the newest change.
         const newest = rowsOf("SELECT version FROM order_changes ORDER BY sequence DESC LIMIT 1");
         expect(newest).toEqual([{ version }]);
-        const order = ascending(model)[cancelled];
+        const order = ascending(model).at(cancelled);
         if (order?.status !== "pending") continue;
         sqlite.exec(`DELETE FROM orders WHERE id = ${order.id}`);
         model.delete(order.id);
@@ -192,6 +206,7 @@ function expectedImport(model: ReadonlyMap<number, Line>, lines: readonly Line[]
 function state() {
   return {
     version: rowsOf("SELECT version FROM order_list")[0]?.["version"],
+    changes: Number(rowsOf("SELECT count(*) AS count FROM order_changes")[0]?.["count"]),
     segments: rowsOf("SELECT CAST(first_id AS TEXT), version, bytes FROM order_segments"),
     orders: rowsOf("SELECT * FROM orders ORDER BY id"),
     left: rowsOf(
@@ -205,7 +220,7 @@ function toExport(line: Line): string {
   return `${JSON.stringify(line, names)}\n`;
 }
 
-/** Checks each segment's size, and that one version never names different orders. Counts orders. */
+/** Checks each segment's size, that only the first is empty, and that one version never names different orders. Counts orders. */
 function checkSegments(named: Map<unknown, unknown>): number {
   const rows = rowsOf(
     `SELECT version, segment.bytes AS bytes, count(orders.id) AS found,
@@ -216,12 +231,14 @@ function checkSegments(named: Map<unknown, unknown>): number {
        SELECT *, lead(first_id, 1, 1000000) OVER (ORDER BY first_id) AS next_id FROM order_segments
      ) AS segment
      LEFT JOIN orders ON orders.id >= first_id AND orders.id < next_id
-     GROUP BY first_id`,
+     GROUP BY first_id ORDER BY first_id`,
   );
   for (const { version, bytes, size, orders } of rows) {
     expect(bytes).toBe(size ?? 0);
     expect(named.get(version) ?? orders).toBe(orders);
     named.set(version, orders);
   }
+  const [, ...later] = rows;
+  expect(later.filter(({ found }) => found === 0)).toEqual([]);
   return rows.reduce((sum, { found }) => sum + Number(found), 0);
 }

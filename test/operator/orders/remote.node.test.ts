@@ -2,13 +2,13 @@ import * as fs from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { ordersProgram } from "../../../src/operator/orders/program.ts";
-import { IMPORT_SIZES } from "../../../src/operator/orders/import.ts";
 import * as retrying from "../../../src/operator/retry.ts";
 import { testFolder } from "../../support/test-folder.ts";
 import { useFakeCloudflare } from "../deploy/fake-cloudflare.ts";
 import { atEveryCall, interrupt, lose } from "../deploy/faults.ts";
 import { ApiError } from "../deploy/route.ts";
 import { failure, runInProcess, withoutProgress } from "../commands.ts";
+import { setImportSizes } from "./import-sizes.ts";
 
 const NAME = "store-orders-staging-orders";
 const cloudflare = useFakeCloudflare("staging");
@@ -17,7 +17,6 @@ const file = (name: string) => join(folder, name);
 
 /** The number of orders that an import sends in two parts. */
 const TWO_PARTS = 150;
-const REAL = { ...IMPORT_SIZES };
 const BIG = 9_223_372_036_854_775_807n;
 
 /** Orders as lines of NDJSON. Their numbers are long, so that few orders fill a part. */
@@ -26,16 +25,16 @@ const LINES = Array.from({ length: TWO_PARTS }, (_, index) => {
   return `{"id":${BIG - BigInt(index)},${fields},"complete":true,"status":"pending"}\n`;
 });
 
+setImportSizes({ partBytes: 10_000 });
+
 /** The number of API calls that stored a part of the imported orders. */
 let sent = 0;
 beforeEach(() => {
-  Object.assign(IMPORT_SIZES, { partBytes: 10_000 });
   fs.writeFileSync(file("two-parts.ndjson"), LINES.join(""));
   cloudflare.changes.length = 0;
   onPart(() => {});
 });
 afterEach(() => {
-  Object.assign(IMPORT_SIZES, REAL);
   sqlite().exec("DELETE FROM order_import_parts; DELETE FROM orders WHERE status = 'pending'");
 });
 
@@ -69,24 +68,13 @@ const imported = (orders: number) => ({
 });
 
 describe("an import into a deployed store", () => {
-  it("sends parts in queries that do not block, then places all orders in a file", async () => {
-    IMPORT_SIZES.partsPerBatch = 1;
-    expect(await importParts()).toEqual(imported(TWO_PARTS));
-    const write = `write to ${NAME}`;
-    expect(cloudflare.changes).toEqual([write, write, `import into ${NAME}`]);
-    expect(state()).toEqual([TWO_PARTS, 0]);
-    await run("export", "exported.ndjson");
-    const exported = fs.readFileSync(file("exported.ndjson"), "utf8");
-    expect(exported).toBe(LINES.toReversed().join(""));
-  });
-
   it.each([
-    ["in one batch", 4],
+    ["in one batch", 2],
     ["through wrangler", 1],
   ])(
     "places all or none %s, whatever happens at any call, and repeating ends it",
-    async (_, most) => {
-      IMPORT_SIZES.partsPerBatch = most;
+    async (_, partsPerBatch) => {
+      setImportSizes({ partsPerBatch });
       const importAnew = () => {
         sqlite().exec("DELETE FROM order_import_parts; DELETE FROM orders");
         return importParts();
@@ -117,9 +105,28 @@ describe("an import into a deployed store", () => {
     expect(parts).toEqual([{ created_at: expect.closeTo(Date.now(), -5) }]);
     expect(count("orders")).toBe(0);
     onPart(() => {});
+    setImportSizes({ partsPerBatch: 2 });
     expect(await importParts()).toEqual(imported(TWO_PARTS));
-    expect(sent).toBe(1);
+    expect([sent, cloudflare.changes.at(-1)]).toEqual([1, `write to ${NAME}`]);
   });
+
+  it.each([0, -1])(
+    "sends parts in queries that do not block, all of them if another line (%i) differs, then places all in a file",
+    async (at) => {
+      setImportSizes({ partsPerBatch: 1 });
+      expect(await run("import", "two-parts.ndjson")).toEqual(failure("confirm with --yes"));
+      const lines = LINES.with(at, LINES.at(at)!.replace("true", "false"));
+      fs.writeFileSync(file("two-parts.ndjson"), lines.join(""));
+      cloudflare.changes.length = 0;
+      expect(await importParts()).toEqual(imported(TWO_PARTS));
+      const write = `write to ${NAME}`;
+      expect(cloudflare.changes).toEqual([write, write, `import into ${NAME}`]);
+      expect(state()).toEqual([TWO_PARTS, 2]);
+      await run("export", "exported.ndjson");
+      const exported = fs.readFileSync(file("exported.ndjson"), "utf8");
+      expect(exported).toBe(lines.toReversed().join(""));
+    },
+  );
 });
 
 it("a signal ends an export to standard output at once, also while the connection is lost", async () => {
@@ -162,15 +169,14 @@ it("an import asks before it places orders in a deployed store, with counts and 
   expect(cloudflare.changes).toEqual([]);
   expect(await run("import", "bad")).toEqual(bad);
   const counted = "1 new, 1 replaced, 1 shipped, 0 unchanged";
-  const asks = failure(`This imports 3 orders: ${counted}, into staging.`);
-  expect(await runInProcess(ordersProgram(), line)).toEqual(asks);
+  const account = "The account is Pets (0123456789abcdef0123456789abcdef).";
+  const asks = `This imports 3 orders: ${counted}, into staging.\nA shipped order cannot become pending again.\n${account}\n`;
+  expect(await runInProcess(ordersProgram(), line)).toEqual(failure(asks));
   expect(await run("import", "ships")).toEqual(failure("This imports 1 order: 0 new, 0 replaced"));
   expect(await answer("no\n")).toEqual(failure("error: not confirmed: nothing was changed\n"));
   expect(stored()).toEqual(before);
 
-  const adds = await run("import", "adds");
-  expect(adds).toEqual(failure("This imports 2 orders: 1 new, 0 replaced"));
-  expect(adds.stderr).toContain("\nThe account is Pets (0123456789abcdef0123456789abcdef).\n");
+  expect(await run("import", "adds")).toEqual(failure("This imports 2 orders: 1 new, 0 replaced"));
   expect(await run("import", "adds", "--yes")).toEqual(imported(2));
   const stdout = `Imported 3 orders: ${counted}.\n`;
   expect(await answer("staging\n")).toMatchObject({ status: 0, stdout });

@@ -1,6 +1,7 @@
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { IMPORT_SIZES, importOrders } from "../../../src/operator/orders/import.ts";
 import { SortedOrders } from "../../../src/operator/orders/sorted-orders.ts";
+import { SEGMENT_BYTES } from "../../../src/schema/orders.ts";
 import { placeOrders } from "../../../src/store/orders/placement.ts";
 import { openMemoryStore } from "../../operator/orders/memory-store.ts";
 
@@ -16,16 +17,23 @@ test("a placement whose answer is lost is not reported as refused, although its 
   await expect(place(open())).rejects.toMatchObject({ code: "order_already_shipped" });
 });
 
-test("the first ten orders of a file that would turn back are named in its order, however it is divided", async () => {
-  const { sqlite, open } = openMemoryStore();
-  const ids = Array.from({ length: 12 }, (_, index) => 12 - index);
-  const shipped = ids.map((id) => `(${id}, 'shipped')`);
-  sqlite.exec(`INSERT INTO orders (id, status) VALUES ${shipped.join()}`);
-  using file = new SortedOrders();
-  await file.read([Buffer.from(ids.map((id) => `{"id":${id}}`).join("\n"))] as never);
-  const { partBytes } = IMPORT_SIZES;
-  onTestFinished(() => void (IMPORT_SIZES.partBytes = partBytes));
-  IMPORT_SIZES.partBytes = 60;
-  const first = ids.slice(0, 10).map((id, index) => `line ${index + 1}: order ${id} has shipped`);
-  await expect(importOrders(open(), file)).rejects.toThrow(new RegExp(first.join("[^]*")));
+test.each(["orders (id) VALUES (1)", "cancelled_orders (cancelled_at, id) VALUES (1, 1)"])(
+  "an import of cancelled orders fails if another order comes before them: %s",
+  async (other) => {
+    const { sqlite, open } = openMemoryStore();
+    using file = new SortedOrders();
+    const line = '{"id":1,"status":"cancelled","cancelledAt":"2026-11-20T08:30:00Z"}';
+    await file.read([Buffer.from(line)] as never);
+    const importing = importOrders(
+      open(() => sqlite.exec(`INSERT INTO ${other}`)),
+      file,
+    );
+    await expect(importing).rejects.toThrow("which only an empty store takes");
+  },
+);
+
+test("the parts of an import fit into D1's rows and its time for a batch, and its segments can grow", () => {
+  const segmentBytes = Math.floor((2 * SEGMENT_BYTES) / 3);
+  const sizes = { partBytes: 1_900_000, partsPerBatch: 4, segmentBytes, blockOrders: 64 };
+  expect(IMPORT_SIZES).toEqual(sizes);
 });
