@@ -1,53 +1,75 @@
 import { afterEach, expect, test, vi } from "vitest";
+import { CLIENT_PACKAGE } from "../../../src/operator/build/client-package.ts";
 import { machineReadableFiles } from "../../../src/operator/build/machine-readable.ts";
+import { buildProgram } from "../../../src/operator/build/program.ts";
 import { siteFiles } from "../../../src/operator/build/site.ts";
 import { openApiDocument } from "../../../src/openapi/document.ts";
-import { DAY_MS } from "../../support/clock.ts";
+import { readDocument } from "../../../src/openapi/read-document.ts";
+import { failure, runInProcess } from "../commands.ts";
 
 const ORIGIN = "https://orders.example";
+const SECURITY = ".well-known/security.txt";
 
-afterEach(() => vi.unstubAllEnvs());
+afterEach(() => {
+  vi.unstubAllEnvs();
+  vi.useRealTimers();
+});
 
-test.each(["", ORIGIN])("the files for programs at %j lead to the whole reference", (origin) => {
-  const files = machineReadableFiles(origin);
-  expect(files["openapi.json"]).toBe(openApiDocument(origin));
-  const { servers, paths, info } = JSON.parse(files["openapi.json"] ?? "");
-  const [{ url }] = servers;
-  expect(JSON.parse(files[".well-known/api-catalog"] ?? "")).toStrictEqual({
-    linkset: [
-      {
-        anchor: url,
-        "service-desc": [{ href: `${origin}/openapi.json`, type: "application/json" }],
-        "service-doc": [{ href: `${origin}/`, type: "text/html" }],
-      },
-    ],
-  });
-  const text = files["llms.txt"] ?? "";
-  for (const [path, { parameters: _, ...methods }] of Object.entries<any>(paths)) {
-    for (const [method, { description }] of Object.entries<any>(methods)) {
-      expect(text).toContain(`## ${method.toUpperCase()} ${url}${path}\n\n${description}\n`);
-    }
+test("the files for programs name the address of the service, and lead to the whole reference", () => {
+  const files = machineReadableFiles(ORIGIN);
+  const { "openapi.json": document, "llms.txt": text, ...others } = files;
+  expect(document).toBe(openApiDocument(ORIGIN));
+  const { operations } = readDocument(JSON.parse(document));
+  const paths = ["openapi.json", "", CLIENT_PACKAGE];
+  expect([...text.matchAll(/https:..orders\.example[^\s)]*/g)].flat()).toStrictEqual([
+    ...operations.map(({ path }) => `${ORIGIN}/v1${path}`),
+    ...paths.map((path) => `${ORIGIN}/${path}`),
+  ]);
+  for (const { method, path, description } of operations) {
+    expect(text).toContain(`## ${method} ${ORIGIN}/v1${path}\n\n${description}\n`);
   }
+  const { description } = JSON.parse(document).info;
+  expect(text).toContain(description.slice(description.indexOf("## ")));
   expect(text).not.toMatch(/undefined|\[object/);
-  expect(text, "what a field says beside its type").toContain("Units ordered.");
-  expect(text).toContain(info.description.slice(info.description.indexOf("## ")));
+  const page = { href: `${ORIGIN}/`, type: "text/html" };
+  const described = { href: `${ORIGIN}/openapi.json`, type: "application/json" };
+  const api = { anchor: `${ORIGIN}/v1`, "service-desc": [described], "service-doc": [page] };
+  const catalog = `${JSON.stringify({ linkset: [api] }, undefined, 2)}\n`;
+  expect(others).toStrictEqual({ ".well-known/api-catalog": catalog });
+  const relative = machineReadableFiles("");
+  for (const [name, content] of Object.entries(relative)) {
+    expect(content).toBe(files[name as keyof typeof files]?.replaceAll(ORIGIN, ""));
+  }
 });
 
 test("the operator's address is in the files for programs", () => {
   const url = "https://shop.example/help";
+  vi.setSystemTime("2026-11-20T08:30:00Z");
   const files = machineReadableFiles("", { url });
-  expect(JSON.parse(files["openapi.json"] ?? "").info.contact).toStrictEqual({ url });
-  expect(files["llms.txt"]).toContain(`\n- Questions to the operator: ${url}\n`);
-  const path = ".well-known/security.txt";
-  const [, expires = ""] =
-    /^Contact: https:\/\/shop\.example\/help\nExpires: (.*)\n$/.exec(files[path] ?? "") ?? [];
-  const days = (new Date(expires).getTime() - Date.now()) / DAY_MS;
-  expect(days).toBeGreaterThan(363);
-  expect(days).toBeLessThan(365);
   const byMail = machineReadableFiles(ORIGIN, { email: "o@shop.example" });
-  expect(byMail[path]).toMatch(/^Contact: mailto:o@shop\.example\n/);
-  expect(byMail[path]).toContain(`\nCanonical: ${ORIGIN}/${path}\n`);
-  expect(machineReadableFiles(ORIGIN)).not.toHaveProperty([path]);
+  expect(JSON.parse(files["openapi.json"]).info.contact).toStrictEqual({ url });
+  expect(files["llms.txt"]).toContain(`\n- Questions to the operator: ${url}\n`);
+  const expires = "Expires: 2027-11-19T08:30:00.000Z\n";
+  expect([files[SECURITY], byMail[SECURITY]]).toStrictEqual([
+    `Contact: ${url}\n${expires}`,
+    `Contact: mailto:o@shop.example\n${expires}Canonical: ${ORIGIN}/${SECURITY}\n`,
+  ]);
+});
+
+test("a contact is an email address or an https URL, or refused", async () => {
+  const contactOf = (text: string) => {
+    const program = buildProgram();
+    program.parseOptions(["--contact", text]);
+    return program.opts()["contact"];
+  };
+  const contacts = { email: "o@shop.example", url: "https://shop.example/help" };
+  for (const [kind, text] of Object.entries(contacts)) {
+    expect(contactOf(text)).toStrictEqual({ [kind]: text });
+  }
+  for (const text of ["shop.example", "o@a@b", "mailto:o@shop.example", "http://shop.example"]) {
+    const outcome = await runInProcess(buildProgram(), ["--contact", text]);
+    expect(outcome).toEqual(failure("Expected an email address or URL", 2));
+  }
 });
 
 test("the site has the page with its styles and script, and the files for programs", async () => {
@@ -56,6 +78,9 @@ test("the site has the page with its styles and script, and the files for progra
   const files = await siteFiles();
   expect([...files.keys()].toSorted()).toEqual([...names.split(" "), ...programs].toSorted());
   for (const content of files.values()) expect(content.length).toBeGreaterThan(0);
+  expect(files.get("index.html")).not.toContain("a second or two old");
+  vi.stubEnv("LIST_READS", "nearest");
+  expect((await siteFiles()).get("index.html")).toContain("a second or two old");
 });
 
 test("PUBLIC_URL is an origin, or refused", async () => {

@@ -98,8 +98,8 @@ export class FakeWorkers {
   }
 
   #upload(call: ApiCall, change: string, name?: string) {
-    call.change(change);
     const { bindings, annotations } = (this.uploaded["metadata"] = bodyOf(call));
+    call.change(`${change} with the tag ${annotations["workers/tag"]}`);
     const id = this.find(name, { mayMake: true }).upload(bindings, annotations);
     return { id, deployment_id: id.replaceAll("-", ""), metadata: {}, startup_time_ms: 5 };
   }

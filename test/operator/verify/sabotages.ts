@@ -40,29 +40,34 @@ export const once =
   (text, before) =>
     before.length === position ? edit(text, change) : text;
 
-/** Turns a response into a 204, a 304 or an error with the same rate-limit headers. */
-export function become(status: number, code?: string, more = "link: </>") {
+/** Turns a response into a documented 204, 304 or error with the same rate-limit headers. */
+export function become(status: number, code = "", more = "vary: *") {
+  const links = '</openapi.json>; rel="service-desc", </>; rel="service-doc"';
   return (text: string) => {
-    const kept = [status, ...text.match(/^(?:link|x-re|.*ratelimit).*$/gm)!].join("\n");
+    const kept = [status, ...text.match(/^(?:x-re|.*ratelimit).*$/gm)!, `link: ${links}`].join(
+      "\n",
+    );
     const body = JSON.stringify({ code, message: "No.", status });
-    return code === undefined
+    return code === ""
       ? `${kept}\netag: "0f"\ncache-control: private, no-cache\n\n`
-      : `${kept}\n${more}\ncontent-type: application/json\n\n${body}`;
+      : `${kept}, </#${code}>; rel="help"\n${more}\ncontent-type: application/json\n\n${body}`;
   };
 }
 
 const noContent: Change = (text) => edit(edit(text, become(204)), [/etag.*\ncache.*\n/, ""]);
 const challenge = (by: string): Change => [/(?<=www-authenticate: ).*/, by];
-export const INVALID = 'Bearer realm="store-orders", error="invalid_token"';
+const REALM = 'Bearer realm="store-orders"';
+const INVALID = `${REALM}, error="invalid_token"`;
+const OTHER_LIMIT: Change = [/(?<="minute";q=|ratelimit-limit: )60/g, "61"];
 
 /** The one promise that each sabotage breaks, by the beginning of its title. */
 export const SABOTAGES: readonly (readonly [promise: string, target: RegExp, Change])[] = [
   ["Of 200", /ord_.*=> 429/s, once(become(304))],
-  ["Of 200", /ord_.*=> 304/s, once([/q=60;w=60/, "q=60;w=61"], 5)],
+  ["Of 200", /ord_.*=> 304/s, once(OTHER_LIMIT, 5)],
   [
     "Of 200",
     /ord_.*=> 304/s,
-    (text, before) => (before.length === 9 ? become(304)(before[5]!) : text),
+    once((text) => text.replace(/(?<="minute";r=|remaining: )\d+/g, (left) => `${+left + 1}`), 5),
   ],
   ["A request over", /=> 429/, once([/(?<=retry-after: )\d+/, "1"])],
   ["A request over", /=> 429/, once([/"rate_limit_exceeded"/, '"api_key_banned"'])],
@@ -96,13 +101,15 @@ export const SABOTAGES: readonly (readonly [promise: string, target: RegExp, Cha
     /orders\n(?!.*(?:auth|cookie|origin)).*=> 401/s,
     [/(?<=limit-reset: \d+)\n/, "000\n"],
   ],
+  ["Without a key", /orders\n(?!.*auth).*=> 401/s, once([/(?<=limit-reset: )1/, ""])],
   ["An empty Authorization", /orders\n.*authorization: \n/s, challenge(INVALID)],
   ["A scheme other than Bearer", /Basic/, become(412, "precondition_failed")],
   ["Bearer without a token", /: Bearer\n/, challenge(INVALID)],
-  ["Two tokens", /Bearer a b/, challenge('Bearer realm="store-orders"')],
-  ["A mistyped key", /Bearer sord_a\n/, [/60;w=60/, "61;w=60"]],
-  ["An unknown key", /orders\n.*Bearer sord_\w{9}(?!.*if-none).*=> 401/s, challenge("Bearer")],
-  ["A key in the query string", /api_key=/, become(304)],
+  ["Two tokens", /Bearer a b/, challenge(REALM)],
+  ["A mistyped key", /Bearer sord_a\n/, OTHER_LIMIT],
+  ["An unknown key", /orders\n.*Bearer sord_\w{9}(?!.*if-none).*=> 401/s, challenge(REALM)],
+  ["A key in the query string", /\?key=sord_\w+&api_key=sord_/, become(304)],
+  ["A key in the query string", /cookie: key=sord_\w+; .*=sord_.*x-api-key: sord_/s, become(304)],
   ["An unknown path under", /\/v1\/verify.*=> 401/s, become(404, "not_found")],
   ["An origin", /OPTIONS/, [/\n/, "\naccess-control-allow-origin: *\n"]],
   ["Scripts of an origin", /GET.*origin: /s, [/\n/, "\naccess-control-allow-origin: *\n"]],
@@ -112,8 +119,8 @@ export const SABOTAGES: readonly (readonly [promise: string, target: RegExp, Cha
   ["If-None-Match with", /HEAD/, [/(?<=limit-limit: ).*/, "1000"]],
   ["If-None-Match with", /HEAD/, [/(?<=limit-remaining: ).*/, "999"]],
   ["If-Match with another tag", /=> 412/, once(become(304))],
-  ["Query parameters", /page=2/, become(404, "not_found")],
-  ["The scheme's name", /bEARER/, become(401, "unauthorized")],
+  ["Query parameters", /page=2/, become(412, "precondition_failed")],
+  ["The scheme's name", /bEARER/, become(412, "precondition_failed")],
   ["The response", /^(?![^]*x-request-id)[^]*=> 304/, [/(?<=x-request-id: ).*/, "1"]],
   ["An unknown path returns 404", /\/verify.*=> 404/s, once([/}$/, ',"trace":1}'])],
   ["A path with a trailing slash", /orders\/\n/, become(304)],
