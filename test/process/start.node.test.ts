@@ -237,12 +237,13 @@ test.each(["SIGCONT", "SIGKILL"])(
   async (signal) => {
     const command = [process.execPath, "test/process/stopped-workerd.ts", signal];
     const home = testFolder();
-    const env = { HOME: home, XDG_CONFIG_HOME: home, WRANGLER_REGISTRY_PATH: undefined };
+    const config = join(home, "config");
+    const env = { HOME: home, XDG_CONFIG_HOME: config, WRANGLER_REGISTRY_PATH: undefined };
     const starting = await Service.launch(slow.path, { command, args: ["--empty"], env });
     onTestFinished(() => starting.end("SIGKILL"));
     if (signal === "SIGCONT") {
       await starting.until(() => starting.stdout.includes("Serving on"));
-      expect(readdirSync(join(home, ".wrangler/registry"))).not.toEqual([]);
+      expect(readdirSync(join(config, ".wrangler/registry"))).not.toEqual([]);
       process.kill(starting.pid, "SIGHUP");
     }
     expect(await starting.exited()).toBe(signal === "SIGCONT" ? 0 : 1);

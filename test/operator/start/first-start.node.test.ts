@@ -92,16 +92,18 @@ it("a start waits for the lock and the port of a service that is ending", async 
   const store = new StoreFolder();
   const file = join(makeOwnFolder(store.path), "service.lock");
   const holder = `
-    const lock = new (require("node:sqlite").DatabaseSync)(${JSON.stringify(file)});
+    const { DatabaseSync } = require("node:sqlite");
+    const lock = new DatabaseSync(${JSON.stringify(file)}, { timeout: 60_000 });
     lock.exec("BEGIN EXCLUSIVE");
     const server = require("node:net").createServer().listen(0, "127.0.0.1", () => {
       require("node:worker_threads").parentPort.postMessage(server.address().port);
-      setTimeout(() => lock.close() ?? setTimeout(() => server.close(), 100), 100);
+      setTimeout(() => server.close(), 100);
+      setTimeout(() => lock.close(), 200);
     });`;
   const attempt = async () => {
     const [port] = await once(new Worker(holder, { eval: true }), "message");
-    lockStore(store.path, 1);
     await requireFreePort(port);
+    lockStore(store.path, 1);
   };
   // On a slow machine the holder may take longer than a start waits.
   await pRetry(attempt, { retries: 5, minTimeout: 0 });
