@@ -180,7 +180,7 @@ test("cancels each id once and returns the outcomes in the order of the ids", as
     { id: 3n, outcome: "already_shipped" },
     { id: 2n, outcome: "not_found" },
   ];
-  const batch = client.cancelOrders([4n, 3n, "2", 2, 4n], { onProgress });
+  const batch = client.cancelOrders([4n, 3n, "2", 2, 4n], { onProgress, concurrency: 1_000 });
   expect(await settled(batch)).toMatchObject({ value });
   // After the first answer, the client knows that there is room for the others at once.
   expect(latest).toEqual([value[0], value[2], value[1]]);

@@ -1,6 +1,5 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { setTimeout } from "node:timers/promises";
 import type { Browser, BrowserContextOptions, Locator, Page, Route } from "playwright-core";
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { StoreFolder } from "../operator/store-folder.ts";
@@ -28,7 +27,7 @@ const SAMPLE = `${LIST} .call > .tabs pre:visible`;
 
 type Answer = Parameters<Route["fulfill"]>[0];
 
-/** The time limit of one action in the page, which no request is part of. */
+/** How long an action in the page, or the answers to it, may take. */
 const LIMIT = { timeout: 60_000, interval: 25 };
 
 const WAIT = { "Retry-After": "86399" };
@@ -591,9 +590,7 @@ async function open(
     how === null ? route.abort() : route.fulfill({ contentType: "application/json", ...how });
   const text = (selector: string) => page.locator(selector).innerText();
   const isIdle = async () => (await page.evaluate(waitsNow)) <= held;
-  const idle = async () => {
-    while (!(await isIdle())) await setTimeout(LIMIT.interval);
-  };
+  const idle = () => expect.poll(isIdle, LIMIT).toBe(true);
   const press = (name: string, place: Page | Locator = page) =>
     place.getByRole("button", { name, exact: true }).click();
   const confirm = async () => {
@@ -610,9 +607,8 @@ async function open(
     rowNote: (id: string) => `${rowOf(id)} .row-note`,
     /** Expects a text now or, at the latest, when every answer has arrived that is not held. */
     see: async (selector: string, expected: RegExp) => {
-      while (!(await isIdle()) && !expected.test(await text(selector))) {
-        await setTimeout(LIMIT.interval);
-      }
+      const isOver = async () => (await isIdle()) || expected.test(await text(selector));
+      await expect.poll(isOver, { ...LIMIT, message: selector }).toBe(true);
       expect(await text(selector), selector).toMatch(expected);
     },
     /** Expects that elements are in the window, and that nothing covers their sides. */
