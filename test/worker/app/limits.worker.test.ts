@@ -5,7 +5,13 @@ import { createApp } from "../../../src/worker/app.ts";
 import { expectError, quotaOf } from "../../support/answer.ts";
 import { createApiKey, createEnterpriseKey, updateApiKey } from "../../support/api-key-fixture.ts";
 import { advanceClock, DAY_MS, HOUR_MS, MINUTE_MS, stopClock } from "../../support/clock.ts";
-import { fail, faultyLimiters, loseTheAnswer, PASS } from "../../support/faults.ts";
+import {
+  fail,
+  faultyDatabases,
+  faultyLimiters,
+  loseTheAnswer,
+  PASS,
+} from "../../support/faults.ts";
 import { evictLimiter, limiterStorage } from "../../support/limiter.ts";
 import { placeOrder, storedOrder } from "../../support/order-fixture.ts";
 import { LIST, type Send, send, startService } from "../../support/service.ts";
@@ -76,7 +82,8 @@ test("a key that keeps sending refused requests is banned at its last strike, in
   const { id, key } = await createEnterpriseKey(1, 100);
   const startMs = stopClock();
   const at = (ms: number) => new Date(startMs + ms).toISOString();
-  const elsewhere = startService();
+  const { bindings, script } = faultyDatabases("ORDERS");
+  const elsewhere = startService({}, bindings);
   const refusal = async (code: string, service = send) => {
     const response = await service(LIST, { key });
     await expectError(response, 429, code);
@@ -119,7 +126,9 @@ test("a key that keeps sending refused requests is banned at its last strike, in
     expect(await refusal("api_key_banned", isolate)).toMatchObject({ retryAfter: "59" });
   }
   advanceClock(29_000);
+  const { calls } = script;
   await refusal("api_key_banned", elsewhere);
+  expect(script.calls, "queries for a list that is refused from memory").toBe(calls);
   await updateApiKey(id, { resets: 1 });
   advanceClock(29_999);
   const fresh = quotaOf(await elsewhere(LIST, { key }));

@@ -235,7 +235,7 @@ test("looks mixed into any history change no decision and no row, are never olde
     { numRuns: 80 },
   );
   expect(Math.min(...Object.values(seen))).toBeGreaterThan(2);
-}, 120_000);
+});
 
 /** Expects that the next request met what a look had said. A last strike may have begun a ban. */
 function expectMet(said: Quota, met: Decision): void {
