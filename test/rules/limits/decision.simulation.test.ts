@@ -5,6 +5,7 @@ import { parseConfig } from "../../../src/rules/config.ts";
 import { BAN_MODES, banAt, type BanPolicy } from "../../../src/rules/limits/bans.ts";
 import { decide, peek, quotaLater } from "../../../src/rules/limits/decision.ts";
 import { type QuotaPolicy, stateEndMs } from "../../../src/rules/limits/limiter-state.ts";
+import type { WaitReport } from "../../../src/rules/limits/strikes.ts";
 import { DAY_MS, HOUR_MS, MINUTE_MS } from "../../support/clock.ts";
 import { DocumentedRules } from "./documented-rules.ts";
 import { anyBanVars, event, expectSame, oneOf, step, type Step } from "./histories.ts";
@@ -24,10 +25,10 @@ const anyKey = fc.record({
 class ComparedLimiter extends SimulatedLimiter {
   readonly rules = new DocumentedRules();
 
-  override decide(policy: QuotaPolicy) {
+  override decide(policy: QuotaPolicy, report: WaitReport | null = null) {
     const { bans, nowMs } = this;
-    const expected = this.rules.request(policy, bans, nowMs);
-    const decided = super.decide(policy);
+    const expected = this.rules.request(policy, bans, nowMs, report);
+    const decided = super.decide(policy, report);
     const { decision, state, strikes, newBan } = decided;
     expectSame({ decision, strikes, newBan }, expected);
     const { standsUntilMs: _, strikes: __, admitted: ___, ...quota } = decision;
@@ -53,6 +54,15 @@ const requests = step(
   }),
   (limiter: ComparedLimiter, { times, gapMs }) => {
     for (let n = 0; n < times; n++) limiter.advance(n === 0 ? 0 : gapMs).request();
+  },
+);
+
+/** A request with which an isolate reports refusals, at the latest a few seconds old. */
+const reports = step(
+  "report",
+  fc.record({ waitedMs: fc.nat(70_000), strikes: fc.nat(3), oldestStrikeAgeMs: fc.nat(5_000) }),
+  (limiter: ComparedLimiter, { waitedMs, ...report }) => {
+    limiter.decide(limiter.policy, { ...report, ageMs: waitedMs + report.oldestStrikeAgeMs });
   },
 );
 
@@ -101,7 +111,7 @@ const setBack = step(
 );
 
 const anyHistory = fc.array(
-  oneOf([8, requests], [3, passage], [5, period], [2, setBack], [3, changes]),
+  oneOf([8, requests], [4, reports], [3, passage], [5, period], [2, setBack], [3, changes]),
   { maxLength: 40, size: "max" },
 );
 

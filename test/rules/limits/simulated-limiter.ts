@@ -1,6 +1,7 @@
 import type { BanPolicy } from "../../../src/rules/limits/bans.ts";
 import { type Decided, type Decision, decide } from "../../../src/rules/limits/decision.ts";
 import type { LimiterState, QuotaPolicy } from "../../../src/rules/limits/limiter-state.ts";
+import type { WaitReport } from "../../../src/rules/limits/strikes.ts";
 import { DAY_MS } from "../../support/clock.ts";
 
 /** The start of simulated time in Unix milliseconds, a multiple of 1,000 for exact headers. */
@@ -47,8 +48,8 @@ export class SimulatedLimiter {
     return this.decide(this.policy).decision;
   }
 
-  decide(policy: QuotaPolicy): Decided {
-    const decided = decide(this.state, policy, this.bans, this.nowMs);
+  decide(policy: QuotaPolicy, report: WaitReport | null = null): Decided {
+    const decided = decide(this.state, policy, this.bans, this.nowMs, report);
     this.state = decided.state;
     return decided;
   }
