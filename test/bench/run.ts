@@ -41,9 +41,9 @@ async function run({ only, rounds, orders, baseline }: Options): Promise<void> {
   const checkouts = [new Checkout("today", PROJECT_ROOT, folder)];
   if (baseline) checkouts.push(new Checkout("baseline", resolve(baseline), folder));
   const ratio = "Baseline to today (min–max)";
-  const rows = [["What", "Today", "Baseline", ratio, "By processor time", "Target"]];
-  rows.push(rows[0]!.map(() => "---"));
-  for (const measurement of only.flatMap((name) => sectionsOf(orders)[name])) {
+  const head = ["What", "Today", "Baseline", ratio, "By processor time", "Target"];
+  const rows = [head, head.map(() => "---")];
+  for (const measurement of only.flatMap((name): Measurement[] => sectionsOf(orders)[name])) {
     say(measurement.what);
     rows.push(row(measurement, await takeTurns(measurement, checkouts, rounds)));
   }
@@ -59,7 +59,7 @@ async function takeTurns(
   checkouts: readonly Checkout[],
   rounds: number,
 ): Promise<Figures[][]> {
-  const { serve = {}, isCold = false, starts = 1 } = measurement;
+  const { serve, isCold, starts = 1 } = measurement;
   const turns = checkouts.map((checkout) => ({ checkout, figures: [] as Figures[] }));
   for (let started = 0; started < starts; started += 1) {
     await using stack = new AsyncDisposableStack();

@@ -11,18 +11,19 @@ const FAR_MS = 150;
 const STRIDE = 7_919;
 /** Matches the end of a list that is whole. */
 const WHOLE = /\]$/;
+/** Closes a connection after its first request. */
+const RESET = { reset: true };
 
 /** One thing to measure. A smaller figure is better. */
 export interface Measurement {
   readonly what: string;
   /** What is measured: the time of `run` (default), or the peak memory after it. */
   readonly unit?: "ms" | "MiB";
-  readonly serve?: ServeOptions;
+  readonly serve: ServeOptions;
   /** Whether each round has a new process. */
   readonly isCold?: boolean;
   /** How often each server starts, because equal processes differ in speed by a few percent. */
   readonly starts?: number;
-  /** Runs before each measurement. */
   readonly prepare?: (server: Served) => Promise<unknown>;
   /** Returns the number by which its time is divided, if it is not 1. */
   readonly run: (server: Served) => Promise<number | void>;
@@ -30,11 +31,9 @@ export interface Measurement {
 
 /** Sends a request with the first key, on a connection of its own or of `pool`. Returns the end of the answer. */
 async function ask({ url, keys }: Served, pool?: Pool, path = "", method = "GET"): Promise<string> {
-  const { body } = await request(`${url}/v1/store/orders${path}`, {
-    ...(pool ? { dispatcher: pool } : { reset: true }),
-    method: method as "GET",
-    headers: { Authorization: `Bearer ${keys[0]}` },
-  });
+  const headers = { Authorization: `Bearer ${keys[0]}` };
+  const options = { method: method as "GET", headers, ...(pool ? { dispatcher: pool } : RESET) };
+  const { body } = await request(`${url}/v1/store/orders${path}`, options);
   let end = "";
   for await (const piece of body) end = String(piece);
   return end;
@@ -82,43 +81,39 @@ const busyLists: Measurement["run"] = async (server) => {
   return lists(250, 8)(server).finally(() => clearInterval(cancelling));
 };
 
-function requests(
-  what: string,
-  connections: number,
-  serve: ServeOptions = {},
-  end = WHOLE,
-): Measurement {
-  return {
-    what: `${what}, ${connections} connections`,
-    serve,
-    starts: 3,
-    async prepare(server) {
-      while (!end.test(await ask(server))) await wait(10);
-    },
-    run: lists(REQUESTS, connections, end),
-  };
-}
+const requests = (what: string, connections: number, serve: ServeOptions = {}, end = WHOLE) => ({
+  what: `${what}, ${connections} connections`,
+  serve,
+  starts: 3,
+  async prepare(server: Served) {
+    while (!end.test(await ask(server))) await wait(10);
+  },
+  run: lists(REQUESTS, connections, end),
+});
 
-function list(what: string, orders: number, changes: Partial<Measurement> = {}): Measurement {
-  return { what: `${what} list of ${orders} orders`, serve: { orders }, run: lists(1), ...changes };
-}
+const list = (what: string, orders: number, changes: Partial<Measurement> = {}) => ({
+  what: `${what} list of ${orders} orders`,
+  serve: { orders },
+  run: lists(1),
+  ...changes,
+});
 
 /** The first list of a new process, after a request that loads all the rest. */
-function coldList(what: string, orders: number, vars: Record<string, string> = {}): Measurement {
+function coldList(what: string, orders: number, vars: Record<string, string> = {}) {
   const prepare = (server: Served) => ask(server, undefined, "/-1", "DELETE");
   return list(what, orders, { isCold: true, serve: { orders, vars }, prepare });
 }
 
 /** Several lists at once. */
-function burst(orders: number, count: number, isCold: boolean): Measurement {
+function burst(orders: number, count: number, isCold: boolean) {
   const what = `One of ${count} ${isCold ? "cold " : ""}lists of ${orders} orders at once`;
   const prepare = async (server: Served) => isCold || ask(server);
   return { what, serve: { orders }, isCold, prepare, run: lists(count) };
 }
 
-function memory(orders: number, what: string, keys: number, run: Measurement["run"]): Measurement {
+function memory(orders: number, what: string, keys: number, run: Measurement["run"]) {
   const whole = `Peak memory, ${orders} orders, ${what}, keys: ${keys}`;
-  return { what: whole, unit: "MiB", isCold: true, serve: { orders, keys }, run };
+  return { what: whole, unit: "MiB", isCold: true, serve: { orders, keys }, run } as const;
 }
 
 const NO_BANS = { limit: 1, vars: { BAN_MODE: "off" } };
@@ -145,7 +140,7 @@ export const sectionsOf = (orders: number) => ({
     burst(Math.ceil(orders * 0.3), 300, false),
   ],
   "busy-list": [
-    list("8 readers, ten cancelled a second:", Math.ceil(orders / 10), { run: busyLists }),
+    list("Busy (8 readers, 10/s cancelled)", Math.ceil(orders / 10), { run: busyLists }),
   ],
   memory: [
     memory(orders, "one list", 1, lists(1)),

@@ -11,7 +11,6 @@ import type { Plan } from "../../src/rules/limits/plans.ts";
 import { PATIENCE } from "../support/patience.ts";
 
 interface StartOptions {
-  /** Default: the script of `npm start`, which is a second faster than npm. */
   readonly command?: readonly string[];
   readonly args?: readonly string[];
   /** The folder of the project. */
@@ -19,6 +18,7 @@ interface StartOptions {
   readonly env?: NodeJS.ProcessEnv;
 }
 
+/** The script of `npm start`, which is a second faster than npm. */
 const NPM_START = [process.execPath, "src/operator/main.js", "start"];
 
 /**
@@ -51,9 +51,8 @@ export class Service {
     const [program = "", ...first] = command;
     const all = [...first, "--port", String(port), "--persist-to", store, ...args];
     // Starts the service as from a user's shell, without the variables that npm and vitest set.
-    const usual = Object.entries(process.env).filter(
-      ([name]) => !/^(?:npm_|VITEST|NODE_ENV|TEST$)/.test(name),
-    );
+    const isUsual = ([name]: [string, unknown]) => !/^(?:npm_|VITEST|NODE_ENV|TEST$)/.test(name);
+    const usual = Object.entries(process.env).filter(isUsual);
     const registry = { WRANGLER_REGISTRY_PATH: registryOf(store) };
     const env = { ...Object.fromEntries(usual), ...registry, ...own };
     const child = spawn(program, all, { cwd, env, detached: true });
@@ -69,11 +68,9 @@ export class Service {
 
   /** Waits for a condition. @throws an Error with the output if the service exits before, or hangs. */
   async until(condition: () => boolean): Promise<void> {
-    await vi
-      .waitUntil(() => condition() || this.hasExited, PATIENCE)
-      .catch(() => this.end("SIGKILL"));
-    if (!condition())
-      throw new Error(`${condition.toString()} not met: ${this.stdout}${this.stderr}`);
+    const ending = vi.waitUntil(() => condition() || this.hasExited, PATIENCE);
+    await ending.catch(() => this.end("SIGKILL"));
+    if (!condition()) throw new Error(`${String(condition)}: ${this.stdout}${this.stderr}`);
   }
 
   get hasExited(): boolean {
@@ -108,20 +105,16 @@ export class Service {
     return this.#child.exitCode;
   }
 
-  /**
-   * Sends a signal to the service, and SIGKILL also to its children. Waits until all have ended.
-   *
-   * @throws an Error that lists the processes that still run after some minutes.
-   */
+  /** Sends a signal to the service, and SIGKILL also to its children. Waits until all have ended. */
   async end(signal: "SIGTERM" | "SIGKILL"): Promise<void> {
     if (!this.hasExited) process.kill(signal === "SIGKILL" ? -this.pid : this.pid, signal);
-    try {
-      await vi.waitUntil(() => this.processes().length === 0, PATIENCE);
-    } catch (cause) {
-      const left = this.processes().map(({ command }) => command);
-      process.kill(-this.pid, "SIGKILL");
-      throw new Error(`outlived ${signal}: ${left.join("\n")}`, { cause });
-    }
+    await vi
+      .waitUntil(() => this.processes().length === 0, PATIENCE)
+      .catch((cause: unknown) => {
+        const left = this.processes().map(({ command }) => command);
+        process.kill(-this.pid, "SIGKILL");
+        throw new Error(`outlived ${signal}: ${left.join("\n")}`, { cause });
+      });
     await this.exited();
   }
 }
@@ -130,13 +123,12 @@ export class Service {
 export const registryOf = (store: string) => join(ownFolder(store), "registry");
 
 /** Returns a free port below the range from which the system assigns ports for port 0. */
-function freePort(): Promise<number> {
-  return pRetry(async () => {
+const freePort = () =>
+  pRetry(async () => {
     const port = randomInt(10_000, 32_768);
     await requireFreePort(port);
     return port;
   });
-}
 
 /** Copies the project into a new folder with these lines in its `.dev.vars`. Returns the folder. */
 export function copyProject(folder: string, ...vars: readonly string[]): string {

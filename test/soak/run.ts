@@ -21,8 +21,7 @@ async function soak({ minutes, seed }: Record<"minutes" | "seed", number>): Prom
   const store = join(folder, "store");
   const cast = await prepareStore(store);
   const script = await bundleWorker("src/worker/index.ts", folder);
-  const start = () => startServer(script, { store });
-  const world = new World(start, Date.now() + minutes * 60_000, seed);
+  const world = new World(() => startServer(script, { store }), minutes, seed);
   try {
     await Promise.all([playAll(world, cast), world.killAgainAndAgain()]);
     const violations = [

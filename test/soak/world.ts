@@ -12,7 +12,6 @@ const KILL_EVERY_MS = 12_000;
 
 /** The service, which is killed now and then, and everything that its clients have seen of it. */
 export class World {
-  readonly endMs: number;
   readonly draw: Draw;
   /** Descriptions of responses that are not as documented, and of wrong refusals. */
   readonly wrong: string[] = [];
@@ -24,11 +23,12 @@ export class World {
   /** The running service. While the service is down, the promise is pending. */
   server: Promise<Server>;
   readonly #start: () => Promise<Server>;
+  readonly #endMs: number;
 
-  constructor(start: () => Promise<Server>, endMs: number, seed: number) {
+  constructor(start: () => Promise<Server>, minutes: number, seed: number) {
     this.#start = start;
     this.server = start();
-    this.endMs = endMs;
+    this.#endMs = Date.now() + minutes * 60_000;
     this.draw = seededRandom(seed);
   }
 
@@ -36,7 +36,7 @@ export class World {
     for (;;) {
       await this.wait(KILL_EVERY_MS * (1 + this.draw()));
       // Not near the end of the soak, so that the last requests get a response.
-      if (this.endMs - Date.now() < KILL_EVERY_MS / 2) return;
+      if (this.#endMs - Date.now() < KILL_EVERY_MS / 2) return;
       this.kills += 1;
       this.server = this.server.then((server) => server.kill()).then(this.#start);
       await this.server;
@@ -44,12 +44,12 @@ export class World {
   }
 
   get isOver(): boolean {
-    return Date.now() >= this.endMs;
+    return Date.now() >= this.#endMs;
   }
 
   /** Waits this long, but not beyond the end of the soak. */
   wait(ms: number): Promise<void> {
-    return pause(Math.max(0, Math.min(ms, this.endMs - Date.now())));
+    return pause(Math.max(0, Math.min(ms, this.#endMs - Date.now())));
   }
 
   /** Sends a request and records it. Returns `null` unless the response is as documented. */

@@ -16,9 +16,12 @@ test("after a failure, a circuit breaker allows one probe a second until a call 
   expect(allowed(3_000)).toStrictEqual([3_000]);
   breaker.failed("a", NOW_MS + 3_700);
   expect(allowed(4_699, 4_700, 4_701)).toStrictEqual([4_700]);
+  breaker.failed("b", NOW_MS + 4_701);
   breaker.succeeded("a");
+  expect(breaker.allows("b", NOW_MS + 4_702)).toBe(false);
   expect(allowed(4_701, 4_702)).toStrictEqual([4_701, 4_702]);
-  // If the clock is set back to before the start of the pause, the pause is over.
+  // If the clock is set back to before the last failure, the pause is over.
+  breaker.failed("a", NOW_MS - 10);
   breaker.failed("a", NOW_MS);
   expect(allowed(-1)).toStrictEqual([-1]);
 });
