@@ -14,12 +14,9 @@ type Section = keyof ReturnType<typeof sectionsOf>;
 const NAMES = Object.keys(sectionsOf(0)) as Section[];
 
 /** A figure, and the server's processor time for it; other processes hardly affect the latter. */
-type Figures = Readonly<Record<"figure" | "processorMs", number>>;
+type Figures = Record<"figure" | "processorMs", number>;
 
-interface Options extends Readonly<Record<"rounds" | "orders", number>> {
-  readonly only: readonly Section[];
-  readonly baseline?: string;
-}
+type Options = Record<"rounds" | "orders", number> & { only: Section[]; baseline?: string };
 
 const program = createProgram(
   "npm run bench --",

@@ -21,10 +21,7 @@ interface StartOptions {
 /** The script of `npm start`, which is a second faster than npm. */
 const NPM_START = [process.execPath, "src/operator/main.js", "start"];
 
-/**
- * The command `npm start` in its own process group. Its start takes several seconds of processor
- * time. A test that needs only the Worker uses `ServedStore`.
- */
+/** The command `npm start` in its own process group. For the Worker alone, use `ServedStore`. */
 export class Service {
   readonly port: number;
   readonly pid: number;

@@ -7,7 +7,7 @@ import { type Draw, seededRandom } from "../rules/limits/traffic.ts";
 import type { Answer, Subject } from "./referee.ts";
 
 const TIMEOUT_MS = 10_000;
-/** The least time between two kills of the service. The longest is twice this time. */
+/** The least time between two kills of the service, and half of the longest. */
 const KILL_EVERY_MS = 12_000;
 
 /** The service, which is killed now and then, and everything that its clients have seen of it. */

@@ -14,10 +14,8 @@ fc.configureGlobal({ seed: Number(process.env["SEED"] ?? 1) });
 delete process.env["NO_COLOR"];
 delete process.env["FORCE_COLOR"];
 
-// One process runs many test files one after another, so what a file replaced is undone, whatever
-// happens: also before the next file, because a failed hook skips those after it. Removing a spy on
-// a fake timer reinstalls the fake timer. Spies are therefore removed first, and the real timers
-// are also restored from the saved copy.
+// Files share a process, so what one replaced is undone, also before the next: a failed hook skips
+// those after it. Spies go first, because removing one on a fake timer reinstalls the fake timer.
 restore();
 afterAll(restore);
 function restore(): void {

@@ -80,10 +80,7 @@ export function brokenLimiters() {
   return { RATE_LIMITER: wrapLimiters(env.RATE_LIMITER, fail("Internal error.")) };
 }
 
-/**
- * Returns a function that each call which hangs calls: as many next deadlines of exactly this length
- * expire at once.
- */
+/** Returns a function that lets one more of the next deadlines of exactly this length expire at once. */
 export function skipDeadlines(timeoutMs: number): () => void {
   const { withDeadline } = deadlines;
   let skips = 0;

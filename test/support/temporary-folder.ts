@@ -6,9 +6,8 @@ import { join } from "node:path";
 export function temporaryFolder(program: string): string {
   const folder = mkdtempSync(join(tmpdir(), `store-orders-${program}-`));
   // Removes all files synchronously, because Miniflare ends the process at once after a signal.
-  process.once("exit", () =>
-    rmSync(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 200 }),
-  );
+  const options = { recursive: true, force: true, maxRetries: 10, retryDelay: 200 };
+  process.once("exit", () => rmSync(folder, options));
   for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => process.exit(1));
   return folder;
 }

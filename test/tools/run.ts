@@ -16,13 +16,8 @@ import { temporaryFolder } from "../support/temporary-folder.ts";
 // of it to the service, and generates types with orval, a generator in the style of OpenAPI 3.0.
 // Not part of `npm test`, because all are installed from the registry, with 200 MB.
 
-const TOOLS = [
-  "@usebruno/converters@0.23.0",
-  "openapi-to-postmanv2@6.3.3",
-  "orval@7.10.0",
-  "swagger-ui-dist@5.35.0",
-  "typescript@5.9.3",
-];
+const IMPORTERS = ["@usebruno/converters@0.23.0", "openapi-to-postmanv2@6.3.3"];
+const TOOLS = [...IMPORTERS, "orval@7.10.0", "swagger-ui-dist@5.35.0", "typescript@5.9.3"];
 
 /** A request of an imported collection, with placeholders for the server and for parameters. */
 type Imported = { method: string; url: string; headers: { name: string; value: string }[] };
@@ -69,13 +64,11 @@ async function importIntoPostman(): Promise<Imported[]> {
   const convert: any = promisify(load("openapi-to-postmanv2").convertV2);
   const { output, reason } = await convert({ type: "string", data: document }, {});
   assert(output, reason);
-  return leavesOf(output[0].data.item).map(({ method, url, header }) => ({
-    method,
-    url: [...url.host, ...url.path].join("/"),
-    headers: header
-      .filter(({ disabled }: any) => !disabled)
-      .map(({ key: name, value }: any) => ({ name, value })),
-  }));
+  return leavesOf(output[0].data.item).map(({ method, url, header }) => {
+    const headers = header.filter(({ disabled }: any) => !disabled);
+    const named = headers.map(({ key: name, value }: any) => ({ name, value }));
+    return { method, url: [...url.host, ...url.path].join("/"), headers: named };
+  });
 }
 
 function importIntoBruno(): Imported[] {

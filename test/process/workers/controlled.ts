@@ -38,9 +38,8 @@ const LEAVING = 2 * LIST_SIZES.concurrency;
 const STAYING = 10;
 
 /**
- * Sends a list request of several clients. Those that run the queries, and some that wait for them,
- * are aborted. (A closed connection cancels a request on Cloudflare, but not locally.) Responds
- * with the statuses of all clients; 499 for an aborted one.
+ * Aborts those of several clients that run queries of lists, and some that wait for them: locally, a
+ * closed connection would cancel no request. Responds with all statuses; 499 for an aborted one.
  */
 async function leaveTogether({ headers }: Request): Promise<Response> {
   const counts = (held = { requests: 0, queries: 0 });
@@ -63,10 +62,7 @@ async function leaveTogether({ headers }: Request): Promise<Response> {
   return Response.json([...statuses, ...(await Promise.all(staying))]);
 }
 
-/**
- * The service with other sizes of lists. `/log` responds with the lines that it has logged,
- * `/clock?ms=N` moves its clock N milliseconds forward, and `/leave` is `leaveTogether`.
- */
+/** The service, with paths that tell its log, that move its clock, and for `leaveTogether`. */
 export default {
   fetch(request, bindings, context) {
     const { pathname, searchParams } = new URL(request.url);
