@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { MAX_ATTEMPTS } from "../../../../src/worker/db/availability.ts";
 import { LIST_SIZES } from "../../../../src/worker/orders/list-sizes.ts";
 import { DAY_MS, HOUR_MS } from "../../../support/clock.ts";
-import { anyId, type Contents, ORDER_CHANGES } from "./order-database.ts";
+import { anyId, ORDER_CHANGES } from "./order-database.ts";
 
 type ValueOf<A> = A extends fc.Arbitrary<infer Value> ? Value : never;
 
@@ -84,7 +84,7 @@ interface Moment {
   readonly version: string;
   readonly atMs: number;
   readonly barrier: "bulk" | "restore" | null;
-  readonly contents: Contents | null;
+  readonly contents: Uint8Array | null;
 }
 
 export interface History {

@@ -78,31 +78,14 @@ export function prepare(database: DatabaseSync, sql: string): StatementSync {
   return statement;
 }
 
-const TABLES = ["orders", "order_list", "order_segments", "order_changes"] as const;
+const replica = new DatabaseSync(":memory:");
+let replicated: Uint8Array;
 
-export type Contents = readonly (readonly SQLInputValue[][])[];
-
-export const contentsOf = (database: DatabaseSync): Contents =>
-  TABLES.map((table) => {
-    const statement = prepare(database, `SELECT * FROM ${table}`);
-    statement.setReadBigInts(true);
-    statement.setReturnArrays(true);
-    return statement.all() as unknown as SQLInputValue[][];
-  });
-
-const replica = openOrderDatabase();
-const triggers = replica.prepare("SELECT name FROM sqlite_schema WHERE type = 'trigger'").all();
-for (const { name } of triggers) replica.exec(`DROP TRIGGER ${String(name)}`);
-
-/** Returns a database with these rows, until the next call. */
-export function replicaOf(contents: Contents): DatabaseSync {
-  for (const [index, rows] of contents.entries()) {
-    replica.exec(`DELETE FROM ${TABLES[index]}`);
-    for (const row of rows) {
-      const places = row.map(() => "?").join();
-      execute(replica, `INSERT INTO ${TABLES[index]} VALUES (${places})`, ...row);
-    }
-  }
+/** Returns a database with what another one contained when it was serialized, until the next call. */
+export function replicaOf(contents: Uint8Array): DatabaseSync {
+  if (contents === replicated) return replica;
+  replica.deserialize((replicated = contents));
+  prepared.delete(replica);
   return replica;
 }
 

@@ -78,7 +78,7 @@ export async function play(database: DatabaseSync, scheduler: Scheduler, plan: P
   }
 
   function remember(barrier: "bulk" | "restore" | null = null): void {
-    const contents = isNearest ? store.contentsOf(database) : null;
+    const contents = isNearest ? database.serialize() : null;
     const list = store.listOf(database);
     moments.push({ list, ...store.versionOf(database), atMs: Date.now(), barrier, contents });
   }
