@@ -113,11 +113,15 @@ test("an int64 has exact bounds, an orderId is one or its text, and no field of 
   expect([...texts, ...others].filter(isOrderId)).toStrictEqual(texts);
 });
 
-test("in Go, an order's fields can all be missing, but for its id", () => {
-  const { lines = "" } = EXACT_READERS.find(({ language }) => language === "Go") ?? {};
-  const fields = [...lines.matchAll(/^\t(\w+)\s+(\*?)[\w.]+\s+`json/gm)];
-  const required = fields.filter(([, , pointer]) => pointer === "").map(([, name]) => name);
-  expect([fields.length, ...required]).toStrictEqual([5, "ID"]);
+test("in compiled languages, integers have 64 bits, and an order's fields can all be missing, but for its id", () => {
+  for (const [name, pattern, ...types] of [
+    ["Go", /^\t\w+\s+(\S+)\s+`json/gm, "int64", "*int64", "*int64", "*time.Time", "*bool"],
+    ["Java", /(\w+) \w+[,)]/g, "long", "Long", "Long", "String", "Boolean"],
+    ["C#", /([\w?]+) \w+[,)]/g, "long", "long?", "long?", "DateTimeOffset?", "bool?"],
+  ] as const) {
+    const { lines = "" } = EXACT_READERS.find(({ language }) => language === name) ?? {};
+    expect([...lines.matchAll(pattern)].map(([, type]) => type)).toStrictEqual(types);
+  }
 });
 
 // The tests of the page's samples run the code in the other languages.
