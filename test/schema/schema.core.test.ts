@@ -1,11 +1,11 @@
-import { DatabaseSync } from "node:sqlite";
+import type { DatabaseSync } from "node:sqlite";
 import { is } from "drizzle-orm";
 import { getTableConfig, SQLiteAsyncDialect, SQLiteTable } from "drizzle-orm/sqlite-core";
 import { expect, test } from "vitest";
-import { readMigrations } from "../../src/operator/database/migrations.ts";
-import { DATABASE_NAMES, type DatabaseName } from "../../src/schema/databases.ts";
+import { DATABASE_NAMES } from "../../src/schema/databases.ts";
 import * as keys from "../../src/schema/keys.ts";
 import * as orders from "../../src/schema/orders.ts";
+import { openMigrated } from "../operator/orders/memory-store.ts";
 
 const SCHEMAS = { keys, orders };
 
@@ -41,41 +41,27 @@ function declared(table: SQLiteTable): string[] {
 
 /** Describes the same of all tables in a database. */
 function migrated(sqlite: DatabaseSync): string[] {
-  const lines = (sql: string) =>
-    sqlite
-      .prepare(sql)
-      .all()
-      .map(({ line }) => String(line));
-  const tables = `pragma_table_list AS list JOIN sqlite_schema AS s ON s.name = list.name
-    AND s.type = 'table' AND s.name NOT LIKE 'sqlite%'`;
-  const texts = lines(`SELECT s.name || char(10) || s.sql AS line FROM ${tables}`);
-  return [
-    ...lines(`SELECT s.name || iif(list.strict, ' STRICT', '') AS line FROM ${tables}`),
-    ...lines(
-      `SELECT format('%s.%s %s %d,%s,%d', s.name, c.name, c.type, c."notnull", c.dflt_value, c.pk)
-         AS line
-       FROM ${tables}, pragma_table_info(s.name) AS c`,
-    ),
-    ...texts.flatMap((text) => {
-      const [name] = text.split("\n");
-      return [...text.matchAll(CHECK)].map(([check]) => `${name} ${check}`);
-    }),
-    ...lines(
-      `SELECT format('%s INDEX %s %d %s', s.name, i.name, i."unique",
-         (SELECT group_concat(name) FROM pragma_index_info(i.name))) AS line
-       FROM ${tables}, pragma_index_list(s.name) AS i WHERE i.origin <> 'pk'`,
-    ),
-  ];
-}
-
-function migratedDatabase(name: DatabaseName): DatabaseSync {
-  const sqlite = new DatabaseSync(":memory:");
-  for (const { sql } of readMigrations(name)) sqlite.exec(sql);
-  return sqlite;
+  const rows = sqlite.prepare(`
+    WITH tables AS (
+      SELECT s.name, s.sql, list.strict FROM pragma_table_list AS list
+      JOIN sqlite_schema AS s ON s.name = list.name AND s.type = 'table' AND s.name NOT LIKE 'sqlite%'
+    )
+    SELECT sql, name || iif(strict, ' STRICT', '') AS line FROM tables
+    UNION ALL
+    SELECT '', format('%s.%s %s %d,%s,%d', t.name, c.name, c.type, c."notnull", c.dflt_value, c.pk)
+    FROM tables AS t, pragma_table_info(t.name) AS c
+    UNION ALL
+    SELECT '', format('%s INDEX %s %d %s', t.name, i.name, i."unique",
+      (SELECT group_concat(name) FROM pragma_index_info(i.name)))
+    FROM tables AS t, pragma_index_list(t.name) AS i WHERE i.origin <> 'pk'`);
+  return rows.all().flatMap(({ sql, line }) => {
+    const checks = Array.from(String(sql).matchAll(CHECK), ([check]) => check);
+    return [String(line), ...checks.map((check) => `${String(line).split(" ")[0]} ${check}`)];
+  });
 }
 
 test.each(DATABASE_NAMES)("schema and migrations of %s agree", (name) => {
-  using sqlite = migratedDatabase(name);
+  using sqlite = openMigrated(name);
   const tables = Object.values(SCHEMAS[name]).filter((value) => is(value, SQLiteTable));
   expect(migrated(sqlite).toSorted()).toEqual(tables.flatMap(declared).toSorted());
   const schema = sqlite.prepare("SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'");
@@ -90,7 +76,7 @@ test.each(DATABASE_NAMES)("schema and migrations of %s agree", (name) => {
 test.each(["UPDATE key_changes SET actor = 'Eve'", "DELETE FROM key_changes"])(
   "the trail of the keys refuses %s",
   (statement) => {
-    using sqlite = migratedDatabase("keys");
+    using sqlite = openMigrated("keys");
     sqlite.exec("INSERT INTO key_changes VALUES (1, 0, 'Ada', 'create', 'key_a', '{}')");
     expect(() => sqlite.exec(statement)).toThrow("the record of a change is never");
   },

@@ -2,11 +2,12 @@ import { spawnSync } from "node:child_process";
 import * as fs from "node:fs";
 import { dirname, join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { sql } from "drizzle-orm";
+import { type SQL, sql } from "drizzle-orm";
 import { beforeEach, expect, onTestFinished, test, vi } from "vitest";
 import { openLocalDatabase } from "../../../src/operator/database/local.ts";
 import { databaseFile, makeOwnFolder } from "../../../src/operator/database/local-store.ts";
 import { MIGRATIONS_TABLE, readMigrations } from "../../../src/operator/database/migrations.ts";
+import { DATABASE_NAMES } from "../../../src/schema/databases.ts";
 import { PROJECT_ROOT } from "../../../src/operator/wrangler.ts";
 import { needs } from "../../support/needs.ts";
 import { testFolder } from "../../support/test-folder.ts";
@@ -18,20 +19,16 @@ beforeEach(() => void (store = new StoreFolder()));
 
 test("a statement that D1 would refuse fails here too, and the transaction after it succeeds", async () => {
   using database = await openLocalDatabase(store.path, "orders");
-  const numbers = (length: number) => Array.from({ length }, (_, n) => sql.raw(String(n)));
-  const texts = Array.from({ length: 101 }, String);
+  const list = (length: number, of: SQL) => sql.join(Array(length).fill(of), sql`,`);
+  const insertion = sql`INSERT INTO orders (id) VALUES (1)`;
   for (const failing of [
     // `OR ROLLBACK` simulates errors after which SQLite itself rolls back, such as a full disk.
     ...["OR ABORT", "OR ROLLBACK"].map((or) => sql.raw(`INSERT ${or} INTO orders (id) VALUES (1)`)),
     sql`SELECT ${"x".repeat(2_000_001)}`,
     sql.raw(`SELECT 1 -- ${"x".repeat(100_000)}`),
-    sql`SELECT max(${sql.join(numbers(33), sql`,`)})`,
-    sql`SELECT ${sql.join(
-      texts.map((text) => sql`${text}`),
-      sql`,`,
-    )}`,
+    sql`SELECT max(${list(33, sql`1`)})`,
+    sql`SELECT ${list(101, sql`${"x"}`)}`,
   ]) {
-    const insertion = sql`INSERT INTO orders (id) VALUES (1)`;
     await expect(database.transaction([insertion, failing])).rejects.toThrow(
       /UNIQUE|too (?:big|many|large)/,
     );
@@ -79,18 +76,18 @@ test.each([
 test("npm start keeps its files in a folder of its own, and refuses one that it did not make", async () => {
   await store.make();
   const own = join(store.path, "npm-start");
+  const [site, note] = [join(own, "site"), join(own, "README.txt")];
   fs.mkdirSync(own);
-  fs.writeFileSync(join(own, "site"), "mine");
+  fs.writeFileSync(site, "mine");
   expect(() => makeOwnFolder(store.path)).toThrow(`${own} holds files that npm start did not`);
   expect(fs.readdirSync(own)).toEqual(["site"]);
-  fs.rmSync(join(own, "site"));
-  expect(makeOwnFolder(store.path)).toBe(own);
-  fs.writeFileSync(join(own, "site"), "written by npm start");
-  fs.appendFileSync(join(own, "README.txt"), "\nA note.");
-  expect(makeOwnFolder(store.path)).toBe(own);
-  expect(fs.readFileSync(join(own, "README.txt"), "utf8")).toContain(
-    "Keep no files of your own here",
-  );
+  fs.rmSync(site);
+  for (let times = 0; times < 2; times += 1) {
+    expect(makeOwnFolder(store.path)).toBe(own);
+    expect(fs.readFileSync(note, "utf8")).toContain("Keep no files of your own here");
+    fs.writeFileSync(site, "written by npm start");
+    fs.appendFileSync(note, "\nA note.");
+  }
 });
 
 /** Fills the store with a key and two orders, the last of which is in a `-wal` file until the end. */
@@ -141,14 +138,12 @@ test(
   },
 );
 
-const LOCK = "BEGIN IMMEDIATE; UPDATE d1_migrations SET applied_at = datetime('now')";
-
 test("commands succeed although another process locks the databases again and again", async () => {
   await store.make();
-  const files = [databaseFile(store.path, "orders"), databaseFile(store.path, "keys")];
-  const databases = files.map((file) => new DatabaseSync(file));
+  const databases = DATABASE_NAMES.map((name) => new DatabaseSync(databaseFile(store.path, name)));
+  const lock = "BEGIN IMMEDIATE; UPDATE d1_migrations SET applied_at = datetime('now')";
   const lockOrCommit = () => {
-    for (const sqlite of databases) sqlite.exec(sqlite.isTransaction ? "COMMIT" : LOCK);
+    for (const sqlite of databases) sqlite.exec(sqlite.isTransaction ? "COMMIT" : lock);
   };
   lockOrCommit();
   const writer = setInterval(lockOrCommit, 20);
@@ -165,15 +160,14 @@ test("commands succeed although another process locks the databases again and ag
 });
 
 test("a command whose migrations another command applies meanwhile leaves them", async () => {
-  const exec = Reflect.get(DatabaseSync.prototype, "exec");
-  const spy = vi.spyOn(DatabaseSync.prototype, "exec").mockImplementation(function (
-    this: DatabaseSync,
-    query,
-  ) {
+  const migrations = readMigrations("keys");
+  const { prototype } = DatabaseSync;
+  const exec = Reflect.get(prototype, "exec");
+  const spy = vi.spyOn(prototype, "exec").mockImplementation(function (this: DatabaseSync, query) {
     if (query === "BEGIN IMMEDIATE") {
       spy.mockRestore();
       this.exec(MIGRATIONS_TABLE);
-      for (const { name, sql: text } of readMigrations("keys")) {
+      for (const { name, sql: text } of migrations) {
         this.exec(`${text}; INSERT INTO d1_migrations (name) VALUES ('${name}')`);
       }
     }
@@ -181,7 +175,7 @@ test("a command whose migrations another command applies meanwhile leaves them",
   });
   using database = await openLocalDatabase(store.path, "keys");
   const applied = await database.orm.all(sql`SELECT name FROM d1_migrations`);
-  expect(applied).toHaveLength(readMigrations("keys").length);
+  expect(applied).toEqual(migrations.map(({ name }) => [name]));
 });
 
 /** A folder without a store. */
@@ -193,14 +187,11 @@ async function run(line: string) {
 
 test("without a store, commands but import and create are refused and make nothing", async () => {
   const keys = "list,show A,update A --name B,rotate A,revoke A,reset A,audit,usage";
-  const ofKeys = keys.split(",").map((line) => `keys ${line}`);
-  const advice = "name the folder of a store with --persist-to, or make one with npm start\n";
   const others = ["orders export", "orders export /dev/null --one-moment", "verify --read-only"];
-  for (const line of [...ofKeys, ...others]) {
-    const refused = failure(
-      `error: there is no store in ${missing()}, so nothing was done: ${advice}`,
-    );
-    expect(await run(line), line).toEqual(refused);
+  const advice = "name the folder of a store with --persist-to, or make one with npm start\n";
+  const refused = `error: there is no store in ${missing()}, so nothing was done: ${advice}`;
+  for (const line of [...keys.split(",").map((words) => `keys ${words}`), ...others]) {
+    expect(await run(line), line).toEqual(failure(refused));
     expect(fs.existsSync(missing())).toBe(false);
   }
 });

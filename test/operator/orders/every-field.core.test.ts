@@ -17,19 +17,19 @@ import { d1Of, prepare } from "../../worker/orders/isolates/order-database.ts";
 import { openMemoryStore } from "./memory-store.ts";
 
 /** Two values of each field, in JSON. */
-const VALUES: Record<Exclude<keyof z.output<typeof orderSchema>, "id">, [string, string]> = {
+const VALUES = {
   petId: ["9007199254740993", "-1"],
   quantity: ["2", "0"],
   shipDate: ['"2026-11-20T08:30:00.000Z"', '"2026-11-21T08:30:00.000Z"'],
   complete: ["false", "true"],
-};
+} satisfies Record<Exclude<keyof z.output<typeof orderSchema>, "id">, [string, string]>;
 
 const NEEDS = { knownVersions: [], segmentVersions: [], maxMissingBytes: 0, mayReadReplica: false };
 
-test.each(Object.keys(orderSchema.shape).filter((field) => field !== "id"))(
+const FIELDS = Object.keys(orderSchema.shape) as ("id" | keyof typeof VALUES)[];
+test.each(FIELDS.filter((field) => field !== "id"))(
   "%s goes through import, list, entity tag, former states, cancellation and export",
   async (field) => {
-    const name = field as keyof typeof VALUES;
     const { sqlite, open } = openMemoryStore();
     sqlite.function("now_microseconds", () => BigInt(Date.now()) * 1_000n);
     const store = open();
@@ -45,22 +45,19 @@ test.each(Object.keys(orderSchema.shape).filter((field) => field !== "id"))(
     /** The list as it was when its manifest was read. */
     const listAsOf = async (then: Manifest) => {
       const json = await segmentReader(reads, d1, then, () => {})(then.segments);
-      return (await Promise.all([...json.values()].map((one) => new Response(one).text()))).join(
-        "",
-      );
+      const texts = Array.from(json.values(), (one) => new Response(one).text());
+      return (await Promise.all(texts)).join("");
     };
     const exported = async () => (await exportPages(store).next()).value?.lines;
 
     // An import of a small part of the store keeps former states.
     await place(...Array.from({ length: 20 }, (_, n) => `{"id":${n + 2}}`));
-    const orders = VALUES[name].map((value) => `"id":1,"${field}":${value}`);
+    const orders = VALUES[field].map((value) => `"id":1,"${field}":${value}`);
     const moments: [Manifest, string][] = [];
+    const counts = { new: 0, replaced: 0, shipped: 0, unchanged: 0 };
     for (const [index, order] of orders.entries()) {
-      const counts = { new: 0, replaced: 0, shipped: 0, unchanged: 0 };
-      expect(await place(`{${order}}`)).toEqual({
-        ...counts,
-        [index === 0 ? "new" : "replaced"]: 1,
-      });
+      const changed = { ...counts, [index === 0 ? "new" : "replaced"]: 1 };
+      expect(await place(`{${order}}`)).toEqual(changed);
       expect(await place(`{${order}}`)).toEqual({ ...counts, unchanged: 1 });
       expect(await exported()).toContain(`{${order},"status":"pending"}\n`);
       moments.push([await manifest(), order]);
@@ -74,7 +71,7 @@ test.each(Object.keys(orderSchema.shape).filter((field) => field !== "id"))(
     for (const [then, order] of moments) expect(await listAsOf(then)).toContain(`{${order}}`);
     const kept = Object.entries(sqlite.prepare("SELECT * FROM cancelled_orders").get()!);
     const columns = kept.filter(([, value]) => value !== null).map(([column]) => column);
-    expect(columns).toEqual(["position", "cancelled_at", "cancelled_by", "id", table[name].name]);
+    expect(columns).toEqual(["position", "cancelled_at", "cancelled_by", "id", table[field].name]);
     sqlite.close();
   },
 );

@@ -15,12 +15,12 @@ import { interrupt, shortenPauses } from "../deploy/faults.ts";
 import { beforeStatements, StoreFolder } from "../store-folder.ts";
 import { setImportSizes } from "./import-sizes.ts";
 
-const ids = Array.from({ length: 60 }, (_, id) => id);
-const ORDERS = ids.map((id) => `{"id":${id},"status":"pending"}\n`).join("");
+const ORDERS = Array.from({ length: 60 }, (_, id) => `{"id":${id},"status":"pending"}\n`).join("");
 const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 /** The number of orders in the large store: three pages of an export. */
 const STORED = 15_001;
-const GAVE_UP = "the orders changed during the export, so it would not be of one moment";
+const GAVE_UP =
+  "error: the orders changed during the export, so it would not be of one moment: run the same command again\n";
 
 const [empty, full, large] = [new StoreFolder(), new StoreFolder(), new StoreFolder()];
 /** A copy of another store. */
@@ -55,9 +55,9 @@ const exported = async () => (await store.orders(["export"])).stdout;
 const written = async () => fs.readFileSync(join(folder, "out.ndjson"), "utf8");
 
 describe.each([
-  ["import", empty, "in.ndjson", ORDERS, "", exported],
-  ["export", full, "out.ndjson", "earlier", "earlier", written],
-] as const)("orders %s", (command, template, name, text, before, state) => {
+  ["import", "any order was placed. ", empty, "in.ndjson", ORDERS, "", exported],
+  ["export", "the export was complete\n", full, "out.ndjson", "earlier", "earlier", written],
+] as const)("orders %s", (command, what, template, name, text, before, state) => {
   it.each(["a signal", "a full disk"])(
     "with %s at any statement is done or undone, and the same command again finishes",
     async (fault) => {
@@ -85,8 +85,6 @@ describe.each([
         expect(stdout !== "", label).toBe(isDone);
         if (!isDone) expect(stderr, label).toMatch(/^error: (?!.*line \d).*\n$/);
         if (fault === "a signal") {
-          const what =
-            command === "import" ? "any order was placed. " : "the export was complete\n";
           if (!isDone) expect(stderr).toContain(`ended by ${SIGNALS[step % 3]} before ${what}`);
           const placing = /order_segments|SELECT 1 FROM orders/;
           const reached = queries.slice(0, step).some((query) => placing.test(query));
@@ -107,15 +105,18 @@ describe.each([
   );
 });
 
+/** Returns whether a process has a handler for SIGHUP, which ends other processes at once. */
+const listensToSignals = ({ pid }: ChildProcess) =>
+  /SigCgt:\s*\w*[13579bdf]$/m.test(fs.readFileSync(`/proc/${pid}/status`, "utf8"));
+
 it("a signal ends a command as typed at once, although nobody reads its output or writes its input", async () => {
-  const fifos = ["out", "in"].map((name) => join(folder, name)) as [string, string];
-  execFileSync("mkfifo", fifos);
-  const ended = async (signal: NodeJS.Signals, ...[command, file]: readonly string[]) => {
-    const words = ["orders", command!, ...(file === undefined ? [] : [file])];
-    const line = ["src/operator/main.js", ...words, "--persist-to", large.path];
+  const [out, input] = [join(folder, "out"), join(folder, "in")];
+  execFileSync("mkfifo", [out, input]);
+  const ended = async (signal: NodeJS.Signals, command: string, file = "-") => {
+    const line = ["src/operator/main.js", "orders", command, file, "--persist-to", large.path];
     const child = spawn(process.execPath, line);
     const [stderr, exit] = [readText(child.stderr), once(child, "exit")];
-    const output = file === fifos[0] ? fs.createReadStream(file) : child.stdout;
+    const output = file === out ? fs.createReadStream(file) : child.stdout;
     // Takes the first part of the output, and no more.
     if (command === "export") await once(output, "readable");
     else await vi.waitUntil(() => listensToSignals(child), PATIENCE);
@@ -124,32 +125,22 @@ it("a signal ends a command as typed at once, although nobody reads its output o
     output.destroy();
     return [child.signalCode, await stderr];
   };
-  const cases = [
-    ["SIGINT", "the export was complete", "export"],
-    ["SIGHUP", "the export was complete", "export", fifos[0]],
-    ["SIGTERM", "the file was read: nothing was sent", "import", fifos[1]],
-  ] as const;
-  const outcomes = cases.map(([signal, , ...words]) => ended(signal, ...words));
-  expect(await Promise.all(outcomes)).toEqual(
-    cases.map(([signal, what]) => [signal, `error: ended by ${signal} before ${what}\n`]),
-  );
+  const outcomes = [ended("SIGINT", "export"), ended("SIGHUP", "export", out)];
+  expect(await Promise.all([...outcomes, ended("SIGTERM", "import", input)])).toEqual([
+    ["SIGINT", "error: ended by SIGINT before the export was complete\n"],
+    ["SIGHUP", "error: ended by SIGHUP before the export was complete\n"],
+    ["SIGTERM", "error: ended by SIGTERM before the file was read: nothing was sent\n"],
+  ]);
 });
 
-/** Returns whether a process has a handler for SIGHUP, which ends other processes at once. */
-function listensToSignals({ pid }: ChildProcess): boolean {
-  const caught = /SigCgt:\s*(\w+)/.exec(fs.readFileSync(`/proc/${pid}/status`, "utf8"))?.[1];
-  return (BigInt(`0x${caught ?? 0}`) & 1n) === 1n;
-}
-
 it("a full disk during an import blames no line", async () => {
-  const spy = vi.spyOn(StatementSync.prototype, "run").mockImplementation(() => {
+  vi.spyOn(StatementSync.prototype, "run").mockImplementation(() => {
     throw new Error("database or disk is full");
   });
-  const reason =
+  const stderr =
     "error: the orders could not be sorted in a temporary file (database or disk is full): nothing was sent: make room, or set SQLITE_TMPDIR, and run the same command again\n";
-  const refused = { status: 1, stdout: "", stderr: reason };
+  const refused = { status: 1, stdout: "", stderr };
   expect(await empty.orders(["import", "-"], ORDERS)).toEqual(refused);
-  spy.mockRestore();
 });
 
 it("an import and an export say every ten seconds how far they are", async () => {
@@ -182,69 +173,60 @@ describe("an export", () => {
   let file: string;
   beforeEach(() => {
     file = join(folder, "orders.ndjson");
+    fs.writeFileSync(file, "earlier");
     fillLarge();
   });
 
   const runExport = (...args: readonly string[]) => large.orders(["export", ...args]);
 
-  /** Changes the first and last order before each page for which `isDue` returns true. */
-  function changeBefore(isDue: (page: number) => boolean): void {
-    let page = 0;
-    beforeStatements((query) => {
-      if (!query.includes('from "order_list"') || !isDue(++page)) return;
-      execLarge(`UPDATE orders SET quantity = ${page} WHERE id IN (0, ${STORED - 1})`);
-    });
-  }
-
-  /** Expects the file to be complete. Returns the quantities of the first and the last order. */
-  function quantities(): unknown[] {
+  /** Expects the file to be complete, and these quantities of its first and last order. */
+  function expectQuantities(...quantities: unknown[]): void {
     const lines = fs.readFileSync(file, "utf8").trimEnd().split("\n");
     expect(lines).toHaveLength(STORED);
+    expect([lines[0], lines.at(-1)].map((line) => JSON.parse(line!).quantity)).toEqual(quantities);
     expect(fs.readdirSync(folder)).toEqual(["orders.ndjson"]);
-    return [lines[0], lines.at(-1)].map((line) => JSON.parse(line ?? "").quantity);
   }
 
   const WARNING =
     "warning: orders changed during the export, so it mixes the store before and after those changes. Add --one-moment to export the store as it was at one moment.\n";
+  const from = (page: number) => Array.from({ length: 20 }, (_, index) => page + index);
   it.each([
-    ["FILE", [1], [1, 1], ""],
-    ["FILE", [3], [undefined, 3], WARNING],
-    ["FILE --one-moment", [2, 5], [5, 5], ""],
+    ["FILE", [1], 4, "", [1, 1]],
+    ["FILE", [3], 4, WARNING, [undefined, 3]],
+    ["FILE --one-moment", [2, 5], 9, "", [5, 5]],
+    ["FILE --one-moment", from(2), 10, GAVE_UP, undefined],
+    // Standard output cannot be taken back. The last page has the cancelled orders.
+    ["--one-moment", from(3), 3, GAVE_UP, undefined],
+    ["--all", from(5), 5, GAVE_UP, undefined],
   ])(
-    "%s of orders that change before the pages %j has whole pages",
-    async (words, pages, found, stderr) => {
-      changeBefore((page) => pages.includes(page));
-      const outcome = await runExport(...words.replace("FILE", file).split(" "), "--json");
-      expect(outcome).toEqual({ status: 0, stdout: '{"exported":15001}\n', stderr });
-      expect(quantities()).toEqual(found);
+    "%s of orders that change before the pages %j reads %i pages",
+    async (words, pages, read, message, quantities) => {
+      let page = 0;
+      beforeStatements((query) => {
+        if (!query.includes('from "order_list"') || !pages.includes(++page)) return;
+        execLarge(`UPDATE orders SET quantity = ${page} WHERE id IN (0, ${STORED - 1})`);
+      });
+      const { status, stdout, stderr } = await runExport(...words.replace("FILE", file).split(" "));
+      expect([status, stderr, page]).toEqual([quantities ? 0 : 1, message, read]);
+      if (quantities !== undefined) {
+        expect(stdout).toBe(`Exported 15,001 orders to ${file}.\n`);
+        return expectQuantities(...quantities);
+      }
+      expect(fs.readFileSync(file, "utf8")).toBe("earlier");
+      expect(fs.readdirSync(folder)).toEqual(["orders.ndjson"]);
     },
   );
-
-  it.each([
-    ["FILE --one-moment", 2, 10],
-    // Standard output cannot be taken back. The last page has the cancelled orders.
-    ["--one-moment", 3, 3],
-    ["--all", 5, 5],
-  ])("%s fails if orders change before each page from %i on", async (words, from, last) => {
-    let pages = 0;
-    changeBefore((page) => (pages = page) >= from);
-    fs.writeFileSync(file, "earlier");
-    const { status, stderr } = await runExport(...words.replace("FILE", file).split(" "));
-    expect([status, stderr]).toEqual([1, `error: ${GAVE_UP}: run the same command again\n`]);
-    expect([pages, fs.readFileSync(file, "utf8")]).toEqual([last, "earlier"]);
-    expect(fs.readdirSync(folder)).toEqual(["orders.ndjson"]);
-  });
 
   it("two exports to one file at the same time leave a whole file", async () => {
     const outcomes = await Promise.all([runExport(file), runExport(file)]);
     expect(outcomes.map(({ status }) => status)).toEqual([0, 0]);
-    expect(quantities()).toEqual([undefined, undefined]);
+    expectQuantities(undefined, undefined);
   });
 
   it("replaces the target of a link and keeps its mode, also if the store is empty", async () => {
     execLarge("DELETE FROM orders");
     const target = join(folder, "target.ndjson");
-    fs.writeFileSync(target, "earlier");
+    fs.renameSync(file, target);
     fs.chmodSync(target, 0o640);
     fs.symlinkSync(target, file);
     const outcome = await runExport(file, "--one-moment", "--json");

@@ -6,11 +6,17 @@ import {
   toStatement,
 } from "../../../src/store/database.ts";
 import { readMigrations } from "../../../src/operator/database/migrations.ts";
+import type { DatabaseName } from "../../../src/schema/databases.ts";
+
+export function openMigrated(name: DatabaseName): DatabaseSync {
+  const sqlite = new DatabaseSync(":memory:");
+  for (const migration of readMigrations(name)) sqlite.exec(migration.sql);
+  return sqlite;
+}
 
 /** Opens a migrated orders database in memory, for tests with many orders. */
 export function openMemoryStore() {
-  const sqlite = new DatabaseSync(":memory:");
-  for (const migration of readMigrations("orders")) sqlite.exec(migration.sql);
+  const sqlite = openMigrated("orders");
   // Preparing a statement with its triggers takes longer than running it on a few orders.
   const prepared = new Map<string, StatementSync>();
   const run = ({ sql, params }: Statement) => {
@@ -20,23 +26,21 @@ export function openMemoryStore() {
     return statement.all(...params) as unknown as unknown[][];
   };
   const orm = ormOver(async (statement) => run(statement));
-  const transact = (statements: readonly Parameters<typeof toStatement>[0][]) => {
-    sqlite.exec("SAVEPOINT work");
-    try {
-      return statements.map((statement) => run(toStatement(statement)));
-    } catch (error) {
-      sqlite.exec("ROLLBACK TO work");
-      throw error;
-    } finally {
-      sqlite.exec("RELEASE work");
-    }
-  };
   /** Returns the store. Calls `before` and `after` at a transaction. */
   const open = (before = () => {}, after = () => {}): StoreDatabase => ({
     orm,
     transaction: async (statements) => {
       before();
-      const rows = transact(statements);
+      sqlite.exec("SAVEPOINT work");
+      let rows;
+      try {
+        rows = statements.map((statement) => run(toStatement(statement)));
+      } catch (error) {
+        sqlite.exec("ROLLBACK TO work");
+        throw error;
+      } finally {
+        sqlite.exec("RELEASE work");
+      }
       after();
       return rows;
     },

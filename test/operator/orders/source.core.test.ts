@@ -79,16 +79,15 @@ describe("a file is divided, however its bytes arrive,", () => {
   });
 
   const LONG = "x".repeat(65_537);
-  const bytes = (...codes: number[]) => Uint8Array.from(codes);
   it.each([
     ["[", "element 1: the file ends before the array does"],
     ['[{"id":1},', "element 2: the file ends before the array does"],
     ['[{"id":1},]', "element 2: expected an order"],
     [`{}\n${LONG}`, "line 2: longer than 65536 characters"],
     [`[{},"${LONG}`, "element 2: longer than 65536 characters"],
-    [bytes(0x0a, 0x7b, 0xff, 0x7d), "line 2: not valid UTF-8"],
-    [bytes(0x5b, 0x31, 0x2c, 0xc3, 0x5d), "element 2: not valid UTF-8"],
-    [bytes(0x7b, 0x7d, 0x0a, 0xc3), "line 2: not valid UTF-8"],
+    [Buffer.from("\n{\xff}", "latin1"), "line 2: not valid UTF-8"],
+    [Buffer.from("[1,\xc3]", "latin1"), "element 2: not valid UTF-8"],
+    [Buffer.from("{}\n\xc3", "latin1"), "line 2: not valid UTF-8"],
   ])("or the number of its first bad element is named: %.20j", async (text, message) => {
     await expect(read(text)).rejects.toThrow(message);
     await expect(read(text, [1, 2, 3, 5])).rejects.toThrow(message);
