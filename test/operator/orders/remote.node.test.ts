@@ -1,4 +1,4 @@
-import * as fs from "node:fs";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { ordersProgram } from "../../../src/operator/orders/program.ts";
@@ -12,9 +12,8 @@ import { failure, runInProcess, withoutProgress } from "../commands.ts";
 import { setImportSizes } from "./import-sizes.ts";
 
 const NAME = "store-orders-staging-orders";
+const WRITE = `write to ${NAME}`;
 const cloudflare = useFakeCloudflare("staging");
-const folder = testFolder();
-const file = (name: string) => join(folder, name);
 
 /** The number of orders that an import sends in two parts. */
 const TWO_PARTS = 150;
@@ -27,12 +26,9 @@ const LINES = Array.from({ length: TWO_PARTS }, (_, index) => {
 
 setImportSizes({ partBytes: 10_000 });
 
-/** The number of API calls that stored a part of the imported orders. */
-let sent = 0;
 beforeEach(() => {
-  fs.writeFileSync(file("two-parts.ndjson"), LINES.join(""));
   cloudflare.changes.length = 0;
-  onPart(() => {});
+  cloudflare.interfere = () => {};
 });
 afterEach(() => {
   sqlite().exec("DELETE FROM order_import_parts; DELETE FROM orders WHERE status = 'pending'");
@@ -44,22 +40,13 @@ const count = (table: string) => rows(`SELECT count(*) AS count FROM ${table}`)[
 /** The numbers of placed orders, and of parts that wait to be placed. */
 const state = () => [count("orders"), count("order_import_parts")];
 
-/** Before each API call that stores a part, calls `fail` with the number of the call, from 1. */
-function onPart(fail: (call: number) => void): void {
-  sent = 0;
-  cloudflare.interfere = ({ path, body }) => {
-    const isPart = path.endsWith("/raw") && body.includes('insert into \\"order_import_parts\\"');
-    if (isPart) fail((sent += 1));
-  };
-}
-
-async function run(command: "import" | "export", name: string, ...args: readonly string[]) {
-  const line = [command, file(name), "--env", "staging", "--json", ...args];
-  const outcome = await runInProcess(ordersProgram(), line);
+async function importing(input: string, ...options: readonly string[]) {
+  const line = ["import", "-", "--env", "staging", "--json", ...options];
+  const outcome = await runInProcess(ordersProgram(), line, input);
   return { ...outcome, stderr: withoutProgress(outcome) };
 }
 
-const importParts = () => run("import", "two-parts.ndjson", "--yes");
+const importParts = (lines = LINES) => importing(lines.join(""), "--yes");
 
 const imported = (orders: number) => ({
   status: 0,
@@ -95,34 +82,35 @@ describe("an import into a deployed store", () => {
   );
 
   it("sends only missing parts when it is repeated", async () => {
-    onPart((call) => {
-      if (call === 2) throw new ApiError(403, 10_000, "Authentication error");
-    });
+    let sent = 0;
+    cloudflare.interfere = ({ body }) => {
+      if (!body.includes('insert into \\"order_import_parts\\"') || (sent += 1) < 2) return;
+      throw new ApiError(403, 10_000, "Authentication error");
+    };
     expect(await importParts()).toEqual(failure("run the same command again"));
     // Housekeeping deletes parts by age, so the part must have the time of its creation.
     const parts = rows("SELECT created_at FROM order_import_parts");
     expect(parts).toEqual([{ created_at: expect.closeTo(Date.now(), -5) }]);
     expect(count("orders")).toBe(0);
-    onPart(() => {});
+    cloudflare.interfere = () => {};
+    cloudflare.changes.length = 0;
     setImportSizes({ partsPerBatch: 2 });
     expect(await importParts()).toEqual(imported(TWO_PARTS));
-    expect([sent, cloudflare.changes.at(-1)]).toEqual([1, `write to ${NAME}`]);
+    expect(cloudflare.changes).toEqual([WRITE, WRITE]);
   });
 
   it.each([0, -1])(
     "sends parts in queries that do not block, all of them if another line (%i) differs, then places all in a file",
     async (at) => {
       setImportSizes({ partsPerBatch: 1 });
-      expect(await run("import", "two-parts.ndjson")).toEqual(failure("confirm with --yes"));
+      expect(await importing(LINES.join(""))).toEqual(failure("confirm with --yes"));
       const lines = LINES.with(at, LINES.at(at)!.replace("true", "false"));
-      fs.writeFileSync(file("two-parts.ndjson"), lines.join(""));
       cloudflare.changes.length = 0;
-      expect(await importParts()).toEqual(imported(TWO_PARTS));
-      const write = `write to ${NAME}`;
-      expect(cloudflare.changes).toEqual([write, write, `import into ${NAME}`]);
+      expect(await importParts(lines)).toEqual(imported(TWO_PARTS));
+      expect(cloudflare.changes).toEqual([WRITE, WRITE, `import into ${NAME}`]);
       expect(state()).toEqual([TWO_PARTS, 2]);
-      await run("export", "exported");
-      expect(fs.readFileSync(file("exported"), "utf8")).toBe(lines.toReversed().join(""));
+      const { stdout } = await runInProcess(ordersProgram(), ["export", "--env", "staging"]);
+      expect(stdout).toBe(lines.toReversed().join(""));
     },
   );
 });
@@ -139,7 +127,6 @@ it("a signal ends an export to standard output at once, also while the connectio
   expect(outcome).toEqual(failure("ended by SIGINT before the export was complete"));
   expect(pause).toHaveBeenCalledOnce();
   retry.mockRestore();
-  cloudflare.interfere = () => {};
 });
 
 // This test comes last: its shipped orders cannot be deleted and would change earlier counts.
@@ -147,39 +134,37 @@ it("an import asks before it places orders in a deployed store, with counts and 
   sqlite().exec(
     "INSERT INTO orders (id, status) VALUES (1, 'pending'), (2, 'pending'), (3, 'shipped')",
   );
-  const files = {
-    changes: '{"id":1,"status":"shipped"}\n{"id":2,"petId":1}\n{"id":4}',
-    ships: '{"id":1,"status":"shipped"}',
-    bad: '{"id":4}\n{"id":3}',
-    adds: '{"id":3,"status":"shipped"}\n{"id":5}',
-    replaces: '{"id":2,"petId":2}\n{"id":6}',
-  };
-  for (const [name, text] of Object.entries(files)) fs.writeFileSync(file(name), text);
   const stored = () => rows("SELECT id, pet_id, status FROM orders");
   const before = stored();
-  const line = ["import", file("changes"), "--env", "staging"];
-  const answer = (text: string) => runInProcess(ordersProgram(), line, text, { isTerminal: true });
+  const changes = '{"id":1,"status":"shipped"}\n{"id":2,"petId":1}\n{"id":4}';
+  const file = join(testFolder(), "changes");
+  writeFileSync(file, changes);
+  const answer = (text: string, isTerminal = true) =>
+    runInProcess(ordersProgram(), ["import", file, "--env", "staging"], text, { isTerminal });
 
   const counts = '"wouldImport":3,"new":1,"replaced":1,"shipped":1,"unchanged":0';
-  const checked = await run("import", "changes", "--dry-run");
+  const checked = await importing(changes, "--dry-run");
   expect(checked).toEqual({ status: 0, stdout: `{${counts}}\n`, stderr: "" });
-  const bad = failure("line 2: order 3 has shipped, which cannot be turned back");
-  expect(await run("import", "bad", "--dry-run")).toEqual(bad);
+  const bad = '{"id":4}\n{"id":3}';
+  const refused = failure("line 2: order 3 has shipped, which cannot be turned back");
+  expect(await importing(bad, "--dry-run")).toEqual(refused);
   expect(cloudflare.changes).toEqual([]);
-  expect(await run("import", "bad")).toEqual(bad);
+  expect(await importing(bad)).toEqual(refused);
   const counted = "1 new, 1 replaced, 1 shipped, 0 unchanged";
   const account = "The account is Pets (0123456789abcdef0123456789abcdef).";
   const asks = `This imports 3 orders: ${counted}, into staging.\nA shipped order cannot become pending again.\n${account}\n`;
-  expect(await runInProcess(ordersProgram(), line)).toEqual(failure(asks));
-  expect(await run("import", "ships")).toEqual(failure("This imports 1 order: 0 new, 0 replaced"));
+  expect(await answer("", false)).toEqual(failure(asks));
+  const ships = await importing('{"id":1,"status":"shipped"}');
+  expect(ships).toEqual(failure("This imports 1 order: 0 new, 0 replaced"));
   expect(await answer("no\n")).toEqual(failure("error: not confirmed: nothing was changed\n"));
   expect(stored()).toEqual(before);
 
-  expect(await run("import", "adds")).toEqual(failure("This imports 2 orders: 1 new, 0 replaced"));
-  expect(await run("import", "adds", "--yes")).toEqual(imported(2));
+  const adds = '{"id":3,"status":"shipped"}\n{"id":5}';
+  expect(await importing(adds)).toEqual(failure("This imports 2 orders: 1 new, 0 replaced"));
+  expect(await importing(adds, "--yes")).toEqual(imported(2));
   const stdout = `Imported 3 orders: ${counted}.\n`;
   expect(await answer("staging\n")).toMatchObject({ status: 0, stdout });
   expect(stored()).toHaveLength(5);
-  expect(await run("import", "replaces", "--yes")).toEqual(imported(2));
+  expect(await importing('{"id":2,"petId":2}\n{"id":6}', "--yes")).toEqual(imported(2));
   expect(stored()).toContainEqual({ id: 2, pet_id: 2, status: "pending" });
 });
