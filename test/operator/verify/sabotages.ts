@@ -40,6 +40,11 @@ export const once =
   (text, before) =>
     before.length === position ? edit(text, change) : text;
 
+export const first =
+  (count: number, change: Change): Change =>
+  (text, before) =>
+    before.length < count ? edit(text, change) : text;
+
 /** Turns a response into a documented 204, 304 or error with the same rate-limit headers. */
 export function become(status: number, code = "", more = "vary: *") {
   const links = '</openapi.json>; rel="service-desc", </>; rel="service-doc"';
@@ -54,21 +59,30 @@ export function become(status: number, code = "", more = "vary: *") {
   };
 }
 
+/** Adds to all numbers that match. */
+export function add(difference: number, numbers: RegExp) {
+  return (text: string) => text.replace(numbers, (each) => `${+each + difference}`);
+}
+
 const noContent: Change = (text) => edit(edit(text, become(204)), [/etag.*\ncache.*\n/, ""]);
 const challenge = (by: string): Change => [/(?<=www-authenticate: ).*/, by];
 const REALM = 'Bearer realm="store-orders"';
 const INVALID = `${REALM}, error="invalid_token"`;
 const OTHER_LIMIT: Change = [/(?<="minute";q=|ratelimit-limit: )60/g, "61"];
 
+const DAY_LEFT = /(?<="day";r=|"day",.*"remaining":)\d+/g;
+const KEYLESS = /orders\n(?!.*(?:auth|cookie|origin)).*=> 401/s;
+/** The earlier list that has the order of the verification. */
+const listIn = (before: string[]) => /\[{"id":-.*/.exec(before.join("\n"))?.[0] ?? "$&";
+const LISTED = /GET .*orders\n.*=> 200/s;
+
+export const OTHER_METHOD: [RegExp, Change] = [/POST.*orders\n/s, [/GET, HEAD/, "DELETE"]];
+
 /** The one promise that each sabotage breaks, by the beginning of its title. */
-export const SABOTAGES: readonly (readonly [promise: string, target: RegExp, Change])[] = [
+export const SABOTAGES: readonly [promise: string, RegExp, Change, reason?: string][] = [
   ["Of 200", /ord_.*=> 429/s, once(become(304))],
   ["Of 200", /ord_.*=> 304/s, once(OTHER_LIMIT, 5)],
-  [
-    "Of 200",
-    /ord_.*=> 304/s,
-    once((text) => text.replace(/(?<="minute";r=|remaining: )\d+/g, (left) => `${+left + 1}`), 5),
-  ],
+  ["Of 200", /ord_.*=> 304/s, once(add(1, /(?<="minute";r=|remaining: )\d+/g), 5)],
   ["A request over", /=> 429/, once([/(?<=retry-after: )\d+/, "1"])],
   ["A request over", /=> 429/, once([/"rate_limit_exceeded"/, '"api_key_banned"'])],
   ["A request over", /=> 429/, once([/(?<="day";r=)\d+/, "939"])],
@@ -80,13 +94,8 @@ export const SABOTAGES: readonly (readonly [promise: string, target: RegExp, Cha
   ["Of simultaneous", /orders\/-9.*=> 404/s, once(become(409, "order_already_shipped"))],
   ["Of simultaneous", /orders\/-9.*=> 204/s, become(404, "order_not_found")],
   ["A list that begins", /GET .*orders\n.*if-none-match: "[^o].*=> 200/s, become(304)],
-  [
-    "A list that begins",
-    /GET .*orders\n.*=> 200/s,
-    (text, before) =>
-      text.replace(/\[.*/, (body) => /\[{"id":-.*/.exec(before.join("\n"))?.[0] ?? body),
-  ],
-  ["The list is one JSON", /GET .*orders\n.*=> 200/s, [/(\[)({"id":[^}]*})/, "$1$2,$2"]],
+  ["A list that begins", LISTED, (text, before) => edit(text, [/\[.*/, listIn(before)])],
+  ["The list is one JSON", LISTED, [/(\[)({"id":[^}]*})/, "$1$2,$2"]],
   ["Cancelling a shipped", /=> 409/, once(become(404, "order_not_found"))],
   ["Cancelling a shipped", /=> 409/, once(become(404, "order_not_found"), 1)],
   ["GET /healthz", /\/healthz/, [/no-store/, "max-age=5"]],
@@ -96,12 +105,8 @@ export const SABOTAGES: readonly (readonly [promise: string, target: RegExp, Cha
   ["The reference page", /GET \/\n/, [/<!doctype html>/, ""]],
   ["openapi.json", /GET \/openapi.json/, [/^200/, "404"]],
   ["A path outside /v1", /GET \/x\n/, [/\n\n/, "\nx-ratelimit-limit: 60\n\n"]],
-  [
-    "Without a key",
-    /orders\n(?!.*(?:auth|cookie|origin)).*=> 401/s,
-    [/(?<=limit-reset: \d+)\n/, "000\n"],
-  ],
-  ["Without a key", /orders\n(?!.*auth).*=> 401/s, once([/(?<=limit-reset: )1/, ""])],
+  ["Without a key", KEYLESS, [/(?<=limit-reset: \d+)\n/, "000\n"]],
+  ["Without a key", KEYLESS, [/(?<=limit-reset: )1/, ""]],
   ["An empty Authorization", /orders\n.*authorization: \n/s, challenge(INVALID)],
   ["A scheme other than Bearer", /Basic/, become(412, "precondition_failed")],
   ["Bearer without a token", /: Bearer\n/, challenge(INVALID)],
@@ -117,26 +122,23 @@ export const SABOTAGES: readonly (readonly [promise: string, target: RegExp, Cha
   ["The list is one", /=> 200/, [/"id":2}/, '"id":2.0}']],
   ["If-None-Match with", /, W\//, become(412, "precondition_failed")],
   ["If-None-Match with", /HEAD/, [/(?<=limit-limit: ).*/, "1000"]],
-  ["If-None-Match with", /HEAD/, [/(?<=limit-remaining: ).*/, "999"]],
+  ["If-None-Match with", /HEAD/, [/(?<=limit-remaining: ).*/, "999"], "X-RateLimit-* is 60, 999, "],
   ["If-Match with another tag", /=> 412/, once(become(304))],
   ["Query parameters", /page=2/, become(412, "precondition_failed")],
+  ["Query parameters", /page=2/, become(404, "not_found"), "page=2 is answered 404 {"],
   ["The scheme's name", /bEARER/, become(412, "precondition_failed")],
+  ["The scheme's name", /bEARER/, [/[^]*/, "500\n\n<p>\n  sord_a"], "500 <p> sord_…: the header"],
   ["The response", /^(?![^]*x-request-id)[^]*=> 304/, [/(?<=x-request-id: ).*/, "1"]],
   ["An unknown path returns 404", /\/verify.*=> 404/s, once([/}$/, ',"trace":1}'])],
   ["A path with a trailing slash", /orders\/\n/, become(304)],
-  ["An orderId", /\/007/, [/int64/, ""]],
+  ["An orderId", /\/007/, [/int64/, ""], "the body does not include int64"],
   ["An orderId", /abc/, [/int64/, "int64: SELECT id FROM orders"]],
-  ["Any other method returns", /POST.*orders\n/s, [/GET, HEAD/, "DELETE"]],
+  ["Any other method returns", ...OTHER_METHOD, "Allow is DELETE, not GET, HEAD"],
   ["Any other method of an order", /POST.*\/1\n/, [/DELETE/, "GET, HEAD"]],
   ["Each request counts once", /\/verify.*=> 404/s, [/(?<="day";r=)\d+/, "939"]],
   ["Looking at the quota", /quota.*=> 200/s, [/no-store/, "private, no-cache"]],
   ["Looking at the quota", /quota.*=> 200/s, [/(?<="day".*"remaining":)\d+/, "999"]],
   ["Looking at the quota", /quota/, once(become(429, "rate_limit_exceeded", "retry-after: 5"), 1)],
-  [
-    "Looking at the quota",
-    /quota/,
-    (text, before) =>
-      text.replace(/(?<="day";r=|"day",.*"remaining":)\d+/g, (left) => `${+left - before.length}`),
-  ],
-  ["A revoked key", /if-none-match.*=> 401/s, become(304)],
+  ["Looking at the quota", /quota/, (text, before) => edit(text, add(-before.length, DAY_LEFT))],
+  ["A revoked key", /if-none-match.*=> 401/s, first(16, become(304))],
 ];

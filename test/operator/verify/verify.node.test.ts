@@ -20,7 +20,8 @@ import { advanceClock, CLOCKED_SERVICE, ServedStore } from "../../process/worker
 import { useFakeCloudflare } from "../deploy/fake-cloudflare.ts";
 import { FAULTS, atEveryCall } from "../deploy/faults.ts";
 import { failure, type Outcome, runInProcess } from "../commands.ts";
-import { answer, become, once, type Sabotage, SABOTAGES, type Send } from "./sabotages.ts";
+import { add, answer, become, first, once, OTHER_METHOD, SABOTAGES } from "./sabotages.ts";
+import type { Sabotage, Send } from "./sabotages.ts";
 import { DATABASE_NAMES, type DatabaseName } from "../../../src/schema/databases.ts";
 
 const ORDERS = `{"id":1,"petId":2,"quantity":3,"shipDate":"2026-11-20T08:30:00.000Z","complete":true}
@@ -44,7 +45,6 @@ let aheadMs = 0;
 type Recorded = Readonly<{ response: Response; atMs: number }>;
 /** The responses to the requests for each promise. Repeating them is ten times as fast. */
 const recorded: Recorded[][] = [];
-let keyless: Recorded;
 
 /** The clock of verifications, which moves the service's clock instead of waiting, and their fetch. */
 const real = {
@@ -102,10 +102,6 @@ beforeAll(async () => {
     const isOther = origin === cloudflare.origin || pathname === "/clock";
     return isOther ? fetchFromAccount(input, init) : world.send(href, init);
   };
-
-  const unauthorized = await realFetch(`${service.url}/v1/store/orders`);
-  const body = await unauthorized.text();
-  keyless = { response: new Response(body, unauthorized), atMs: real.now() };
   // Records a verification of the real service.
   let promise = 0;
   const recording: Send = async (address, init) => {
@@ -117,6 +113,8 @@ beforeAll(async () => {
   const report = () => void (promise += 1);
   world = { ...real, send: recording };
   expect(brokenIn(await verifyAll({ report }))).toEqual([]);
+  // Without the requests before the revoked key was refused, and at no time of its own.
+  recorded.push([{ ...recorded.pop()!.at(-1)!, atMs: 0 }]);
   expect(takeLeftovers()).toEqual([]);
   expect(rows("orders", "SELECT count(*) FROM orders")).toEqual([3]);
 });
@@ -145,9 +143,9 @@ const run = (args: readonly string[], input = "") => runInProcess(verifyProgram(
 const runLocally = (...more: readonly string[]) =>
   run(["--persist-to", folder.path, "--url", service.url, ...more]);
 
-/** Runs the command for staging. It first asks whether the service is healthy, and sends no key. */
+/** Runs the command for staging. It first asks whether the service is healthy, and for a quota. */
 function runForStaging(sabotage?: Sabotage): Promise<Outcome> {
-  const responses = [[recorded[0]![0]!, keyless, ...recorded.flat()]];
+  const responses = [[recorded[0]![0]!, recorded[1]![0]!, ...recorded.flat()]];
   replay(sabotage, responses);
   return run(["--env", "staging", "--write"]);
 }
@@ -173,23 +171,10 @@ it("prints a line for each promise, and exits with status 1 if one is broken", a
   expect(lines[0]).toBe(`Verifying ${STAGING}, for up to two minutes ...`);
   expect(lines.slice(1, -1)).toEqual(Object.keys(PROMISES).map((promise) => `✔ ${promise}`));
   expect(lines.at(-1)).toBe(`${lines.length - 2} promises kept, 0 broken, 0 not tried.`);
-  const broken = await runForStaging(answer(/POST.*orders\n/s, [/GET, HEAD/, "DELETE"]));
+  const broken = await runForStaging(answer(...OTHER_METHOD));
   expect(broken.status).toBe(1);
   const line = /^✘ Any other .*: Allow is DELETE, not GET, HEAD \(request verify-[\w-]{36}\)$/m;
   expect(broken.stdout).toMatch(line);
-});
-
-it("says what is wrong with the answer that breaks a promise", async () => {
-  const told: readonly (readonly [Sabotage, reason: string])[] = [
-    [answer(/^HEAD/, [/(?<=limit-remaining: ).*/, "999"]), "X-RateLimit-* is 60, 999, "],
-    [answer(/page=2/, become(404, "not_found")), "page=2 is answered 404 {"],
-    [answer(/bEARER/, [/[^]*/, "500\n\n<p>\n  sord_a"]), "500 <p> sord_…: the header X-RateLimit"],
-    [answer(/\/007/, [/int64/, ""]), "the body does not include int64 (request verify-"],
-  ];
-  const all: Sabotage = (send) => told.reduce((own, [sabotage]) => sabotage(own), send);
-  const broken = (await verifyAll(replay(all))).filter(({ result }) => result === "broken");
-  const reasons = told.map(([, reason]) => expect.stringContaining(reason));
-  expect(broken.map(({ reason }) => reason)).toEqual(reasons);
 });
 
 it("a signal or a lost connection at any step leaves nothing, or says what is left", async () => {
@@ -215,31 +200,15 @@ it("a signal or a lost connection at any step leaves nothing, or says what is le
   await atEveryCall(cloudflare, () => runForStaging(disturb), check, faults);
 });
 
-it.for(SABOTAGES)(
-  "a service that breaks a promise breaks only it: %s",
-  async ([title, target, change]) => {
-    const isReadOnly = !/^(?:Of 200|A request over)/.test(title);
-    const promises = await verifyAll({ ...replay(answer(target, change)), isReadOnly });
-    expect(promises.filter(({ result }) => result === "broken")).toEqual([
-      {
-        promise: expect.stringMatching(new RegExp(`^${title}`)),
-        result: "broken",
-        reason: expect.stringMatching(/^(?!.*sord_\w).+ \(request .+\)$/),
-      },
-    ]);
-  },
-);
-
-it.each([
-  [15, "kept"],
-  [16, "broken"],
-])("a revoked key that is known for %i looks, two seconds apart, is %s", async (looks, result) => {
-  const refused = { ...recorded.at(-1)!.at(-1)!, atMs: 0 };
-  const responses = [...recorded.slice(0, -1), [refused]];
-  const isKnown = answer(/if-none-match.*=> 401/s, (text, before) =>
-    before.length < looks ? become(304)(text) : text,
-  );
-  expect((await verifyAll(replay(isKnown, responses))).at(-1)).toMatchObject({ result });
+it.for(SABOTAGES)("a service that breaks a promise breaks only it: %s", async (sabotage) => {
+  const [title, target, change, why = ""] = sabotage;
+  const isReadOnly = !/^(?:Of 200|A request over)/.test(title);
+  const promises = await verifyAll({ ...replay(answer(target, change)), isReadOnly });
+  const reason = new RegExp(`^(?!.*sord_\\w).*${RegExp.escape(why)}.* \\(request .+\\)$`);
+  const broken = { promise: expect.stringMatching(`^${title}`), result: "broken" };
+  expect(promises.filter(({ result }) => result === "broken")).toEqual([
+    { ...broken, reason: expect.stringMatching(reason) },
+  ]);
 });
 
 it("reads only the beginning of a long list", async () => {
@@ -247,18 +216,16 @@ it("reads only the beginning of a long list", async () => {
   const pull = (list: ReadableStreamDefaultController) => {
     if (id === 100_000) throw new Error("reads on");
     // Each part ends within an order.
-    list.enqueue(new TextEncoder().encode(`${id === 0 ? "[" : "},"}{"id":${id}`));
+    list.enqueue(Buffer.from(`${id === 0 ? "[" : "},"}{"id":${id}`));
     id += 1;
   };
-  const { report } = replay();
-  const { send } = world;
-  const sendLong: Send = async (address, init) => {
-    const response = await send(address, init);
+  const lengthen: Sabotage = (own) => async (address, init) => {
+    const response = await own(address, init);
     const isList = init.method === "GET" && response.status === 200 && address.endsWith("/orders");
     return isList ? new Response(new ReadableStream({ pull }), response) : response;
   };
-  world = { ...world, send: sendLong };
-  expect(brokenIn(await verifyAll({ report, isReadOnly: true, isWriting: false }))).toEqual([]);
+  const how = { ...replay(lengthen), isReadOnly: true, isWriting: false };
+  expect(brokenIn(await verifyAll(how))).toEqual([]);
   expect(id).toBeGreaterThan(1);
 });
 
@@ -291,6 +258,11 @@ it.each<[what: string, Sabotage, untried: readonly string[]]>([
     "refuses more bad credentials of this address",
     answer(/=> 401/, REFUSED),
     Array(12).fill("this address has sent too many bad credentials"),
+  ],
+  [
+    "knows a revoked key in 15 requests, two seconds apart",
+    answer(/if-none-match.*=> 401/s, first(15, become(304))),
+    [],
   ],
   [
     "names the limit of either window if both are alike",
@@ -337,12 +309,8 @@ it("a second trial sends only those bad credentials again that were refused for 
 it("a trial of a deployment begins again while the version is not healthy or another one answers, and is not refused for its bad credentials", async () => {
   const { versions, before } = cloudflare.deployService("production");
   const statuses: number[] = [];
-  /** The numbers of answers that say that a part does not respond, and that name another version. */
-  let [unhealthy, late] = [60, 6];
-  const send: Send = async (address, init) => {
+  const versioned: Send = async (address, init) => {
     const { pathname, search } = new URL(address);
-    if (pathname === "/healthz" && unhealthy > 0)
-      return new Response("", { status: (unhealthy--, 503) });
     // The local service has no versions.
     const sent = new Headers(init.headers);
     const version = sent.get("X-Version") ?? "";
@@ -350,16 +318,18 @@ it("a trial of a deployment begins again while the version is not healthy or ano
     const response = await real.send(service.url + pathname + search, { ...init, headers: sent });
     statuses.push(response.status);
     const answered = new Response(response.body, response);
-    const isLate = init.method === "HEAD" && late > 0;
-    if (isLate) late -= 1;
-    answered.headers.set("X-Version", isLate ? "another" : version);
+    answered.headers.set("X-Version", version);
     return answered;
   };
-  world = { ...real, send };
+  const unhealthy = answer(
+    /healthz/,
+    first(60, () => "503\n\n"),
+  );
+  const late = answer(/^HEAD/, first(6, [/x-version: .*/, "x-version: another"]));
+  world = { ...real, send: unhealthy(late(versioned)) };
   const args = ["--env", "production", "--skip-checks"];
   const { status, stdout, stderr } = await runInProcess(deployProgram(), args);
   expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
-  expect([unhealthy, late]).toEqual([0, 0]);
   expect(versions.current).not.toBe(before);
   // One by each promise about bad credentials, and one by the revoked key of each whole trial.
   expect(statuses.filter((each) => each === 401)).toHaveLength(11 + 2);
@@ -388,32 +358,25 @@ it("stops at once if this address may send no more bad credentials, or the servi
   expect(takeLeftovers()).toEqual([]);
 });
 
-const UNWRITTEN = "places an order";
-it.each<[args: readonly string[], broken: readonly string[], untried: readonly string[]]>([
-  [
-    ["--read-only"],
-    [],
-    ["uses up the key's minute", "no request was refused", ...Array(5).fill(UNWRITTEN)],
-  ],
-  [[], ["Any other method returns 405 with Allow"], Array(5).fill(`${UNWRITTEN}: add --write`)],
-])(
-  "without --write, but with %j, places no order, and tells all with --json",
-  async (more, broken, untried) => {
-    const change = answer(/POST.*orders\n/s, [/GET, HEAD/, "DELETE"]);
-    if (broken.length > 0) world = { ...real, send: change(real.send) };
+it("without --write places no order, with --read-only fills no minute, and --json tells all", async () => {
+  const verified = async (...more: readonly string[]) => {
     const { status, stdout } = await runLocally("--json", ...more);
-    const { promises, ...result } = JSON.parse(stdout) as { promises: PromiseResult[] };
-    const isKept = broken.length === 0;
-    expect({ status, ...result }).toEqual({ status: isKept ? 0 : 1, url: service.url, isKept });
-    expect([brokenIn(promises), untriedIn(promises)]).toEqual([broken, untried]);
-    expect(takeLeftovers()).toEqual([]);
-  },
-);
+    const { promises, ...result } = JSON.parse(stdout);
+    expect(result).toEqual({ url: service.url, isKept: status === 0 });
+    return [status, brokenIn(promises), untriedIn(promises)];
+  };
+  const unwritten = Array(5).fill("places an order");
+  const untried = ["uses up the key's minute", "no request was refused", ...unwritten];
+  expect(await verified("--read-only")).toEqual([0, [], untried]);
+  world = { ...real, send: answer(...OTHER_METHOD)(real.send) };
+  const broken = ["Any other method returns 405 with Allow"];
+  const advised = unwritten.map((reason) => `${reason}: add --write`);
+  expect(await verified()).toEqual([1, broken, advised]);
+  expect(takeLeftovers()).toEqual([]);
+});
 
 it("with the operator's own key, which others may use, sees that a request is not counted", async () => {
-  const uncounted = answer(/\/verify.*=> 404/s, (text) =>
-    text.replace(/(?<="day";r=)\d+/, (left) => `${Number(left) + 1}`),
-  );
+  const uncounted = answer(/\/verify.*=> 404/s, add(1, /(?<="day";r=)\d+/));
   const signal = new AbortController().signal;
   const watched = { url: service.url, signal, ...replay(uncounted) };
   const promises = await verify(watched, { key: "sord_own" });
@@ -434,20 +397,19 @@ it("with a key from stdin neither revokes the key nor places orders", async () =
 it("finds the port of the service in its store, and makes no key for anything else", async () => {
   const file = join(makeOwnFolder(folder.path), "service.json");
   const changes = rows("keys", "SELECT count(*) FROM key_changes");
-  const refuse: Send = () => Promise.reject(new TypeError("failed", { cause: Error("refused") }));
-  for (const [port, send, reason] of [
-    [
-      8787,
-      async () => new Response("<html>", { status: 404 }),
-      "the answer is 404 <html>, not 200",
-    ],
-    [1, refuse, "GET http://127.0.0.1:1/healthz has no complete answer: refused (request verify-"],
-  ] as const) {
+  const refusal = async (reason: string, send: Send) => {
     world = { ...real, send };
-    if (port === 1) writeFileSync(file, `{"pid":${process.pid},"port":${port}}`);
-    const message = `no healthy service at http://127.0.0.1:${port}: ${reason}`;
-    expect(await run(["--persist-to", folder.path])).toEqual(failure(message));
-  }
+    expect(await run(["--persist-to", folder.path])).toEqual(
+      failure(`no healthy service at ${reason}`),
+    );
+  };
+  const html = async () => new Response("<html>", { status: 404 });
+  await refusal("http://127.0.0.1:8787: the answer is 404 <html>, not 200", html);
+  writeFileSync(file, `{"pid":${process.pid},"port":1}`);
+  const unanswered =
+    "http://127.0.0.1:1: GET http://127.0.0.1:1/healthz has no complete answer: refused";
+  const refuse = () => Promise.reject(new TypeError("failed", { cause: Error("refused") }));
+  await refusal(`${unanswered} (request verify-`, refuse);
   expect(rows("keys", "SELECT count(*) FROM key_changes")).toEqual(changes);
 });
 
