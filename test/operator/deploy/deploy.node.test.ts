@@ -256,10 +256,6 @@ it("acts on the account of wrangler.toml, or of CLOUDFLARE_ACCOUNT_ID, and other
   );
   configure(/^name = "store-orders"$/m, '$&\naccount_id = "0123456789abcdef0123456789abcdef"');
   vi.stubEnv("CLOUDFLARE_ACCOUNT_ID", "f00d");
-  // Without a token, wrangler's login is used. The first run of wrangler checks the build.
-  vi.stubEnv("CLOUDFLARE_API_TOKEN", "");
-  const run = vi.mocked(wrangler.runWrangler).mockResolvedValueOnce("");
-  run.mockResolvedValueOnce("A notice\nfake-token\n");
   const checked = await deploy(...STAGING, "--dry-run");
   expect(checked).toMatchObject({ status: 0, stderr: "" });
   expect(checked.stdout).toContain("\n  Account: Pets (0123456789abcdef0123456789abcdef)\n");
