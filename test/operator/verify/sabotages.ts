@@ -45,11 +45,11 @@ export const first =
   (text, before) =>
     before.length < count ? edit(text, change) : text;
 
-/** Turns a response into a documented 204, 304 or error with the same rate-limit headers. */
+/** Turns a response into a documented 204, 304 or error with the same rate limits, id and version. */
 export function become(status: number, code = "", more = "vary: *") {
   const links = '</openapi.json>; rel="service-desc", </>; rel="service-doc"';
   return (text: string) => {
-    const kept = [status, ...text.match(/^(?:x-re|.*ratelimit).*$/gm)!, `link: ${links}`].join(
+    const kept = [status, ...text.match(/^(?:x-[rv]e|.*ratelimit).*$/gm)!, `link: ${links}`].join(
       "\n",
     );
     const body = JSON.stringify({ code, message: "No.", status });
