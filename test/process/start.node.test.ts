@@ -8,6 +8,7 @@ import { afterAll, beforeAll, expect, onTestFinished, test, vi } from "vitest";
 import { openLocalDatabase } from "../../src/operator/database/local.ts";
 import { isStore, ownFolder } from "../../src/operator/database/local-store.ts";
 import { startProgram } from "../../src/operator/start/program.ts";
+import { prepareStore } from "../../src/operator/start/sample-store.ts";
 import { readHolder } from "../../src/operator/start/store-lock.ts";
 import * as settings from "../../src/operator/settings.ts";
 import { QUIET_WRANGLER, WRANGLER_BIN } from "../../src/operator/wrangler.ts";
@@ -257,15 +258,14 @@ test.each(["SIGCONT", "SIGKILL"])(
   },
 );
 
-test("--empty adds no keys and orders; a signal to npm alone ends all processes", async () => {
-  const starting = await Service.launch(empty.path, {
-    args: ["--empty"],
-    command: ["npm", "start", "--"],
-  });
+test("--empty adds no keys and orders, also later; a signal to npm alone ends all processes", async () => {
+  const options = { args: ["--empty"], command: ["npm", "start", "--"] };
+  const starting = await Service.launch(empty.path, options);
   onTestFinished(() => starting.end("SIGKILL"));
   // After the databases, `npm start` makes this folder.
   await starting.until(() => existsSync(join(ownFolder(empty.path), "site")));
   await starting.end("SIGTERM");
+  expect(await prepareStore(empty.path, false)).toEqual([]);
   expect(await empty.keysJson("list")).toEqual([]);
   expect((await empty.orders(["export"])).stdout).toBe("");
 });

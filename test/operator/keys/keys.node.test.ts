@@ -1,14 +1,14 @@
 import { hostname } from "node:os";
 import { Readable } from "node:stream";
-import { sql } from "drizzle-orm";
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { eq, ne, sql } from "drizzle-orm";
+import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import * as databases from "../../../src/store/database.ts";
 import { addKeys, changeKey } from "../../../src/store/keys/change-key.ts";
 import { createVerificationKey } from "../../../src/store/keys/verification-key.ts";
 import { generateSecret } from "../../../src/store/keys/new-secret.ts";
 import { hashSecret, isSecret } from "../../../src/rules/keys/secret.ts";
 import { keysProgram } from "../../../src/operator/keys/program.ts";
-import { formerKeyHashes, keyBans } from "../../../src/schema/keys.ts";
+import { apiKeys, formerKeyHashes, keyBans } from "../../../src/schema/keys.ts";
 import { failure, runInProcess } from "../commands.ts";
 import { KeyStore } from "./key-store.ts";
 
@@ -30,22 +30,28 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-const stored = async (id: string) =>
-  (await store.rows(`SELECT * FROM api_keys WHERE id = '${id}'`))[0];
+async function stored(id: string) {
+  const [row] = await store.database.orm.select().from(apiKeys).where(eq(apiKeys.id, id));
+  return row!;
+}
 
 /** Returns the hash of a key's secret, then the hash and the end of each former secret. */
 async function hashes(id: string): Promise<unknown[]> {
-  const former = await store.rows(`SELECT * FROM former_key_hashes WHERE key_id = '${id}'`);
-  const ends = former.map(({ hash, ends_at: endsAt }) => [hash, new Date(endsAt)]);
+  const { hash, endsAt, keyId } = formerKeyHashes;
+  const former = store.database.orm.select({ hash, endsAt }).from(formerKeyHashes);
+  const ends = (await former.where(eq(keyId, id))).map(Object.values);
   return [(await stored(id)).hash, ...ends.toSorted()];
 }
 
 /** Returns all rows of all other keys. */
-const othersOf = async (id: string) => [
-  await store.rows(`SELECT * FROM api_keys WHERE id <> '${id}'`),
-  await store.rows(`SELECT * FROM former_key_hashes WHERE key_id <> '${id}'`),
-  await store.rows(`SELECT * FROM key_bans WHERE key_id <> '${id}'`),
-];
+const othersOf = (id: string) => {
+  const { orm } = store.database;
+  return Promise.all([
+    orm.select().from(apiKeys).where(ne(apiKeys.id, id)),
+    orm.select().from(formerKeyHashes).where(ne(formerKeyHashes.keyId, id)),
+    orm.select().from(keyBans).where(ne(keyBans.keyId, id)),
+  ]);
+};
 
 const SETTINGS =
   "name,plan,perMinute,perDay,expiresAt,locationHint,revokedAt,formerKeyEndsAt".split(",");
@@ -96,7 +102,7 @@ it("each command changes and records what it says, and leaves all else as it is"
   expect(await store.keysJson("list")).toEqual([created]);
 
   // Both keys have bans, and former secrets of which one has just ended.
-  const { orm } = await store.database();
+  const { orm } = store.database;
   const { id: other } = (await store.add()).record;
   const bans = Array.from({ length: 12 }, (_, index) => {
     const endsAt = index === 0 ? BAN_ENDS : inDays(-8_000);
@@ -140,7 +146,7 @@ it("each command changes and records what it says, and leaves all else as it is"
     const all = asJson({ ...record, bans: shownBans });
     expect(await store.keysJson("show", id), line).toEqual(all);
     const own = shown.plan === "enterprise" ? shown.perMinute : null;
-    expect(await stored(id), line).toMatchObject({ ...counts, per_minute: own });
+    expect(await stored(id), line).toMatchObject({ ...counts, perMinute: own });
     expect(await othersOf(id), line).toEqual(others);
     if (ends === undefined) continue;
     const [present, ...former] = secrets.map(hashSecret).toReversed();
@@ -207,7 +213,6 @@ created at  2031-01-31 12:03 UTC | last four   LAST | state       revoked
 `;
 
 it("data goes to stdout, and words go to stderr", async () => {
-  await told.make();
   let printed = "\n";
   /** The keys A, B, ... */
   const ids = () => [...new Set(printed.match(/key_\w{16}/g))];
@@ -271,11 +276,10 @@ it("list shows the keys that match all filters, the oldest first", async () => {
   // Only a key with the lifetime of a verification's key is left out.
   await listed.add({ name: "Verification", createdAt: inDays(1) });
   const { record } = createVerificationKey(inDays(2));
-  const { orm } = await listed.database();
-  await addKeys(await listed.database(), [record], "test");
+  await addKeys(listed.database, [record], "test");
   const ban = { number: 1, beganAt: new Date(0), endsAt: BAN_ENDS };
   const banned = [later.id, both.id].map((keyId) => ({ ...ban, keyId }));
-  await orm.insert(keyBans).values(banned);
+  await listed.database.orm.insert(keyBans).values(banned);
   for (const [filters, names] of [
     ["", ["CAFÉ Łódź & Co", "later", "Expired", "Both", "Verification"]],
     ["--state active", ["CAFÉ Łódź & Co", "Verification"]],
@@ -297,65 +301,47 @@ it("list shows the keys that match all filters, the oldest first", async () => {
   }
 });
 
-describe("keys show -", () => {
-  const line = ["show", "-", "--persist-to", store.path];
-  const showInput = (input: Iterable<string>) =>
-    runInProcess(keysProgram(), line, Readable.from(Iterator.from(input)));
-
-  function* endless(): Generator<string, never> {
-    for (;;) yield "x".repeat(1_000_000);
+it("show - finds a key by any of its secrets, as list --ending does, and repeats no input", async () => {
+  const { key: former, record } = await store.add();
+  const { key: current } = await store.keysJson("rotate", record.id, "--grace", "1h");
+  const mistyped = current.slice(0, -1) + (current.endsWith("a") ? "b" : "a");
+  const endless = Iterator.from({ next: () => ({ value: "x".repeat(1_000_000) }) });
+  const found = { status: 0, stdout: expect.stringContaining(record.id), stderr: "" };
+  const asked = { ...found, stderr: expect.stringContaining("Paste the key") };
+  const none = failure("holds no API key of this service");
+  const kill = vi.spyOn(process, "kill").mockReturnValue(true);
+  for (const [input, outcome, isTerminal = false] of [
+    [[former], found],
+    [[` ${current}\r\n`], found],
+    [[mistyped], none],
+    [[`${current}\n${current}`], none],
+    [endless, none],
+    [[generateSecret()], failure("this store does not know the key")],
+    [[`${current}\r`], asked, true],
+    // Ctrl+D, and Ctrl+C.
+    [["\u0004"], none, true],
+    [["\u0003"], none, true],
+  ] as const) {
+    expect(kill).not.toHaveBeenCalled();
+    const args = ["show", "-", "--persist-to", store.path];
+    const shown = await runInProcess(keysProgram(), args, Readable.from(input), { isTerminal });
+    expect(shown).toEqual(outcome);
+    expect(shown.stdout + shown.stderr).not.toContain("sord_");
+    expect(shown.stdout + shown.stderr).not.toContain(current.slice(5, 15));
   }
-
-  it("finds a key by any of its secrets, as list --ending, and prints no secret", async () => {
-    const { key: former, record } = await store.add();
-    const { key: current } = await store.keysJson("rotate", record.id, "--grace", "1h");
-    for (const secret of [former, ` ${current}\r\n`]) {
-      const { status, stdout, stderr } = await showInput([secret]);
-      expect([status, stdout]).toEqual([0, expect.stringContaining(record.id)]);
-      expect(stdout + stderr).not.toContain(secret.trim());
-      const ending = secret.trim().slice(-4).toUpperCase();
-      expect(await store.keysJson("list", "--ending", ending)).toMatchObject([{ id: record.id }]);
-    }
-  });
-
-  it("reads a line from a terminal without showing it, and ends with Ctrl+D", async () => {
-    const { key, record } = await store.add();
-    const ask = (input: string) =>
-      runInProcess(keysProgram(), line, Readable.from([input]), { isTerminal: true });
-    const found = await ask(`${key}\r`);
-    expect(found).toMatchObject({ status: 0, stdout: expect.stringContaining(record.id) });
-    expect(found.stdout + found.stderr).not.toContain(key.slice(5, 15));
-    const kill = vi.spyOn(process, "kill").mockReturnValue(true);
-    for (const end of ["\u0004", "\u0003"]) {
-      expect(kill).not.toHaveBeenCalled();
-      expect(await ask(end)).toEqual(failure("holds no API key"));
-    }
-    // Ctrl+C.
-    expect(kill.mock.calls).toEqual([[process.pid, "SIGINT"]]);
-    kill.mockRestore();
-  });
-
-  it("refuses anything but one known key, and does not repeat it", async () => {
-    const { key } = await store.add();
-    const none = "holds no API key of this service";
-    for (const [message, input] of [
-      [none, [key.slice(0, -1) + (key.endsWith("a") ? "b" : "a")]],
-      [none, [`${key}\n${key}`]],
-      [none, endless()],
-      ["this store does not know the key", [generateSecret()]],
-    ] as const) {
-      const outcome = await showInput(input);
-      expect(outcome).toEqual(failure(message));
-      expect(outcome.stderr).not.toContain("sord_");
-    }
-  });
+  expect(kill.mock.calls).toEqual([[process.pid, "SIGINT"]]);
+  kill.mockRestore();
+  for (const secret of [former, current]) {
+    const ending = secret.slice(-4).toUpperCase();
+    expect(await store.keysJson("list", "--ending", ending)).toMatchObject([{ id: record.id }]);
+  }
 });
 
 it("the trail names the account, keeps a key that is gone, and never changes", async () => {
   vi.stubEnv("STORE_ORDERS_ACTOR", "");
   vi.stubEnv("USER", "ada");
   const { id } = await store.keysJson("create", "--plan", "free", "--name", "Zoo");
-  const database = await store.database();
+  const { database } = store;
   const operation = { action: "update", actor: "ada" } as const;
   const failing = changeKey(database, id, operation, (key) => ({ ...key, perDay: 5 }));
   await expect(failing).rejects.toThrow("enterprise_has_its_own_limits");

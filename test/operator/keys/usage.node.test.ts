@@ -28,25 +28,23 @@ function row(keyId: string, days: number, admitted: number, figures = {}) {
 
 beforeAll(async () => {
   vi.useFakeTimers({ toFake: ["Date"], now: NOW });
-  const { orm } = await keys.database();
   await keys.add({ id: "key_idle", name: "Idle" });
   await keys.add({ id: "key_small", name: "Small" });
   await keys.add({ id: "key_busy", name: HOSTILE, plan: "pro" });
-  await orm
-    .insert(keyUsage)
-    .values([
-      row("key_busy", 0, 40, { perMinute: 40, peakMinute: 38, refused: 5, strikes: 3 }),
-      row("key_busy", 1, 1_000, { bans: 2, strikes: 120, refused: 250, peakDay: 1_100 }),
-      row("key_busy", 6, 500),
-      row("key_busy", 20, 7, { peakMinute: 90 }),
-      row("key_small", 2, 9, { peakMinute: 3, peakDay: 9 }),
-      row("key_gone", 0, 1),
-    ]);
+  await keys.database.orm.insert(keyUsage).values([
+    row("key_busy", 0, 40, { perMinute: 40, peakMinute: 38, refused: 5, strikes: 3 }),
+    row("key_busy", 1, 1_000, { bans: 2, strikes: 120, refused: 250, peakDay: 1_100 }),
+    row("key_busy", 6, 500),
+    row("key_busy", 20, 7, { peakMinute: 90 }),
+    row("key_small", 2, 9, { peakMinute: 3, peakDay: 9 }),
+    row("key_gone", 0, 1),
+    // A limiter whose clock was ahead wrote them, and the ban below.
+    ...["key_busy", "key_small"].map((id) => row(id, -365, 1_000)),
+  ]);
   const ban = { number: 1, beganAt: NOW, endsAt: BAN_ENDS };
-  await orm.insert(keyBans).values([
+  await keys.database.orm.insert(keyBans).values([
     { ...ban, keyId: "key_idle", liftedAt: null },
     { ...ban, keyId: "key_small", liftedAt: NOW },
-    // A limiter whose clock was ahead wrote it.
     { ...ban, keyId: "key_busy", beganAt: BAN_ENDS, endsAt: new Date("3000"), liftedAt: null },
   ]);
 });
@@ -68,15 +66,17 @@ it("usage has the figures of each key, the busiest first, and null if not report
     { id: "key_small", name: "Small", ...unreported, bannedUntil: null },
   ]);
   expect(await usageJson("key_busy", "--days", "2")).toEqual([all[0]]);
-  const { stdout, stderr } = await usage("--days", "2");
-  expect(stdout).toMatch(/^key_busy +1,040 +255 +2 +95 % +100 % +0 min ago /m);
-  expect((await usage("key_small", "--days", "3")).stdout).toMatch(/ +9 +0 +0 +5 % +1 %\n$/);
-  expect(stdout).toMatch(/^key_idle +– +– +– +– +– +– +Idle$/m);
-  expect(stderr).toContain("key_idle is banned until 2999-11-21 12:01 UTC.\n");
   const args = ["usage", "--days", "2", "--persist-to", keys.path];
-  const narrow = await runInProcess(keysProgram(), args, "", { columns: 84 });
-  expect(narrow.stdout).toMatch(/^key_busy .* <\/script><b>.*…$/m);
-  expect(Math.max(...narrow.stdout.split("\n").map((line) => line.length))).toBe(84);
+  const { stdout, stderr } = await runInProcess(keysProgram(), args, "", { columns: 84 });
+  expect(stdout).toBe(`\
+id         admitted  refused  bans  peak/min  peak/day  reported   name
+key_busy      1,040      255     2  95 %      100 %     0 min ago  </script><b>x</b…
+key_idle          –        –     –  –         –         –          Idle
+key_small         –        –     –  –         –         –          Small
+`);
+  expect(stderr).toContain(
+    "key_idle is banned until 2999-11-21 12:01 UTC.\nThe last report came 0 min ago;",
+  );
 });
 
 it("usage counts the last days, today included, and shows one key day by day", async () => {
@@ -88,15 +88,14 @@ it("usage counts the last days, today included, and shows one key day by day", a
     const expected = [{ admitted, minutePeak }, {}, {}];
     expect(await usageJson("--days", days)).toMatchObject(expected);
   }
-  const [, ...rows] = (await usage("key_busy")).stdout.trimEnd().split("\n");
-  expect(rows).toHaveLength(14);
-  expect(rows[1]).toMatch(new RegExp(`^${dayText(1)} +1,000 +250 +2 +33 % +100 %$`));
+  const { stdout } = await usage("key_busy");
+  expect(stdout).toMatch(
+    /^day .*\n2026-11-21 .*\n2026-11-20 +1,000 +250 +2 +33 % +100 %\n(?:2026-11-.*\n){12}$/,
+  );
+  expect((await usage("key_small", "--days", "3")).stdout).toMatch(/ +9 +0 +0 +5 % +1 %\n$/);
 });
 
 it("usage says how old the last report of a key is, and nothing is later than now", async () => {
-  const { orm } = await keys.database();
-  const later = ["key_busy", "key_small"].map((id) => row(id, -365, 1_000));
-  await orm.insert(keyUsage).values(later);
   for (const [minutes, ago] of [
     [-5, "0 min"],
     [119, "119 min"],
@@ -111,38 +110,17 @@ it("usage says how old the last report of a key is, and nothing is later than no
     expect(stderr).toContain(minutes > 0 ? "came" : "came 0 min ago");
   }
   vi.setSystemTime(NOW);
-  await keys.rows("DELETE FROM key_usage WHERE day > '2027'");
 });
 
 it("usage adds up more rows than two queries return, and sorts by refused requests", async () => {
   for (let index = 0; index < 60; index += 1) await many.add({ id: `key_${index}` });
-  const { orm } = await many.database();
-  await orm.run(sql`INSERT INTO key_usage
+  await many.database.orm.run(sql`INSERT INTO key_usage
     WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 365)
     SELECT id, date(${dayText(0)}, '-' || i || ' days'), 2, id = 'key_7', 0, 0, 1, 1, 60, 1000, 0
     FROM api_keys, n`);
   const found: { id: string; admitted: number }[] = await many.keysJson("usage", "--days", "366");
   expect(found.map(({ admitted }) => admitted)).toEqual(Array(60).fill(2 * 366));
   expect(found[0]?.id).toBe("key_7");
-});
-
-it("usage --near has only keys that reached 80 % of the limit of a minute or a day", async () => {
-  const file = join(keys.path, "near.html");
-  for (const [figures, ids] of [
-    ["peak_minute = 47, peak_day = 799", ["key_busy"]],
-    ["peak_minute = 48, peak_day = 0", ["key_busy", "key_small"]],
-    ["peak_minute = 0, peak_day = 800", ["key_busy", "key_small"]],
-  ] as const) {
-    await keys.rows(`UPDATE key_usage SET ${figures} WHERE key_id = 'key_small'`);
-    expect(await usageJson("--near")).toMatchObject(ids.map((id) => ({ id })));
-  }
-  const none = /^No key is known to have reached 80 % of a limit\.\nNothing was reported;/;
-  const unreported = { status: 0, stdout: "", stderr: expect.stringMatching(none) };
-  expect(await usage("--near", "key_idle")).toEqual(unreported);
-  const both = { stdout: expect.stringMatching(/^\[\{.*\}\]\n$/) };
-  expect(await usage("--near", "--html", file, "--json")).toMatchObject(both);
-  expect(await readFile(file, "utf8")).not.toContain("key_idle");
-  await keys.rows("UPDATE key_usage SET peak_day = 9 WHERE key_id = 'key_small'");
 });
 
 it("usage --html writes a page of all keys or of one, and runs no script from a name", async () => {
@@ -167,4 +145,23 @@ it("usage --html writes a page of all keys or of one, and runs no script from a 
   expect(one).toContain("<title>API usage of Idle, 2026-11-21</title>");
   expect(one).toContain("<strong>Banned until 2999-11-21 12:01 UTC.</strong>");
   expect(one).not.toMatch(/key_busy|Near a limit/);
+});
+
+it("usage --near has only keys that reached 80 % of the limit of a minute or a day", async () => {
+  const file = join(keys.path, "near.html");
+  for (const [figures, ids] of [
+    ["peak_minute = 47, peak_day = 799", ["key_busy"]],
+    ["peak_minute = 48, peak_day = 0", ["key_busy", "key_small"]],
+    ["peak_minute = 0, peak_day = 800", ["key_busy", "key_small"]],
+  ] as const) {
+    const changes = sql`UPDATE key_usage SET ${sql.raw(figures)} WHERE key_id = 'key_small'`;
+    await keys.database.orm.run(changes);
+    expect(await usageJson("--near")).toMatchObject(ids.map((id) => ({ id })));
+  }
+  const none = /^No key is known to have reached 80 % of a limit\.\nNothing was reported;/;
+  const unreported = { status: 0, stdout: "", stderr: expect.stringMatching(none) };
+  expect(await usage("--near", "key_idle")).toEqual(unreported);
+  const both = { stdout: expect.stringMatching(/^\[\{.*\}\]\n$/) };
+  expect(await usage("--near", "--html", file, "--json")).toMatchObject(both);
+  expect(await readFile(file, "utf8")).not.toContain("key_idle");
 });
