@@ -95,12 +95,8 @@ it("a path is looked up where the operator stands, and an error names it in full
   const line =
     'cd "$2" && exec env -i INIT_CWD=/ "$0" "$1" keys usage --persist-to=. --html=a.html';
   const args = [process.execPath, join(process.cwd(), "src/operator/main.js"), store.path];
-  const stderr = `The page is in ${store.path}/a.html.\n`;
-  expect(await runCommand("bash", ["-c", line, ...args])).toEqual({
-    status: 0,
-    stdout: "",
-    stderr,
-  });
+  const written = { status: 0, stdout: "", stderr: `The page is in ${store.path}/a.html.\n` };
+  expect(await runCommand("bash", ["-c", line, ...args])).toEqual(written);
 });
 
 it("an error does not repeat a secret that stands in an argument", async () => {

@@ -1,8 +1,6 @@
 import { AsyncLocalStorage } from "node:async_hooks";
-import { spawn } from "node:child_process";
-import { once } from "node:events";
+import { execFile } from "node:child_process";
 import { Readable, Writable } from "node:stream";
-import { text } from "node:stream/consumers";
 import type { Command } from "commander";
 import { expect } from "vitest";
 import { exitStatus } from "../../src/operator/command-line.ts";
@@ -13,12 +11,6 @@ export interface Outcome {
   readonly stderr: string;
 }
 
-interface Streams {
-  readonly stdin: Readable;
-  readonly stdout: Writable;
-  readonly stderr: Writable;
-}
-
 /** Returns a stream, and a function that returns what was written to it. */
 function textStream() {
   const parts: Buffer[] = [];
@@ -27,7 +19,7 @@ function textStream() {
 }
 
 /** The streams of the current command. Several commands may run at the same time. */
-const streams = new AsyncLocalStorage<Streams>();
+const streams = new AsyncLocalStorage<Record<"stdin" | "stdout" | "stderr", Readable | Writable>>();
 
 // Code outside a command still gets the streams of the process.
 for (const name of ["stdin", "stdout", "stderr"] as const) {
@@ -65,16 +57,18 @@ export function failure(message: string, status = 1): Outcome {
 }
 
 /** Runs a command in a process of its own. */
-export async function runCommand(
+export function runCommand(
   command: string,
   args: readonly string[],
   env: NodeJS.ProcessEnv = {},
 ): Promise<Outcome> {
-  const child = spawn(command, args, { env: { ...process.env, ...env } });
-  child.stdin.end();
-  const outputs = [text(child.stdout), text(child.stderr)] as const;
-  const [[status], stdout, stderr] = await Promise.all([once(child, "close"), ...outputs]);
-  return { status, stdout, stderr };
+  return new Promise((resolve) => {
+    const options = { env: { ...process.env, ...env }, maxBuffer: Infinity };
+    const child = execFile(command, args, options, (_, stdout, stderr) =>
+      resolve({ status: child.exitCode, stdout, stderr }),
+    );
+    child.stdin!.end();
+  });
 }
 
 export function withoutProgress({ stderr }: Outcome): string {

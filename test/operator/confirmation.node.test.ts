@@ -34,8 +34,7 @@ describe("a question in a terminal", needs("Python", PYTHON), () => {
       process.exitCode = message === ended ? 2 : 1;
     });`;
     const args = ["-c", TYPE, process.execPath, "--eval", script, typed];
-    const login = { CLOUDFLARE_API_TOKEN: "token", CLOUDFLARE_ACCOUNT_ID: "f00d" };
-    const env = { ...process.env, ...login };
+    const env = { ...process.env, CLOUDFLARE_API_TOKEN: "token", CLOUDFLARE_ACCOUNT_ID: "f00d" };
     expect(execFileSync("python3", args, { env, encoding: "utf8", timeout: 600_000 })).toBe(status);
   });
 });
