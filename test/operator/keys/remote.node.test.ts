@@ -228,7 +228,10 @@ it.each(Object.entries(STORIES))("%s", async (_, story) => {
   /** The last changes before the times from which an undo takes back all. */
   const since: number[] = [];
   const lastChange = () => rows("SELECT max(id) AS last FROM key_changes")[0].last;
-  const lettersOf = (of: string[]) => of.map((each) => "ABCDEF"[ids.indexOf(each)]).toSorted();
+  const lettersOf = (of: string[]) => {
+    const letters = of.map((each) => "ABCDEF"[ids.indexOf(each)]);
+    return letters.toSorted().join();
+  };
   /** Undoes, and then once more, which changes nothing. Returns what it changed. */
   const undo = async (actor: string, typed: string) => {
     // Secrets and resets, which no undo changes.
