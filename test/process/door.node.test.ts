@@ -7,24 +7,22 @@ import type { Server } from "../support/server.ts";
 import { AMPLE, createKeys } from "./store-content.ts";
 import { advanceClock, call, CLOCKED_SERVICE, ServedStore } from "./worker-server.ts";
 
-const BINDINGS = {
-  ORDERS: { entrypoint: "Orders", props: { actor: "shop" } },
-  KEYS: { entrypoint: "ApiKeys", props: { actor: "portal" } },
-  ESCAPES: { entrypoint: "ApiKeys", props: { actor: "\u001b[31m" } },
-};
+const ORDERS = { entrypoint: "Orders", actor: "shop" } as const;
+const KEYS = { entrypoint: "ApiKeys", actor: "portal" } as const;
+const ESCAPES = { ...KEYS, actor: "\u001b[31m" };
 
 const store = new ServedStore();
 let server: Server;
 let key: string;
 
-const start = async () => void (server = await store.serve(CLOCKED_SERVICE, {}, BINDINGS));
+const start = async () => void (server = await store.serve(CLOCKED_SERVICE));
 beforeAll(async () => {
   ({ key } = await createKeys(store.path, { key: AMPLE }));
   await start();
 });
 
-const orders = (method: string, ...args: unknown[]) => call(server, "ORDERS", method, ...args);
-const keys = (method: string, ...args: unknown[]) => call(server, "KEYS", method, ...args);
+const orders = (method: string, ...args: unknown[]) => call(server, ORDERS, method, ...args);
+const keys = (method: string, ...args: unknown[]) => call(server, KEYS, method, ...args);
 
 const cancel = async (id: bigint) => (await server.request(key, `/${id}`, "DELETE")).status;
 const counts = { new: 0, replaced: 0, shipped: 0, unchanged: 0 };
@@ -84,16 +82,16 @@ test("of a shipping and a cancellation of one order exactly one wins, and a read
   const cancelled: bigint[] = [];
   const heard: bigint[] = [];
   // The longer call begins first by a part of its time, so that each wins some races.
-  let shipMs = 0;
+  let cancelMs = 0;
   for (const share of [placed.splice(0, 250), placed.splice(0, 250)]) {
     let isDone = false;
     const clients = Array.from({ length: 8 }, async (_, index) => {
       for (let one = share.pop(); one !== undefined; one = share.pop()) {
         const { id } = one;
         const beganMs = performance.now();
-        const shipping = orders("ship", [id]).finally(() => (shipMs = performance.now() - beganMs));
-        await wait((index / 8) * shipMs);
-        const [{ results }, status] = await Promise.all([shipping, cancel(id)]);
+        const cancelling = cancel(id).finally(() => (cancelMs = performance.now() - beganMs));
+        await wait((index / 8) * cancelMs);
+        const [{ results }, status] = await Promise.all([orders("ship", [id]), cancelling]);
         const isCancelled = status === 204;
         expect([status, results[0].result]).toEqual(
           isCancelled ? [204, "not_found"] : [409, "shipped"],
@@ -227,22 +225,22 @@ test("bad input and what a state forbids is refused with a code and the field, a
   ] as const;
   const actor = /^props\.actor of the service binding: expected 1 to 100/;
   for (const [binding, code, message, method, ...args] of [
-    ...invalid.map((one) => ["ORDERS", "invalid_input", ...one] as const),
+    ...invalid.map((one) => [ORDERS, "invalid_input", ...one] as const),
     [
-      "ORDERS",
+      ORDERS,
       "order_already_shipped",
       /^orders\[1\]: order 7 has shipped, which cannot be turned back$/,
       "place",
       [{ id: 6n }, { id: 7n }],
     ],
-    ...invalidKeys.map((one) => ["KEYS", "invalid_input", ...one] as const),
-    ["KEYS", "limits_missing", /perMinute/, "create", { name: "A", plan: "enterprise", perDay: 9 }],
-    ["KEYS", "limits_not_allowed", /free/, "update", id, { perMinute: 5 }],
-    ["KEYS", "expiry_in_past", /2020/, "update", id, { expiresAt: new Date("2020-01-01") }],
-    ["KEYS", "key_not_found", /no key/, "revoke", "key_nobody"],
-    ["KEYS", "key_not_found", /no key/, "usage", "key_nobody"],
-    ["KEYS", "key_not_found", /no key/, "quota", "key_nobody"],
-    ["ESCAPES", "invalid_input", actor, "create", { name: "Zoo", plan: "free" }],
+    ...invalidKeys.map((one) => [KEYS, "invalid_input", ...one] as const),
+    [KEYS, "limits_missing", /perMinute/, "create", { name: "A", plan: "enterprise", perDay: 9 }],
+    [KEYS, "limits_not_allowed", /free/, "update", id, { perMinute: 5 }],
+    [KEYS, "expiry_in_past", /2020/, "update", id, { expiresAt: new Date("2020-01-01") }],
+    [KEYS, "key_not_found", /no key/, "revoke", "key_nobody"],
+    [KEYS, "key_not_found", /no key/, "usage", "key_nobody"],
+    [KEYS, "key_not_found", /no key/, "quota", "key_nobody"],
+    [ESCAPES, "invalid_input", actor, "create", { name: "Zoo", plan: "free" }],
   ] as const) {
     const refused = { ok: false, code, message: expect.stringMatching(message) };
     expect(await call(server, binding, method, ...args), `${method} ${message}`).toEqual(refused);
@@ -257,10 +255,10 @@ test("a fault of a call is logged with its cause, which the caller does not lear
   sqlite.exec(`CREATE TRIGGER broken BEFORE INSERT ON orders WHEN NEW.id = 13
     BEGIN SELECT RAISE(ABORT, 'broken'); END`);
   await expect(orders("place", [{ id: 13n }])).rejects.toThrow(/^(?!.*broken).*its log/);
-  const hasty = await store.serve(CLOCKED_SERVICE, { DATABASE_TIMEOUT_MS: "1" }, BINDINGS);
+  const hasty = await store.serve(CLOCKED_SERVICE, { DATABASE_TIMEOUT_MS: "1" });
   using busy = new DatabaseSync(databaseFile(store.path, "keys"));
   busy.exec("BEGIN IMMEDIATE");
-  const late = call(hasty, "KEYS", "create", { name: "Zoo", plan: "free" });
+  const late = call(hasty, KEYS, "create", { name: "Zoo", plan: "free" });
   await expect(late).rejects.toThrow(/cannot reach its database.*call again/);
   for (const [{ url }, event, error] of [
     [server, "internal_error", "broken"],

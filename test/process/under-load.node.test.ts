@@ -8,7 +8,7 @@ import { openList } from "../support/open-list.ts";
 import type { Server } from "../support/server.ts";
 import { PATIENCE } from "../support/patience.ts";
 import { AMPLE, createKeys } from "./store-content.ts";
-import { call, ServedStore, SERVICE } from "./worker-server.ts";
+import { call, CLOCKED_SERVICE, ServedStore, SERVICE } from "./worker-server.ts";
 
 const CLIENTS = 6;
 /** The requests a day of the key `limited`. */
@@ -156,12 +156,13 @@ test("every list of a burst that a plan allows is whole: 60, 300 and 1,000 at on
 });
 
 test("with JURISDICTION, no request reaches a Durable Object outside of it", async () => {
-  const door = { KEYS: { entrypoint: "ApiKeys", props: { actor: "portal" } } };
-  const outside = await store.serve(SERVICE, { JURISDICTION: "eu" }, door);
   // workerd has no jurisdictions, and says so. Without the var, the response is 200.
+  const outside = await store.serve(SERVICE, { JURISDICTION: "eu" });
   const response = await fetch(`${outside.url}/healthz`);
   expect(response.status).toBe(500);
   expect(await response.text()).toContain("Jurisdiction restrictions are not implemented");
-  const { id } = await call(outside, "KEYS", "find", keys.pro);
-  await expect(call(outside, "KEYS", "quota", id)).rejects.toThrow();
+  const door = await store.serve(CLOCKED_SERVICE, { JURISDICTION: "eu" });
+  const portal = { entrypoint: "ApiKeys", actor: "portal" } as const;
+  const { id } = await call(door, portal, "find", keys.pro);
+  await expect(call(door, portal, "quota", id)).rejects.toThrow();
 });

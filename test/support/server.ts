@@ -11,17 +11,8 @@ import { BINDINGS } from "../../src/schema/databases.ts";
 interface ServerOptions {
   readonly store: string;
   readonly vars?: Readonly<Record<string, string>>;
-  /** A second Worker that calls the service's entrypoints. */
-  readonly caller?: Caller;
   /** Receives each line that the Worker logs. */
   readonly onLog?: (line: string) => void;
-}
-
-export interface Caller {
-  /** The path of its bundled script. */
-  readonly script: string;
-  /** The service bindings: the entrypoint and props of each. */
-  readonly bindings: Readonly<Record<string, { entrypoint: string; props: object }>>;
 }
 
 export type Server = Awaited<ReturnType<typeof startServer>>;
@@ -60,28 +51,16 @@ export async function bundleWorker(entry: string, outdir: string, root = PROJECT
 /** Starts a bundled Worker, with the Durable Object class `RateLimiter`, in a workerd process on its own port. */
 export async function startServer(script: string, options: ServerOptions) {
   const before = childProcesses();
-  const { store, vars = {}, caller, onLog } = options;
-  const workerOf = (name: string, path: string) => ({
-    name,
-    modules: [{ type: "ESModule", path }],
-    modulesRoot: dirname(path),
-    compatibilityDate: COMPATIBILITY_DATE,
-  });
-  const service = {
-    ...workerOf("store-orders", script),
-    bindings: vars,
-    durableObjects: { RATE_LIMITER: { className: "RateLimiter", useSQLite: true } },
-    d1Databases: Object.values(BINDINGS),
-  };
-  const callerOf = ({ script: path, bindings }: Caller) => ({
-    ...workerOf("caller", path),
-    serviceBindings: Object.fromEntries(
-      Object.entries(bindings).map(([name, to]) => [name, { name: service.name, ...to }]),
-    ),
-  });
+  const { store, vars = {}, onLog } = options;
   const miniflare = new Miniflare(
     convertV4MiniflareOptions({
-      workers: [service, ...(caller ? [callerOf(caller)] : [])],
+      name: "store-orders",
+      modules: [{ type: "ESModule", path: script }],
+      modulesRoot: dirname(script),
+      compatibilityDate: COMPATIBILITY_DATE,
+      bindings: vars,
+      durableObjects: { RATE_LIMITER: { className: "RateLimiter", useSQLite: true } },
+      d1Databases: Object.values(BINDINGS),
       resourcePersistencePath: join(store, LAYOUT_VERSION),
       host: "127.0.0.1",
       port: 0,
@@ -98,10 +77,6 @@ export async function startServer(script: string, options: ServerOptions) {
     request(key: string, path = "", method = "GET"): Promise<Response> {
       const headers = { Authorization: `Bearer ${key}` };
       return fetch(`${url}/v1/store/orders${path}`, { method, headers });
-    },
-    /** Sends a request to the second Worker. */
-    async fetchCaller(path: string, init: object): Promise<{ text(): Promise<string> }> {
-      return (await miniflare.getWorker("caller")).fetch(`http://caller${path}`, init);
     },
     async kill(): Promise<void> {
       process.kill(pid!, "SIGKILL");

@@ -3,6 +3,7 @@ import { createApp } from "../../../src/worker/app.ts";
 import { config, limiter } from "../../../src/worker/isolate.ts";
 import { LIST_SIZES } from "../../../src/worker/orders/list-sizes.ts";
 import { wrapDatabase } from "../../support/wrapped-bindings.ts";
+import { decode, encode } from "./json.ts";
 
 export { ApiKeys } from "../../../src/worker/entrypoints/api-keys.ts";
 export { Orders } from "../../../src/worker/entrypoints/orders.ts";
@@ -62,12 +63,26 @@ async function leaveTogether({ headers }: Request): Promise<Response> {
   return Response.json([...statuses, ...(await Promise.all(staying))]);
 }
 
-/** The service, with paths that tell its log, that move its clock, and for `leaveTogether`. */
+/** Calls the method that a request names, of an entrypoint for this actor. */
+async function callEntrypoint(request: Request): Promise<Response> {
+  const { entrypoint, actor, method, args } = JSON.parse(await request.text(), decode);
+  const methods: Record<string, (...args: unknown[]) => Promise<unknown>> = (exports as any)[
+    entrypoint
+  ]({ props: { actor } });
+  const answer = await methods[method]!(...args).then(
+    (value) => ({ value }),
+    (error: Error) => ({ error: error.message }),
+  );
+  return new Response(JSON.stringify(answer, encode));
+}
+
+/** The service, with paths that tell its log, move its clock, and for the functions above. */
 export default {
   fetch(request, bindings, context) {
     const { pathname, searchParams } = new URL(request.url);
     if (pathname === "/log") return Response.json(log);
     if (pathname === "/leave") return leaveTogether(request);
+    if (pathname === "/call") return callEntrypoint(request);
     if (pathname === "/clock") {
       aheadMs += Number(searchParams.get("ms"));
       return new Response();

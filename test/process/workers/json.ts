@@ -1,17 +1,3 @@
-type Methods = Record<string, (...args: unknown[]) => Promise<unknown>>;
-
-/** Calls the method that a request names on one of its service bindings. */
-export default {
-  async fetch(request: Request, env: Record<string, Methods>): Promise<Response> {
-    const { binding, method, args } = JSON.parse(await request.text(), decode);
-    const answer = await env[binding]![method]!(...args).then(
-      (value) => ({ value }),
-      (error: Error) => ({ error: error.message }),
-    );
-    return new Response(JSON.stringify(answer, encode));
-  },
-};
-
 /** Writes a bigint or a Date as JSON. For `JSON.stringify`, which has called `toJSON` of dates. */
 export function encode(this: Record<string, unknown>, key: string, value: unknown): unknown {
   if (typeof value === "bigint") return { bigint: String(value) };
