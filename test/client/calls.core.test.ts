@@ -26,7 +26,6 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-const JSON_TYPE = { "Content-Type": "application/json" };
 const URL_OF = "https://orders.example/v1/store/orders";
 
 const refused = (seconds: number) =>
@@ -183,28 +182,37 @@ test("a retry comes after an incomplete list with oneMoment, before the loop get
   const { sent } = await attempt([broken, unreachable, list('[{"id":3}]')], loop);
   expect({ sent, received }).toEqual({ sent: 3, received: [3n] });
 });
+test("a look at the quota is repeated, never waits for the limits, and refuses what is no quota", async () => {
+  const lost = list(new TypeError("terminated"));
+  const unavailable = (seconds: string) =>
+    failed(503, "service_unavailable", { "Retry-After": seconds });
+  const reason = { code: "unexpected_answer", status: 200 };
+  const noQuota = () => Response.json({ windows: 7 });
+  const repeated = await attempt([unavailable("1"), lost, noQuota], look);
+  expect(repeated).toMatchObject({ outcome: { reason }, sent: 3 });
+  expect(repeated.service.gapsMs[0]).toBeGreaterThanOrEqual(1_000);
+  expect(await attempt([() => new Response("<html>")], look)).toMatchObject({
+    outcome: { reason },
+  });
+  const busy = await attempt([unavailable("121")], look, { pacing: true });
+  expect(busy).toMatchObject({ outcome: { status: "rejected" }, sent: 1 });
+});
+
 test.each([
   [900, { status: "fulfilled", value: { length: 9 } }],
   [1_100, { reason: { code: "broken_list", cause: { code: "timeout" } } }],
 ])("a wait ends %d ms after the last part of a list, not of a slow one", async (gapMs, outcome) => {
   const texts = ['[{"id":1}', ...[2, 3, 4, 5, 6, 7, 8, 9].map((id) => `,{"id":${id}}`), "]"];
-  const stream = new ReadableStream<Uint8Array>({
-    async pull(controller) {
-      await new Promise((resolve) => setTimeout(resolve, gapMs));
-      controller.enqueue(new TextEncoder().encode(texts.shift()));
-      if (texts.length === 0) controller.close();
-    },
-  });
-  const answer = () => new Response(stream, { headers: JSON_TYPE });
-  const client = clientOf(new ScriptedService(answer), { timeoutMs: 1_000, retries: 0 });
+  const gap = () => new Promise<void>((resolve) => setTimeout(resolve, gapMs));
+  const service = new ScriptedService(list(...texts.flatMap((text) => [gap, text])));
+  const client = clientOf(service, { timeoutMs: 1_000, retries: 0 });
   expect(await settled(listAll(client))).toMatchObject(outcome);
 });
 
-const endless = () => new Response(new ReadableStream(), { headers: JSON_TYPE });
 test.each([
   ["a retry", refused(60)],
   ["a response, from a fetch that ignores the signal", ignoresSignal],
-  ["a part of a list", endless],
+  ["a part of a list", list("[", () => new Promise(() => {}))],
 ])("a wait for %s ends at once when the call is aborted", async (_, answer) => {
   const abort = new AbortController();
   setTimeout(() => abort.abort("enough"), 5_000);
@@ -213,8 +221,8 @@ test.each([
   const seen = await attempt([answer], first);
   expect(seen).toMatchObject({ outcome: { reason: "enough" }, tookMs: 5_000, sent: 1 });
 });
-const quotaAnswer = () =>
-  Response.json({ windows: [], ban: null, expiresAt: null, retryAfterSeconds: 0 });
+
+const quotaAnswer = () => Response.json({ windows: [], ban: null, expiresAt: null });
 describe.each([
   ["listOrders", list("[]"), listAll, [{ ifNoneMatch: "b635bf2f" }, { oneMoment: 1 }]],
   ["cancelOrder", cancelled, cancel, [{ retries: -1 }, { retries: 1_001 }, { retries: 0.5 }]],

@@ -15,48 +15,40 @@ import {
   settled,
 } from "./scripted-service.ts";
 
-/** Simulates the service behind a slow network, with the real limiter's decisions and headers. */
-class LimitedService {
-  readonly #limiter: SimulatedLimiter;
-  readonly counts = { admitted: 0, refused: 0, banned: 0, underWay: 0, mostUnderWay: 0 };
-  readonly #latencyMs: Draw;
-
-  /** @param latencyMs returns a random delay in milliseconds for each request and each response. */
-  constructor(perMinute: number, perDay: number, latencyMs: Draw) {
-    this.#limiter = new SimulatedLimiter(keyPolicy(perMinute, perDay));
-    this.#latencyMs = latencyMs;
-  }
-
-  readonly fetch = async (): Promise<Response> => {
-    const underWay = ++this.counts.underWay;
-    this.counts.mostUnderWay = Math.max(this.counts.mostUnderWay, underWay);
-    await this.#travel();
-    const response = this.answer();
-    await this.#travel();
-    this.counts.underWay -= 1;
-    return response;
-  };
-
+/**
+ * Simulates the service behind a slow network, with the real limiter's decisions and headers.
+ *
+ * @param latencyMs returns a random delay in milliseconds for each request and each response.
+ */
+function limitedService(perMinute: number, perDay: number, latencyMs: Draw) {
+  const limiter = new SimulatedLimiter(keyPolicy(perMinute, perDay));
+  const counts = { admitted: 0, refused: 0, banned: 0, underWay: 0, mostUnderWay: 0 };
+  const travel = () => new Promise((resolve) => setTimeout(resolve, latencyMs()));
   /** Returns the response to a request that arrives now. */
-  answer(): Response {
+  const answer = () => {
     // The service's clock is 437 ms ahead of the client's clock, so that whole seconds begin at
     // different times.
-    const decision = this.#limiter.at(Math.floor(performance.now()) + 437).request();
-    const headers = new Headers(quotaHeaders(decision));
+    const decision = limiter.at(Math.floor(performance.now()) + 437).request();
+    const headers = quotaHeaders(decision);
     if (decision.admitted) {
-      this.counts.admitted += 1;
+      counts.admitted += 1;
       return new Response(null, { status: 204, headers });
     }
-    if (decision.banned) this.counts.banned += 1;
-    this.counts.refused += 1;
-    headers.set("Retry-After", String(retryAfterSeconds(decision)));
+    if (decision.banned) counts.banned += 1;
+    counts.refused += 1;
     const code = decision.banned ? "api_key_banned" : "rate_limit_exceeded";
-    return Response.json({ code, message: "Wait.", status: 429 }, { status: 429, headers });
-  }
-
-  #travel(): Promise<void> {
-    return new Promise((resolve) => setTimeout(resolve, this.#latencyMs()));
-  }
+    return failed(429, code, { ...headers, "Retry-After": String(retryAfterSeconds(decision)) })();
+  };
+  const fetch = async (): Promise<Response> => {
+    counts.underWay += 1;
+    counts.mostUnderWay = Math.max(counts.mostUnderWay, counts.underWay);
+    await travel();
+    const response = answer();
+    await travel();
+    counts.underWay -= 1;
+    return response;
+  };
+  return { counts, answer, fetch };
 }
 
 beforeEach(() => void vi.useFakeTimers({ loopLimit: 1_000_000 }));
@@ -66,50 +58,35 @@ function ids(count: number): bigint[] {
   return Array.from({ length: count }, (_, index) => BigInt(index + 1));
 }
 
-function latency(seed: number, maxMs: number) {
+function latency(seed: number, maxMs: number): Draw {
   const random = seededRandom(seed);
   return () => random() * maxMs;
 }
 
-test.each([
-  { perMinute: 20, perDay: 100, count: 110, seconds: 86_400 },
-  { perMinute: 100, perDay: 1_000, count: 350, seconds: 180 },
-  { perMinute: 1, perDay: 50, count: 10, seconds: 540 },
+test.each<[count: number, perMinute: number, perDay: number, Draw, number, least: number]>([
+  [110, 20, 100, latency(7, 200), 16, 86_400],
+  [350, 100, 1_000, latency(7, 200), 16, 180],
+  [10, 1, 50, latency(7, 200), 16, 540],
+  [55, 30, 1_000, () => 500, 5, 60],
+  [55, 30, 1_000, latency(3, 200), 16, 60],
 ])(
-  "$count cancellations on $perMinute a minute and $perDay a day are not refused, and end in time",
-  async ({ perMinute, perDay, count, seconds }) => {
-    const service = new LimitedService(perMinute, perDay, latency(7, 200));
-    const progress: BatchProgress[] = [];
-    const startMs = performance.now();
-    const onProgress = (step: BatchProgress) => progress.push(step);
-    const batch = clientOf(service).cancelOrders(ids(count), { concurrency: 16, onProgress });
+  "%d cancellations on %d a minute and %d a day are not refused, and end when etaSeconds says (%#)",
+  async (count, perMinute, perDay, draw, concurrency, least) => {
+    const service = limitedService(perMinute, perDay, draw);
+    const steps: (BatchProgress & { readonly atSeconds: number })[] = [];
+    const seconds = () => performance.now() / 1_000;
+    const startSeconds = seconds();
+    const onProgress = (step: BatchProgress) => steps.push({ ...step, atSeconds: seconds() });
+    const batch = clientOf(service).cancelOrders(ids(count), { concurrency, onProgress });
     expect(await settled(batch)).toMatchObject({ value: { length: count } });
     expect(service.counts).toMatchObject({ admitted: count, refused: 0 });
-    expect(service.counts.mostUnderWay).toBeLessThanOrEqual(16);
+    expect(service.counts.mostUnderWay).toBeLessThanOrEqual(concurrency);
     // The batch waits for the ends of windows. Rounding and requests take a second or two in each.
-    const tookSeconds = (performance.now() - startMs) / 1_000;
-    expect(tookSeconds).toBeGreaterThanOrEqual(seconds);
-    expect(tookSeconds).toBeLessThan(seconds + 20);
-    expect(progress.map(({ done }) => done)).toEqual(ids(count).map(Number));
-    expect(progress.at(-1)).toMatchObject({ done: count, total: count, etaSeconds: 0 });
-    expect(Math.abs(progress[0]!.etaSeconds / tookSeconds - 1)).toBeLessThan(0.2);
-  },
-);
-
-test.each([
-  ["equal", () => 500, 5],
-  ["random", latency(3, 200), 16],
-])(
-  "etaSeconds is right before and after a wait, with %s latencies",
-  async (_, draw, concurrency) => {
-    const client = clientOf(new LimitedService(30, 1_000, draw));
-    const steps: { etaSeconds: number; atMs: number }[] = [];
-    const onProgress = ({ etaSeconds }: BatchProgress) =>
-      steps.push({ etaSeconds, atMs: performance.now() });
-    await settled(client.cancelOrders(ids(55), { concurrency, onProgress }));
-    for (const [index, { etaSeconds, atMs }] of steps.entries()) {
-      expect(etaSeconds > 0).toBe(index + 1 < steps.length);
-      const leftSeconds = (steps.at(-1)!.atMs - atMs) / 1_000;
+    expect(seconds() - startSeconds).toBeGreaterThanOrEqual(least);
+    expect(seconds() - startSeconds).toBeLessThan(least + 20);
+    for (const [index, { done, total, etaSeconds, atSeconds }] of steps.entries()) {
+      expect([done, total, etaSeconds > 0]).toEqual([index + 1, count, index + 1 < count]);
+      const leftSeconds = steps.at(-1)!.atSeconds - atSeconds;
       expect(Math.abs(etaSeconds - leftSeconds), `step ${index}`).toBeLessThanOrEqual(3);
     }
   },
@@ -121,7 +98,7 @@ test("no request is refused, with any latency, limits and concurrency", async ()
     const perMinute = 1 + Math.floor(random() * 40);
     const perDay = perMinute + Math.floor(random() * 200);
     const slowestMs = random() < 0.5 ? 5 : 20_000;
-    const service = new LimitedService(perMinute, perDay, latency(seed, slowestMs));
+    const service = limitedService(perMinute, perDay, latency(seed, slowestMs));
     const client = clientOf(service, { timeoutMs: 60_000, pacing: true });
     const concurrency = 1 + Math.floor(random() * 50);
     const calls: Promise<unknown> =
@@ -134,7 +111,7 @@ test("no request is refused, with any latency, limits and concurrency", async ()
 });
 
 test("a batch waits and is not banned while another client uses the same key", async () => {
-  const service = new LimitedService(60, 10_000, latency(5, 100));
+  const service = limitedService(60, 10_000, latency(5, 100));
   const other = setInterval(() => service.answer(), 1_500);
   const client = clientOf(service);
   const batch = client.cancelOrders(ids(200)).finally(() => clearInterval(other));
@@ -156,10 +133,8 @@ test("a batch that waits for a day goes on when a newer response shows room", as
 });
 
 test("the limits in a 401, 403 or 5xx are those of an address and delay no call of the key", async () => {
-  const unauthorized = failed(401, "unauthorized", quota(0));
-  const inClear = failed(403, "https_required", quota(0));
-  const unavailable = failed(503, "service_unavailable", quota(0));
-  const service = new ScriptedService(roomy, unauthorized, inClear, unavailable, roomy);
+  const answers = [401, 403, 503].map((status) => failed(status, "of_an_address", quota(0)));
+  const service = new ScriptedService(roomy, ...answers, roomy);
   const client = clientOf(service, { pacing: true, retries: 0 });
   for (const id of ids(5)) await settled(client.cancelOrder(id));
   expect(service.gapsMs).toEqual([0, 0, 0, 0]);
@@ -193,7 +168,7 @@ const refused = failed(429, "rate_limit_exceeded", { ...quota(0), "Retry-After":
 const UNAUTHORIZED = { status: 401, requestId: "request-1", cause: { code: "unauthorized" } };
 test.each([
   ["a 401", new ScriptedService(...revoked), { concurrency: 2 }, 2, UNAUTHORIZED],
-  ["an abort while it waits", new LimitedService(5, 1_000, latency(9, 50)), {}, 5, { cause: 5 }],
+  ["an abort while it waits", limitedService(5, 1_000, latency(9, 50)), {}, 5, { cause: 5 }],
   ["an abort", new ScriptedService(refused), {}, 0, { cause: 5 }],
 ])("%s ends a batch at once, with a list of every order", async (_, service, more, done, error) => {
   const abort = new AbortController();

@@ -4,14 +4,7 @@ import { quotaHeaders } from "../../src/rules/limits/headers.ts";
 import { peek } from "../../src/rules/limits/decision.ts";
 import { type QuotaReport, reportQuota } from "../../src/rules/limits/quota-report.ts";
 import { keyPolicy, SimulatedLimiter, START_MS } from "../rules/limits/simulated-limiter.ts";
-import {
-  type Answer,
-  clientOf,
-  failed,
-  list,
-  ScriptedService,
-  settled,
-} from "./scripted-service.ts";
+import { clientOf, ScriptedService } from "./scripted-service.ts";
 
 // The client declares its own type. `npm run typecheck` fails if the service reports another one.
 expectTypeOf<QuotaReport>().toExtend<Pick<KeyQuota, keyof QuotaReport>>();
@@ -21,19 +14,16 @@ afterEach(() => void vi.useRealTimers());
 
 /** A service whose clock is ahead of the client's. */
 function serviceOf(limiter: SimulatedLimiter, aheadMs = 0) {
-  const now = () => (limiter.nowMs = Date.now() + aheadMs);
-  const look: Answer = () => {
-    const quota = peek(limiter.state, limiter.policy, limiter.bans, now());
+  return new ScriptedService(({ url }) => {
+    limiter.nowMs = Date.now() + aheadMs;
+    if (!url.endsWith("/v1/quota")) {
+      return new Response(null, { status: 204, headers: quotaHeaders(limiter.request()) });
+    }
+    const quota = peek(limiter.state, limiter.policy, limiter.bans, limiter.nowMs);
     const expiresAt = limiter.state === null ? null : "2030-01-01T00:00:00.000Z";
-    const body = { keyId: "key_a", plan: "pro", expiresAt };
-    return Response.json({ ...body, ...reportQuota(quota) }, { headers: quotaHeaders(quota) });
-  };
-  const cancel: Answer = () => {
-    now();
-    return new Response(null, { status: 204, headers: quotaHeaders(limiter.request()) });
-  };
-  const answer: Answer = (request) => (request.url.endsWith("/v1/quota") ? look : cancel)(request);
-  return new ScriptedService(answer);
+    const body = { keyId: "key_a", plan: "pro", expiresAt, ...reportQuota(quota) };
+    return Response.json(body, { headers: quotaHeaders(quota) });
+  });
 }
 
 test("quota() has numbers, and dates by the client's clock, which are never early and at most a second late", async () => {
@@ -87,20 +77,4 @@ test("quota() never waits for the limits, and a batch that waits goes on when it
   expect((await client.quota()).retryAfterSeconds).toBe(0);
   await vi.advanceTimersByTimeAsync(0);
   expect(await batch).toHaveLength(3);
-});
-
-test("quota() is repeated like other calls, and refuses what is no quota", async () => {
-  const unavailable = failed(503, "service_unavailable", { "Retry-After": "1" });
-  const lost = list(new TypeError("terminated"));
-  const service = new ScriptedService(unavailable, lost, () => Response.json({ windows: 7 }));
-  const outcome = await settled(clientOf(service).quota());
-  expect(outcome).toMatchObject({ reason: { code: "unexpected_answer", status: 200 } });
-  expect(service.gapsMs[0]).toBeGreaterThanOrEqual(1_000);
-  expect(service.requests).toHaveLength(3);
-  const busy = new ScriptedService(failed(503, "service_unavailable", { "Retry-After": "121" }));
-  expect((await settled(clientOf(busy, { pacing: true }).quota())).status).toBe("rejected");
-  expect(busy.requests).toHaveLength(1);
-  const html = new ScriptedService(() => new Response("<html>"));
-  const { reason } = (await settled(clientOf(html).quota())) as PromiseRejectedResult;
-  expect(reason).toMatchObject({ code: "unexpected_answer" });
 });

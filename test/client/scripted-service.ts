@@ -36,15 +36,19 @@ export class ScriptedService {
 
 export const OPTIONS = { apiKey: "sord_test", baseUrl: "https://orders.example" };
 
-/** Returns an answer: a list whose body arrives in these parts. An `Error` ends the body. */
-export function list(...parts: readonly (string | Error)[]): Answer {
+/** A proxy that compresses makes the tag of the service a weak one. */
+export const TAG = 'W/"b635bf2f"';
+
+/** Returns an answer: a list whose body arrives in these parts. A function is awaited, an `Error` ends it. */
+export function list(...parts: readonly (string | Error | (() => Promise<void>))[]): Answer {
   async function* body() {
     for (const part of parts) {
       if (part instanceof Error) throw part;
-      yield new TextEncoder().encode(part);
+      if (typeof part === "string") yield new TextEncoder().encode(part);
+      else await part();
     }
   }
-  const headers = { "Content-Type": "application/json", ETag: '"1"' };
+  const headers = { "Content-Type": "application/json; charset=utf-8", ETag: TAG };
   return () => new Response(ReadableStream.from(body()), { headers });
 }
 
