@@ -31,7 +31,6 @@ type Answer = Parameters<Route["fulfill"]>[0];
 const LIMIT = { timeout: 60_000, interval: 25 };
 
 const WAIT = { "Retry-After": "86399" };
-const COUNTDOWN = "Send it again in 23:59:59.";
 
 const WHOLE = { body: "[]" };
 const BROKEN = { body: '[{"id":1}' };
@@ -132,6 +131,7 @@ describe("the reference page", needs(CHROMIUM, chromium !== undefined), () => {
       ["sord_invented", /not an API key of this service/, /^$/],
       [`sord_${"a".repeat(40)}`, /not an API key of this service/, /^not a key of this service$/],
     ] as const) {
+      expect(looks()).toBe(2);
       await list(wrong);
       await see(`${LIST} .outcome`, sentence);
       await see("#key-note", note);
@@ -269,7 +269,7 @@ describe("the reference page", needs(CHROMIUM, chromium !== undefined), () => {
     for (const [answer, status, meaning] of ANSWERS) {
       const seen = await show(answer);
       const isWhole = answer === WHOLE;
-      const wait = "headers" in answer ? [COUNTDOWN] : [];
+      const wait = "headers" in answer ? ["Send it again in 23:59:59."] : [];
       const line = [status, "GET /v1/store/orders", "1 ms"];
       const said = [...line, expect.stringMatching(`^${meaning}${isWhole ? "$" : ""}`)];
       const sent = expect.stringMatching(isWhole ? /^As it was sent$/ : /\n[[{<]/);
@@ -307,7 +307,7 @@ describe("the reference page", needs(CHROMIUM, chromium !== undefined), () => {
   });
 
   test("shows no limit, ban or countdown of a key after another key was entered", async () => {
-    const { page, text, see, press, list, cancelOrder, answerWith, hold } = await open();
+    const { page, see, press, list, cancelOrder, answerWith, hold } = await open();
     const windows = [
       { name: "minute", limit: 60, remaining: 0, resetsAt: "2100-01-01T00:00:00.000Z" },
     ];
@@ -323,7 +323,8 @@ describe("the reference page", needs(CHROMIUM, chromium !== undefined), () => {
       await cancelOrder("1");
       await see(`#wait.${kind}`, new RegExp(`^${title} 50:00$`));
       await see(`${MINUTE} .figure`, /^0 of 60$/);
-      for (const panel of [LIST, CANCEL]) expect(await text(`${panel} .wait`)).toBe(COUNTDOWN);
+      for (const panel of [LIST, CANCEL])
+        await see(`${panel} .wait`, /^Send it again in 23:59:59\.$/);
       await page.locator("#key").fill("another");
       await see(`${MINUTE} .figure`, /^–$/);
       expect(await page.locator(":is(#wait, .wait):visible").count()).toBe(0);
@@ -467,7 +468,7 @@ describe("the reference page", needs(CHROMIUM, chromium !== undefined), () => {
   });
 
   test("looks at the quota again when a window ends, by the service's clock", async () => {
-    const { page, see, idle, list, answerWith } = await open();
+    const { page, see, list, answerWith } = await open();
     const meter = (window: string) =>
       page.locator(window).evaluate((element) => {
         const { dataset, lastElementChild: track } = element as HTMLElement;
@@ -484,7 +485,6 @@ describe("the reference page", needs(CHROMIUM, chromium !== undefined), () => {
     await answerWith({ headers, body }, "**/v1/quota");
     await page.locator("#key").fill(keys.free);
     await see(`${MINUTE} .note`, /^back in 0:30$/);
-    const looks = () => requests.filter((url) => url.endsWith("/v1/quota")).length;
     const before = looks();
     for (const [ms, left] of [
       [1_000, "0:29"],
@@ -497,14 +497,14 @@ describe("the reference page", needs(CHROMIUM, chromium !== undefined), () => {
     expect(await page.locator("#wait").isVisible()).toBe(false);
     expect(looks()).toBe(before);
     await page.clock.runFor(1_250);
-    await idle();
+    await see(`${MINUTE} .note`, /^back in 0:30$/);
     expect(looks()).toBe(before + 1);
     // What is unknown is not shown.
     const unknown = "unknown,0%,0,0,– ";
     await answerWith(null, "**/v1/quota");
     await answerWith(WHOLE);
     await list();
-    expect(await meter(MINUTE)).toBe(unknown);
+    await expect.poll(() => meter(MINUTE), LIMIT).toBe(unknown);
     await answerWith(UNAVAILABLE, "**/v1/quota");
     await list();
     await see("#key-note:not([data-good])", /^limits unknown$/);
@@ -581,36 +581,25 @@ async function open(
     if (!request.url().startsWith("data:")) requests.push(request.url());
   });
   if (isClockStopped) await page.clock.install({ time: Date.now() - HOUR_MS });
-  await page.addInitScript(countWaits);
   await page.goto(from);
   if (isClockStopped) await page.clock.pauseAt(Date.now());
-  let held = 0;
 
   const fulfill = (route: Route, how: Answer | null) =>
     how === null ? route.abort() : route.fulfill({ contentType: "application/json", ...how });
   const text = (selector: string) => page.locator(selector).innerText();
-  const isIdle = async () => (await page.evaluate(waitsNow)) <= held;
-  const idle = () => expect.poll(isIdle, LIMIT).toBe(true);
   const press = (name: string, place: Page | Locator = page) =>
     place.getByRole("button", { name, exact: true }).click();
-  const confirm = async () => {
-    await press("Cancel the order", page.getByRole("dialog"));
-    await isIdle();
-  };
+  const confirm = () => press("Cancel the order", page.getByRole("dialog"));
   const rowOf = (id: string) => `${LIST} li[data-id="${id}"]`;
   return {
     page,
     text,
     press,
-    idle,
     rowOf: (id: string) => page.locator(rowOf(id)),
     rowNote: (id: string) => `${rowOf(id)} .row-note`,
-    /** Expects a text now or, at the latest, when every answer has arrived that is not held. */
-    see: async (selector: string, expected: RegExp) => {
-      const isOver = async () => (await isIdle()) || expected.test(await text(selector));
-      await expect.poll(isOver, { ...LIMIT, message: selector }).toBe(true);
-      expect(await text(selector), selector).toMatch(expected);
-    },
+    /** Expects a text now or soon. */
+    see: (selector: string, expected: RegExp) =>
+      expect.poll(() => text(selector), { ...LIMIT, message: selector }).toMatch(expected),
     /** Expects that elements are in the window, and that nothing covers their sides. */
     clear: async (...targets: readonly (string | Locator)[]) => {
       for (const target of targets) {
@@ -626,18 +615,16 @@ async function open(
     hold: async (how: Answer = WHOLE, url = ORDERS) => {
       const { promise, resolve } = Promise.withResolvers<void>();
       await page.route(url, async (route) => {
-        held += 1;
         await promise;
-        held -= 1;
         await fulfill(route, how).catch(() => {});
       });
       return resolve;
     },
-    /** Lists the orders with a key, or with the key that is in the field. */
+    /** Lists the orders with a key, or with the key that is in the field, until the answer is shown. */
     list: async (key?: string) => {
       if (key !== undefined) await page.locator("#key").fill(key);
       await page.locator(`${LIST} .send button`).click();
-      await idle();
+      await page.locator(`${LIST} .busy`).waitFor({ state: "hidden" });
     },
     /** Presses the button that cancels an order in its row, and confirms. */
     cancelIn: async (row: Locator) => {
@@ -653,34 +640,6 @@ async function open(
   };
 }
 
-/** Makes a page count the promises of the browser for which it waits. */
-function countWaits(): void {
-  const state = Object.assign(window, { waits: 0 });
-  const count = (owner: any, name: string) => {
-    const work = owner[name];
-    owner[name] = function counted(...given: unknown[]) {
-      const waiting = work.apply(this, given);
-      state.waits += 1;
-      const end = () => void (state.waits -= 1);
-      void waiting.then(end, end);
-      return waiting;
-    };
-  };
-  count(window, "fetch");
-  count(Response.prototype, "json");
-  count(ReadableStreamDefaultReader.prototype, "read");
-  count(Clipboard.prototype, "writeText");
-}
-
-/** Returns that count, after the page has handled the events before. */
-function waitsNow(): Promise<number> {
-  const { port1, port2 } = new MessageChannel();
-  return new Promise((resolve) => {
-    port1.onmessage = () => resolve((window as unknown as { waits: number }).waits);
-    port2.postMessage(null);
-  });
-}
-
 /** Of these ids, `Number` makes one of each two neighbours. */
 function idAt(index: number): string {
   return String(2n ** 53n + BigInt(index));
@@ -692,6 +651,10 @@ function ordersFrom(count: number): string {
 
 function apiRequests(): string[] {
   return requests.filter((url) => url.startsWith(`${origin}/v1/store`));
+}
+
+function looks(): number {
+  return requests.filter((url) => url.endsWith("/v1/quota")).length;
 }
 
 /** Returns whether an element is in the window, and nothing covers its left or right end. */

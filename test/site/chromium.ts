@@ -7,20 +7,6 @@ const NAMES = ["chromium", "chromium-browser", "google-chrome", "google-chrome-s
 
 const MAC = "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome";
 
-/** Chromium uses only the last `--disable-features`, so this list replaces Playwright's. */
-const UNUSED_FEATURES = [
-  "WebUIOmniboxPopup", // With these two, every new window loads pages for suggestions.
-  "WebUIOmniboxAimPopup",
-  "SpareRendererForSitePerProcess", // A process for every page that no test uses.
-  "AimEnabled", // With these, Chromium sends requests, or changes the address of a page.
-  "HttpsFirstBalancedModeAutoEnable",
-  "HttpsUpgrades",
-  "NetworkTimeServiceQuerying",
-  "OptimizationHints",
-  "PreconnectToSearch",
-  "PaintHolding", // Delays the first paint of a page.
-];
-
 /**
  * Finds Chromium or Chrome: at `CHROMIUM_PATH`, in `PATH`, or at Chrome's usual place on macOS.
  *
@@ -40,6 +26,5 @@ export function findChromium(): string | undefined {
  */
 export function launchChromium(executablePath: string): Promise<Browser> {
   const isRoot = process.getuid?.() === 0;
-  const args = [`--disable-features=${UNUSED_FEATURES.join()}`];
-  return chromium.launch({ executablePath, args, chromiumSandbox: !isRoot, ...PATIENCE });
+  return chromium.launch({ executablePath, chromiumSandbox: !isRoot, ...PATIENCE });
 }
