@@ -1,5 +1,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
+import { createRequire } from "node:module";
 import { join } from "node:path";
+import type { AxeResults } from "axe-core";
 import type { Browser, BrowserContextOptions, Locator, Page, Route } from "playwright-core";
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { StoreFolder } from "../operator/store-folder.ts";
@@ -7,9 +9,10 @@ import { copyProject, Service } from "../process/service.ts";
 import { HOUR_MS } from "../support/clock.ts";
 import { needs } from "../support/needs.ts";
 import { findChromium, launchChromium } from "./chromium.ts";
-import { violations } from "./violations.ts";
 
 const chromium = findChromium();
+const AXE = createRequire(import.meta.url).resolve("axe-core/axe.min.js");
+const WCAG = ["wcag2a", "wcag2aa", "wcag21aa", "wcag22aa"];
 
 /** The operator's address, which the service shows to callers. */
 const CONTACT = "orders@shop.example";
@@ -638,6 +641,17 @@ async function open(
       await confirm();
     },
   };
+}
+
+/** Lists the violations of these rules, or tags of rules, that axe finds outside the excluded elements. */
+async function violations(page: Page, rules: readonly string[] = WCAG, exclude: string[] = []) {
+  await page.evaluate(readFileSync(AXE, "utf8"));
+  const [part, options] = [{ exclude }, { runOnly: rules, resultTypes: ["violations"] }];
+  const run = `axe.run(${JSON.stringify(part)}, ${JSON.stringify(options)})`;
+  const results: AxeResults = await page.evaluate(run);
+  return results.violations.flatMap(({ id, nodes }) =>
+    nodes.map(({ target, failureSummary }) => `${id} ${target.join(" ")}: ${failureSummary}`),
+  );
 }
 
 /** Of these ids, `Number` makes one of each two neighbours. */
