@@ -338,6 +338,7 @@ describe("the reference page", needs(CHROMIUM, chromium !== undefined), () => {
     await page.locator("#key").fill(keys.pro);
     await page.locator("#key").fill("");
     releaseLook();
+    await list();
     await see(`${MINUTE} .figure`, /^–$/);
     await page.locator("#key").fill(keys.pro);
     await see(`${MINUTE} .figure`, /^0 of 60$/);
