@@ -261,14 +261,13 @@ describe("orders import and export", () => {
     expect(outcome.stderr).toMatch(/^error: .*\n$/);
   });
 
-  it.each(["< .", "<&-"])(
-    "take no folder and no closed standard input for an empty file: %s",
-    async (input) => {
+  it("take no folder and no closed standard input for an empty file", async () => {
+    for (const input of ["< .", "<&-"]) {
       const line = `"$0" src/operator/main.js orders import - --json --persist-to "$1" ${input}`;
       const outcome = await runCommand("bash", ["-c", line, process.execPath, store.path]);
       expect(outcome).toEqual(failure("standard input is closed, or a folder"));
-    },
-  );
+    }
+  });
 
   it("show an order, cancelled or not, and which key cancelled it", async () => {
     const show = (...words: string[]) => store.orders(["show", ...words]);

@@ -6,7 +6,7 @@ import { type SQL, sql } from "drizzle-orm";
 import { beforeEach, expect, onTestFinished, test, vi } from "vitest";
 import { openLocalDatabase } from "../../../src/operator/database/local.ts";
 import { databaseFile, makeOwnFolder } from "../../../src/operator/database/local-store.ts";
-import { MIGRATIONS_TABLE, readMigrations } from "../../../src/operator/database/migrations.ts";
+import { readMigrations } from "../../../src/operator/database/migrations.ts";
 import { DATABASE_NAMES } from "../../../src/schema/databases.ts";
 import { PROJECT_ROOT } from "../../../src/operator/wrangler.ts";
 import { needs } from "../../support/needs.ts";
@@ -161,17 +161,11 @@ test("commands succeed although another process locks the databases again and ag
 
 test("a command whose migrations another command applies meanwhile leaves them", async () => {
   const migrations = readMigrations("keys");
-  const { prototype } = DatabaseSync;
-  const exec = Reflect.get(prototype, "exec");
-  const spy = vi.spyOn(prototype, "exec").mockImplementation(function (this: DatabaseSync, query) {
-    if (query === "BEGIN IMMEDIATE") {
-      spy.mockRestore();
-      this.exec(MIGRATIONS_TABLE);
-      for (const { name, sql: text } of migrations) {
-        this.exec(`${text}; INSERT INTO d1_migrations (name) VALUES ('${name}')`);
-      }
+  using _ = beforeStatements((query, sqlite) => {
+    if (!query.startsWith("INSERT INTO d1_migrations")) return;
+    for (const { name, sql: text } of migrations) {
+      sqlite.exec(`${text}; INSERT INTO d1_migrations (name) VALUES ('${name}')`);
     }
-    Reflect.apply(exec, this, [query]);
   });
   using database = await openLocalDatabase(store.path, "keys");
   const applied = await database.orm.all(sql`SELECT name FROM d1_migrations`);
