@@ -2,24 +2,30 @@ import type { Ban, BanPolicy } from "../../../src/rules/limits/bans.ts";
 import type { Decision } from "../../../src/rules/limits/decision.ts";
 import type { QuotaPolicy } from "../../../src/rules/limits/limiter-state.ts";
 import type { WaitReport } from "../../../src/rules/limits/strikes.ts";
+import { mapWindows, type PerWindow, WINDOW_NAMES } from "../../../src/rules/limits/windows.ts";
 import { DAY_MS, MINUTE_MS } from "../../support/clock.ts";
+
+type Times = readonly number[];
 
 export interface Known {
   readonly policy: QuotaPolicy | null;
   /** The times of the requests that the last window of each kind has admitted. */
-  readonly minuteMs: readonly number[];
-  readonly dayMs: readonly number[];
+  readonly admittedMs: PerWindow<Times>;
   readonly ban: Ban | null;
   readonly waitingSinceMs: number | null;
-  readonly strikesMs: readonly number[];
+  readonly strikesMs: Times;
 }
 
+const LENGTH_MS: PerWindow<number> = { minute: MINUTE_MS, day: DAY_MS };
+const LIMIT = { minute: "perMinute", day: "perDay" } as const;
 const NO_WAIT = { waitingSinceMs: null, strikesMs: [] };
-const EMPTY: Known = { policy: null, minuteMs: [], dayMs: [], ban: null, ...NO_WAIT };
+const EMPTY: Known = { policy: null, admittedMs: { minute: [], day: [] }, ban: null, ...NO_WAIT };
 
 /** Decides as docs/limits.md says, from the times of a key's requests. */
 export class DocumentedRules {
   known: Known;
+  #bans!: BanPolicy;
+  #nowMs = 0;
 
   constructor(known = EMPTY) {
     this.known = known;
@@ -28,14 +34,13 @@ export class DocumentedRules {
   /** Returns the rules of who only knows a decision, received at `nowMs`. */
   static after(decision: Decision, policy: QuotaPolicy, nowMs: number): DocumentedRules {
     const sinceMs = nowMs - decision.nowMs;
-    const [minuteMs, dayMs] = (["minute", "day"] as const).map((name) => {
+    const admittedMs = mapWindows((name) => {
       const { limit, remaining, endsMs } = decision[name];
-      const openedMs = endsMs + sinceMs - (name === "day" ? DAY_MS : MINUTE_MS);
-      return Array<number>(limit - remaining).fill(openedMs);
-    }) as [number[], number[]];
+      return Array<number>(limit - remaining).fill(endsMs + sinceMs - LENGTH_MS[name]);
+    });
     const { endsMs = 0, number = 0 } = decision.ban ?? {};
     const ban = decision.banned ? { beganMs: nowMs, untilMs: endsMs + sinceMs, number } : null;
-    return new DocumentedRules({ policy, minuteMs, dayMs, ban, ...NO_WAIT });
+    return new DocumentedRules({ policy, admittedMs, ban, ...NO_WAIT });
   }
 
   /** A ban survives a restart. Strikes do not. */
@@ -43,67 +48,54 @@ export class DocumentedRules {
     this.#learn(NO_WAIT);
   }
 
-  /** After a clock was set back, windows and waits begin again, and a later ban is over. */
-  at(nowMs: number): this {
-    const { minuteMs, dayMs, ban, waitingSinceMs, strikesMs } = this.known;
-    const noLater = (times: readonly number[]) => times.map((ms) => Math.min(ms, nowMs));
+  /** @param report strikes by an isolate, which count only if this request is refused. */
+  request(asked: QuotaPolicy, bans: BanPolicy, nowMs: number, report: WaitReport | null = null) {
+    this.#bans = bans;
+    this.#setClock(nowMs);
+    const { policy: before } = this.known;
+    if (asked.resets > (before?.resets ?? 0)) this.#learn({ ...EMPTY, policy: asked });
+    const policy = before !== null && asked.revision < before.revision ? before : asked;
+    this.#learn({ policy });
+    const { admittedMs, ban: banBefore } = this.known;
+    const admitted = fullSinceMs(this.known, policy, nowMs) === Infinity && !this.#isBanned;
+    let strikes = 0;
+    if (admitted) {
+      const andNow = mapWindows((name) => [...open(admittedMs, name, nowMs), nowMs]);
+      this.#learn({ admittedMs: andNow, ...NO_WAIT });
+    } else {
+      if (report !== null) {
+        // The isolate may have refused these requests under the policy before.
+        const earlier = before ?? policy;
+        const startedMs = nowMs - report.ageMs;
+        const isOfThisWait = startedMs >= fullSinceMs(this.known, earlier, nowMs);
+        const sinceMs = this.known.waitingSinceMs ?? (isOfThisWait ? startedMs : null);
+        const oldestMs = nowMs - report.oldestStrikeAgeMs;
+        strikes += this.#refuse(Array(report.strikes).fill(oldestMs), sinceMs, earlier);
+      }
+      strikes += this.#refuse([nowMs], this.known.waitingSinceMs ?? nowMs, policy);
+    }
+    const newBan = this.known.ban === banBefore ? null : this.known.ban;
+    return { decision: this.#decision(admitted, policy), strikes, newBan };
+  }
+
+  /** After the clock was set back, windows and waits begin again, and a later ban is over. */
+  #setClock(nowMs: number): void {
+    this.#nowMs = nowMs;
+    const { admittedMs, ban, waitingSinceMs, strikesMs } = this.known;
+    const noLater = (times: Times) => times.map((ms) => Math.min(ms, nowMs));
     this.#learn({
-      minuteMs: noLater(minuteMs),
-      dayMs: noLater(dayMs),
+      admittedMs: mapWindows((name) => noLater(admittedMs[name])),
       strikesMs: noLater(strikesMs),
       waitingSinceMs: waitingSinceMs && Math.min(waitingSinceMs, nowMs),
       ban: ban && ban.beganMs > nowMs ? { ...ban, beganMs: nowMs, untilMs: nowMs } : ban,
     });
-    return this;
-  }
-
-  /** @param report strikes by an isolate, which count only if this request is refused. */
-  request(asked: QuotaPolicy, bans: BanPolicy, nowMs: number, report: WaitReport | null = null) {
-    const { policy: before } = this.at(nowMs).known;
-    if (asked.resets > (before?.resets ?? 0)) this.#learn({ ...EMPTY, policy: asked });
-    const policy = before !== null && asked.revision < before.revision ? before : asked;
-    this.#learn({ policy });
-    const minuteMs = open(this.known.minuteMs, MINUTE_MS, nowMs);
-    const dayMs = open(this.known.dayMs, DAY_MS, nowMs);
-    const isFull = ({ limits }: QuotaPolicy) =>
-      [minuteMs.length >= limits.perMinute, dayMs.length >= limits.perDay] as const;
-    const admitted = !isFull(policy).includes(true) && !this.#isBanned(bans, nowMs);
-    const banBefore = this.known.ban;
-    let strikes = 0;
-    if (admitted) {
-      this.#learn({ minuteMs: [...minuteMs, nowMs], dayMs: [...dayMs, nowMs], ...NO_WAIT });
-    } else {
-      if (report !== null) {
-        // The isolate may have refused these requests under the policy before.
-        const [isMinuteFull, isDayFull] = isFull(before ?? policy);
-        const fullSinceMs = Math.min(
-          isMinuteFull ? minuteMs[0]! : Infinity,
-          isDayFull ? dayMs[0]! : Infinity,
-        );
-        const isOfThisWait = nowMs - report.ageMs >= fullSinceMs;
-        const sinceMs = this.known.waitingSinceMs ?? (isOfThisWait ? nowMs - report.ageMs : null);
-        const oldestMs = nowMs - report.oldestStrikeAgeMs;
-        const refusedMs = Array<number>(report.strikes).fill(oldestMs);
-        strikes += this.#refuse(refusedMs, sinceMs, before ?? policy, bans, nowMs);
-      }
-      strikes += this.#refuse([nowMs], this.known.waitingSinceMs ?? nowMs, policy, bans, nowMs);
-    }
-    const { ban } = this.known;
-    const newBan = ban === banBefore ? null : ban;
-    return { decision: this.#decision(admitted, policy, bans, nowMs), strikes, newBan };
   }
 
   /** Counts refusals in a wait. Returns how many of them are strikes. */
-  #refuse(
-    refusedMs: readonly number[],
-    waitingSinceMs: number | null,
-    { limits }: QuotaPolicy,
-    bans: BanPolicy,
-    nowMs: number,
-  ): number {
-    if (waitingSinceMs === null || !this.#collects(bans, nowMs)) return 0;
-    const isStrike = (ms: number) => ms - waitingSinceMs >= bans.graceMs;
-    const strikes = refusedMs.filter(isStrike);
+  #refuse(refusedMs: Times, waitingSinceMs: number | null, { limits }: QuotaPolicy): number {
+    if (waitingSinceMs === null || !this.#collects) return 0;
+    const [bans, nowMs] = [this.#bans, this.#nowMs];
+    const strikes = refusedMs.filter((ms) => ms - waitingSinceMs >= bans.graceMs);
     const isOver = (ms: number) => (strikes[0] ?? nowMs) - ms >= bans.strikeWindowMs;
     const series = this.known.strikesMs.some(isOver) ? [] : this.known.strikesMs;
     const strikesMs = [...series, ...strikes].toSorted((one, other) => one - other);
@@ -111,7 +103,7 @@ export class DocumentedRules {
     const isLate = nowMs - (strikesMs[0] ?? nowMs) >= bans.strikeWindowMs;
     this.#learn(isLate ? { waitingSinceMs } : { waitingSinceMs, strikesMs });
     if (this.known.strikesMs.length >= enough(limits.perMinute, bans)) {
-      const number = 1 + (this.#lastBan(bans, nowMs)?.number ?? 0);
+      const number = 1 + (this.#lastBan?.number ?? 0);
       const untilMs = nowMs + Math.min(bans.firstBanMs * 2 ** (number - 1), bans.longestBanMs);
       const mode = bans.mode === "log" ? { loggedOnly: true as const } : {};
       this.#learn({ ban: { beganMs: nowMs, untilMs, number, ...mode }, strikesMs: [] });
@@ -119,52 +111,41 @@ export class DocumentedRules {
     return strikes.length;
   }
 
-  #decision(admitted: boolean, { limits }: QuotaPolicy, bans: BanPolicy, nowMs: number): Decision {
-    const { minuteMs, dayMs, waitingSinceMs, strikesMs } = this.known;
-    const quota = (limit: number, times: readonly number[], lengthMs: number) => {
-      const admittedMs = open(times, lengthMs, nowMs);
-      const remaining = Math.max(0, limit - admittedMs.length);
-      return { limit, remaining, endsMs: (admittedMs[0] ?? nowMs) + lengthMs };
-    };
-    const minute = quota(limits.perMinute, minuteMs, MINUTE_MS);
-    const day = quota(limits.perDay, dayMs, DAY_MS);
-    const fullUntilMs = [minute, day].map((of) => (of.remaining === 0 ? of.endsMs : 0));
-    const banned = this.#isBanned(bans, nowMs);
-    const ban = banned ? this.#lastBan(bans, nowMs)! : null;
-    const retryAtMs = Math.max(...fullUntilMs, ban?.untilMs ?? 0) || null;
-    const isCounted = !admitted && waitingSinceMs !== null && this.#collects(bans, nowMs);
+  #decision(admitted: boolean, { limits }: QuotaPolicy): Decision {
+    const [bans, nowMs] = [this.#bans, this.#nowMs];
+    const { waitingSinceMs: waitedSinceMs, strikesMs } = this.known;
+    const windows = windowsOf(this.known, nowMs);
+    const full = Object.values(windows).filter(({ remaining }) => remaining === 0);
+    const ban = this.#isBanned ? this.#lastBan! : null;
+    const retryAtMs = Math.max(ban?.untilMs ?? 0, ...full.map(({ endsMs }) => endsMs)) || null;
+    const isCounted = !admitted && waitedSinceMs !== null && this.#collects;
+    const countFromMs = waitedSinceMs! + bans.graceMs;
+    const left = enough(limits.perMinute, bans) - strikesMs.length;
     return {
       nowMs,
-      minute,
-      day,
+      ...windows,
       retryAtMs,
-      banned,
+      banned: ban !== null,
       ...(ban && { ban: { endsMs: ban.untilMs, number: ban.number } }),
       admitted,
       standsUntilMs: admitted ? null : (ban?.untilMs ?? retryAtMs),
-      strikes: isCounted
-        ? {
-            waitedSinceMs: waitingSinceMs,
-            countFromMs: waitingSinceMs + bans.graceMs,
-            left: enough(limits.perMinute, bans) - strikesMs.length,
-          }
-        : null,
+      strikes: isCounted ? { waitedSinceMs, countFromMs, left } : null,
     };
   }
 
   /** The last ban, unless it is forgotten or the mode has changed. */
-  #lastBan(bans: BanPolicy, nowMs: number): Ban | null {
+  get #lastBan(): Ban | null {
     const { ban } = this.known;
-    if (ban === null || bans.mode !== (ban.loggedOnly ? "log" : "on")) return null;
-    return nowMs < ban.untilMs + bans.forgetAfterMs ? ban : null;
+    if (ban === null || this.#bans.mode !== (ban.loggedOnly ? "log" : "on")) return null;
+    return this.#nowMs < ban.untilMs + this.#bans.forgetAfterMs ? ban : null;
   }
 
-  #isBanned(bans: BanPolicy, nowMs: number): boolean {
-    return bans.mode === "on" && nowMs < (this.#lastBan(bans, nowMs)?.untilMs ?? 0);
+  get #isBanned(): boolean {
+    return this.#bans.mode === "on" && !this.#collects;
   }
 
-  #collects(bans: BanPolicy, nowMs: number): boolean {
-    return bans.mode !== "off" && nowMs >= (this.#lastBan(bans, nowMs)?.untilMs ?? 0);
+  get #collects(): boolean {
+    return this.#bans.mode !== "off" && this.#nowMs >= (this.#lastBan?.untilMs ?? 0);
   }
 
   #learn(changes: Partial<Known>): void {
@@ -173,8 +154,24 @@ export class DocumentedRules {
 }
 
 /** The requests that a window has admitted, if it is open. */
-function open(times: readonly number[], lengthMs: number, nowMs: number): readonly number[] {
-  return nowMs < times[0]! + lengthMs ? times : [];
+function open(admittedMs: PerWindow<Times>, name: keyof PerWindow<Times>, nowMs: number): Times {
+  return nowMs < admittedMs[name][0]! + LENGTH_MS[name] ? admittedMs[name] : [];
+}
+
+export function windowsOf({ policy, admittedMs }: Known, nowMs: number) {
+  return mapWindows((name) => {
+    const times = open(admittedMs, name, nowMs);
+    const limit = policy?.limits[LIMIT[name]] ?? 1;
+    const remaining = Math.max(0, limit - times.length);
+    return { limit, remaining, endsMs: (times[0] ?? nowMs) + LENGTH_MS[name] };
+  });
+}
+
+/** Returns when the first of the full windows opened; `Infinity` if none is full. */
+function fullSinceMs(known: Known, policy: QuotaPolicy, nowMs: number): number {
+  const windows = windowsOf({ ...known, policy }, nowMs);
+  const full = WINDOW_NAMES.filter((name) => windows[name].remaining === 0);
+  return Math.min(...full.map((name) => windows[name].endsMs - LENGTH_MS[name]));
 }
 
 function enough(perMinute: number, bans: BanPolicy): number {

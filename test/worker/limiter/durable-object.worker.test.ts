@@ -1,19 +1,21 @@
-import { evictDurableObject, runInDurableObject } from "cloudflare:test";
+import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, expect, test, vi } from "vitest";
 import type { QuotaPolicy } from "../../../src/rules/limits/limiter-state.ts";
+import type { RateLimiter } from "../../../src/worker/limiter/durable-object.ts";
+import type { CallDetails, ObjectDecision } from "../../../src/worker/limiter/object-call.ts";
 import { createApiKey } from "../../support/api-key-fixture.ts";
 import { advanceClock, DAY_MS, HOUR_MS, stopClock } from "../../support/clock.ts";
 import { faultyDatabases, LOST, PASS } from "../../support/faults.ts";
-import * as support from "../../support/limiter.ts";
+import { evictLimiter, limiterNamed, limiterStorage } from "../../support/limiter.ts";
 import { eventLines, events } from "../../support/written-lines.ts";
 
 // limiter.simulation.test.ts simulates a disk. This file tests the real storage, alarms and SQL.
 
 const POLICY: QuotaPolicy = { limits: { perMinute: 3, perDay: 1_000 }, revision: 0, resets: 0 };
+const ROOMY = { ...POLICY, limits: { perMinute: 5_000, perDay: 5_000 } };
 
 let keyId: string;
-let name: string;
 let noonMs: number;
 
 beforeEach(async () => {
@@ -21,38 +23,56 @@ beforeEach(async () => {
   noonMs = Math.ceil(startMs / DAY_MS) * DAY_MS + DAY_MS / 2;
   advanceClock(noonMs - startMs);
   keyId = (await createApiKey()).id;
-  name = `key:${keyId}`;
 });
 
-const limiter = () => support.limiterNamed(name);
-const requests = (count: number, policy = POLICY, nonce: string = crypto.randomUUID()) =>
-  limiter().admit(policy, 0, nonce, { requests: count, wait: null, cancels: false });
+const limiter = () => limiterNamed(`key:${keyId}`);
+const storage = () => limiterStorage(`key:${keyId}`);
+const evict = () => evictLimiter(`key:${keyId}`);
+const alarm = () => runInDurableObject(limiter(), (object) => object.alarm());
 const all = async (table: string) =>
   (await env.KEYS.prepare(`SELECT * FROM ${table}`).all()).results;
 const usage = () => all("key_usage ORDER BY day");
 const bans = () => all("key_bans");
-const storage = () => support.limiterStorage(name);
-const evict = () => support.evictLimiter(name);
-const comeToAlarm = () => support.runAlarmWhenDue(name);
+
+type Sent = Partial<CallDetails> & { policy?: QuotaPolicy; refusals?: number; nonce?: string };
+
+/** Sends requests in one call, like an isolate. Returns the first decision. */
+async function admit(sent: Sent = {}, object: Pick<RateLimiter, "admit"> = limiter() as never) {
+  const { policy = POLICY, refusals = 0, nonce = crypto.randomUUID(), ...details } = sent;
+  const all = { requests: 1, wait: null, cancels: false, ...details };
+  const decisions: readonly ObjectDecision[] = await object.admit(policy, refusals, nonce, all);
+  return decisions[0]!;
+}
+
+async function comeToAlarm(): Promise<void> {
+  advanceClock(Math.max(0, ((await storage()).alarmMs ?? NaN) - Date.now()));
+  expect(await runDurableObjectAlarm(limiter())).toBe(true);
+}
+
+/** Replaces bindings of the Durable Object until it is evicted. */
+const bind = (bindings: object) =>
+  runInDurableObject(limiter(), (object) => {
+    Object.assign(object, { env: { ...env, ...bindings } });
+  });
 
 /** Causes a ban: an isolate reports 59 strikes with a request that is the 60th strike. */
 async function ban(): Promise<void> {
-  await requests(4);
+  await admit({ requests: 4 });
   advanceClock(20_000);
-  const report = { wait: { ageMs: 20_000, strikes: 59, oldestStrikeAgeMs: 0 }, refusals: 60 };
-  expect(await support.admit(limiter(), POLICY, report)).toMatchObject({ banned: true });
+  const wait = { ageMs: 20_000, strikes: 59, oldestStrikeAgeMs: 0 };
+  expect(await admit({ wait, refusals: 60 })).toMatchObject({ banned: true });
 }
 
 test("refusals and strikes write nothing; a ban writes one row, and is logged and stored in the database at once", async () => {
-  await requests(3);
+  await admit({ requests: 3 });
   const { rowsWritten } = await storage();
-  await requests(30);
+  await admit({ requests: 30 });
   advanceClock(10_000);
-  await requests(59);
+  await admit({ requests: 59 });
   expect(await storage()).toMatchObject({ keys: ["record"], rowsWritten });
   const times = { began_at: Date.now(), ends_at: Date.now() + 60_000, lifted_at: null };
   const until = new Date(times.ends_at).toISOString();
-  await requests(11);
+  await admit({ requests: 11 });
   expect((await storage()).rowsWritten).toBe(rowsWritten + 1);
   const resetsAt = new Date(noonMs + 60_000).toISOString();
   const minute = { window: "minute", limit: 3, remaining: 0, resetsAt };
@@ -66,11 +86,11 @@ test("refusals and strikes write nothing; a ban writes one row, and is logged an
 
 test("a ban whose report fails is reported a minute later, also after the object ended", async () => {
   // After a report, the next alarm is an hour away.
-  await requests(1);
+  await admit();
   await comeToAlarm();
   const { bindings, script } = faultyDatabases("KEYS");
   script.always(LOST);
-  await support.withEnvironment(name, bindings);
+  await bind(bindings);
   await ban();
   const beganAt = Date.now();
   await expect.poll(events).toContain("keys_database_unavailable");
@@ -81,22 +101,22 @@ test("a ban whose report fails is reported a minute later, also after the object
 });
 
 test("a Durable Object that is opened without its name reports for the key in its stored row", async () => {
-  await requests(1);
+  await admit();
   const state = await runInDurableObject(limiter(), (_, { storage: { kv } }) => kv.get("record"));
   const unnamed = env.RATE_LIMITER.get(env.RATE_LIMITER.newUniqueId());
   await runInDurableObject(unnamed, (_, { storage: { kv } }) => kv.put("record", state));
   await evictDurableObject(unnamed);
   const object = env.RATE_LIMITER.get(unnamed.id);
-  expect(await support.admit(object, POLICY)).toMatchObject({ minute: { remaining: 1 } });
+  expect(await admit({}, object)).toMatchObject({ minute: { remaining: 1 } });
   await runInDurableObject(object, (limiterOfKey) => limiterOfKey.alarm());
   expect(await usage()).toMatchObject([{ key_id: keyId, admitted: 2 }]);
 });
 
 test("what is counted while a report runs over midnight is in the next report, within a minute; then only the current day is stored", async () => {
   advanceClock(DAY_MS / 2 - 1);
-  await requests(1);
+  await admit();
   await runInDurableObject(limiter(), async (object, { storage: disk }) => {
-    const one = () => support.admit(object, POLICY);
+    const one = () => admit({}, object);
     const batch = async (statements: D1PreparedStatement[]) => {
       await one();
       advanceClock(1);
@@ -117,10 +137,10 @@ test("what is counted while a report runs over midnight is in the next report, w
 });
 
 test("refusals of which a report has told are not lost with the object", async () => {
-  await requests(3);
+  await admit({ requests: 3 });
   for (const refused of [5, 10]) {
-    await requests(5);
-    await runInDurableObject(limiter(), (object) => object.alarm());
+    await admit({ requests: 5 });
+    await alarm();
     expect(await usage()).toMatchObject([{ refused }]);
     await evict();
   }
@@ -128,7 +148,7 @@ test("refusals of which a report has told are not lost with the object", async (
 
 test("a report comes within a minute of the first admission, within an hour of later ones, and a minute after a failed one; if its alarm never fires, the next admission reports, also after an eviction; the storage is deleted when all windows and the day have ended", async () => {
   const { bindings, script } = faultyDatabases("KEYS");
-  await requests(2);
+  await admit({ requests: 2 });
   expect((await storage()).alarmMs).toBe(noonMs + 60_000);
   for (const [after, admitted] of [
     ["the first report of a day", 3],
@@ -140,14 +160,14 @@ test("a report comes within a minute of the first admission, within an hour of l
     const { alarmMs } = await storage();
     advanceClock(alarmMs! - Date.now());
     if (after === "an eviction") await evict();
-    await support.withEnvironment(name, after === "a failed report" ? bindings : {});
+    await bind(after === "a failed report" ? bindings : {});
     script.always(after === "a failed report" ? LOST : PASS);
     await runInDurableObject(limiter(), (_, { storage: disk }) => {
       const setAlarm = vi.spyOn(disk, "setAlarm");
       if (after === "an alarm that was not set") setAlarm.mockRejectedValueOnce(new Error("lost"));
     });
     // A refused request writes nothing, so it causes no report.
-    await requests(1, { ...POLICY, limits: { perMinute: 1_000, perDay: 1_000 } });
+    await admit({ policy: ROOMY });
     if (after === "a failed report") await expect.poll(events).toHaveLength(1);
     else await expect.poll(usage).toMatchObject([{ admitted }]);
     const inMs = /failed|not set/.test(after) ? 60_000 : HOUR_MS;
@@ -164,26 +184,25 @@ test("what a clock that was ahead has counted is of today after the next report,
   const rightMs = Date.now();
   advanceClock(366 * DAY_MS);
   await ban();
-  await support.admit(limiter(), POLICY, { cancels: true });
+  await admit({ cancels: true });
   await expect.poll(bans).toHaveLength(1);
   await comeToAlarm();
   expect(await usage()).toMatchObject([{ admitted: 3, bans: 1 }]);
   await evict();
   advanceClock(rightMs + HOUR_MS - Date.now());
-  const reportAlone = () => runInDurableObject(limiter(), (object) => object.alarm());
-  await reportAlone();
+  await alarm();
   const ofToday = () => ({ day: new Date().toISOString().slice(0, 10), reported_at: Date.now() });
   expect(await usage()).toMatchObject([{ ...ofToday(), admitted: 3 }]);
   advanceClock(-HOUR_MS + 1_000);
-  await reportAlone();
+  await alarm();
   expect(await usage()).toMatchObject([{ ...ofToday(), admitted: 3 }]);
   await evict();
-  const [decision] = await requests(1, { ...POLICY, limits: { perMinute: 5, perDay: 9 } });
+  const decision = await admit({ policy: { ...POLICY, limits: { perMinute: 5, perDay: 9 } } });
   // A window keeps its count.
   const kept = { admitted: true, minute: { remaining: 1 }, mayReadReplica: false };
   expect(decision).toMatchObject(kept);
   advanceClock(600_000);
-  expect(await support.admit(limiter(), POLICY)).toMatchObject({ mayReadReplica: true });
+  expect(await admit()).toMatchObject({ mayReadReplica: true });
   await comeToAlarm();
   expect(await usage()).toMatchObject([{ ...ofToday(), admitted: 5, refused: 63, bans: 1 }]);
   expect(await bans()).toMatchObject([{ lifted_at: rightMs + HOUR_MS, number: 1 }]);
@@ -193,9 +212,9 @@ test("what a clock that was ahead has counted is of today after the next report,
   expect(Date.now()).toBeLessThan(rightMs + 2 * DAY_MS);
 });
 
-test("a note that a key has cancelled costs no row; a row of an older version counts as one", async () => {
-  const mayReadReplica = async (cancels = false) =>
-    (await support.admit(limiter(), POLICY, { cancels })).mayReadReplica;
+test("a note that a key has cancelled costs no row, and keeps the storage until it has ended; a row of an older version counts as one", async () => {
+  advanceClock(DAY_MS / 2 - 60_000);
+  const mayReadReplica = async (cancels = false) => (await admit({ cancels })).mayReadReplica;
   expect(await mayReadReplica()).toBe(true);
   const { rowsWritten } = await storage();
   expect(await mayReadReplica(true)).toBe(false);
@@ -208,31 +227,26 @@ test("a note that a key has cancelled costs no row; a row of an older version co
   });
   await evict();
   expect(await mayReadReplica()).toBe(false);
-});
-
-test("the storage is kept until the note of a cancellation has ended", async () => {
-  advanceClock(DAY_MS / 2 - 60_000);
-  await requests(1);
-  advanceClock(DAY_MS - 10_000);
-  await support.admit(limiter(), POLICY, { cancels: true });
+  advanceClock(DAY_MS - 610_000);
+  expect(await mayReadReplica(true)).toBe(false);
   // Both windows and the day have ended at midnight.
   for (const [ms, keys] of [
     [80_000, ["record"]],
     [520_000, []],
   ] as const) {
     advanceClock(ms);
-    await runInDurableObject(limiter(), (object) => object.alarm());
+    await alarm();
     expect(await storage()).toMatchObject({ keys });
   }
 });
 
 test("a call that is sent again within 10 seconds is counted once, however many calls came between", async () => {
-  const policy = { ...POLICY, limits: { perMinute: 5_000, perDay: 5_000 } };
-  const answer = await requests(1, policy, "first");
+  const first = { policy: ROOMY, nonce: "first" };
+  const answer = await admit(first);
   for (let waitedMs = 0; waitedMs < 10_000; waitedMs += 2_500) {
     advanceClock(2_500);
-    await Promise.all(Array.from({ length: 50 }, () => requests(1, policy)));
+    await Promise.all(Array.from({ length: 50 }, () => admit({ policy: ROOMY })));
   }
-  expect(await requests(1, policy, "first")).toEqual(answer);
+  expect(await admit(first)).toEqual(answer);
   expect(await storage()).toMatchObject({ record: { day: { count: 201 } } });
 });

@@ -3,13 +3,12 @@ import type { BanPolicy } from "../../../src/rules/limits/bans.ts";
 import type { Decision, Quota } from "../../../src/rules/limits/decision.ts";
 import type { LimiterState, QuotaPolicy } from "../../../src/rules/limits/limiter-state.ts";
 import { limitOf } from "../../../src/rules/limits/plans.ts";
-import { WINDOW_NAMES } from "../../../src/rules/limits/windows.ts";
+import { mapWindows, WINDOW_NAMES } from "../../../src/rules/limits/windows.ts";
 import type { RateLimiter } from "../../../src/worker/limiter/durable-object.ts";
 import type { ObjectDecision } from "../../../src/worker/limiter/object-call.ts";
 import type { Verdict } from "../../../src/worker/limiter/limiter.ts";
-import { DAY_MS, MINUTE_MS } from "../../support/clock.ts";
 import { START_MS } from "../../rules/limits/simulated-limiter.ts";
-import { DocumentedRules, type Known } from "../../rules/limits/documented-rules.ts";
+import { DocumentedRules, type Known, windowsOf } from "../../rules/limits/documented-rules.ts";
 import { FAILURE } from "../../support/written-lines.ts";
 import { NOTHING, plus, type Sum } from "../usage/usage-database.ts";
 import type { Isolate } from "./world.ts";
@@ -28,25 +27,21 @@ const durable = (state: Partial<LimiterState> | null) => {
 };
 
 /** The same of what the rules know. */
-function durableOf({ policy, minuteMs, dayMs, ban }: Known): string {
-  const [minute, day] = [minuteMs, dayMs].map((times) => {
-    return times[0] === undefined ? null : { openedMs: times[0], count: times.length };
+function durableOf({ policy, admittedMs, ban }: Known): string {
+  const windows = mapWindows((name) => {
+    const [openedMs] = admittedMs[name];
+    return openedMs === undefined ? null : { openedMs, count: admittedMs[name].length };
   });
-  return durable({ ...policy, minute: minute!, day: day!, ban });
+  return durable({ ...policy, ...windows, ban });
 }
 
 /** Describes the open windows of which four fifths or more are used, as the log does. */
-function lowWindows({ policy, minuteMs, dayMs }: Known, nowMs: number) {
-  const { perMinute = 1, perDay = 1 } = policy?.limits ?? {};
-  return [
-    { window: "minute", times: minuteMs, limit: perMinute, lengthMs: MINUTE_MS },
-    { window: "day", times: dayMs, limit: perDay, lengthMs: DAY_MS },
-  ].flatMap(({ window, times, limit, lengthMs }) => {
-    const endsMs = (times[0] ?? -Infinity) + lengthMs;
-    if (nowMs >= endsMs || 5 * times.length < 4 * limit) return [];
-    const remaining = Math.max(0, limit - times.length);
-    return { window, limit, remaining, resetsAt: new Date(endsMs).toISOString() };
-  });
+function lowWindows(known: Known, nowMs: number) {
+  return Object.entries(windowsOf(known, nowMs))
+    .filter(([, { limit, remaining }]) => 5 * remaining <= limit)
+    .map(([window, { endsMs, ...left }]) => {
+      return { window, ...left, resetsAt: new Date(endsMs).toISOString() };
+    });
 }
 
 /** Returns whether a quota counts everything that an earlier one of the same limits has counted. */
@@ -67,13 +62,7 @@ export function asOf<T extends Answer | Quota>(answer: T, behindMs: number): T {
 }
 
 /** What was so when a request or a look arrived at an isolate. */
-interface Arrival {
-  readonly policy: QuotaPolicy;
-  readonly sentMs: number;
-  readonly cancelledMs: number;
-  /** Whether the isolate's fallback had decided since the object's last answer. */
-  readonly wasAlone: boolean;
-}
+type Arrival = ReturnType<Witness["arrival"]>;
 
 /**
  * Sees what goes into a key's limiter and what comes out of it, and notes which promises it breaks.
@@ -220,7 +209,7 @@ export class Witness {
     for (const decision of answer) this.#received.set(decision, policy.revision);
   }
 
-  arrival({ policy, isAlone: wasAlone }: Isolate): Arrival {
+  arrival({ policy, isAlone: wasAlone }: Isolate) {
     return { policy, wasAlone, cancelledMs: this.cancelledMs, sentMs: Date.now() };
   }
 
