@@ -7,17 +7,14 @@ import { prepare } from "../orders/isolates/order-database.ts";
 const COUNTS = { admitted: 0, refused: 0, strikes: 0, bans: 0, peakMinute: 0, peakDay: 0 };
 const UNUSED = { ...COUNTS, perMinute: 0, perDay: 0 };
 
-interface ReportedBan extends Pick<Ban, "beganMs" | "untilMs" | "number"> {
-  /** The number of the key's resets that its limiter knew of. */
-  readonly resets?: number;
-  /** When the ban was lifted, in the database. */
-  readonly liftedMs?: number | null;
-}
-
 /** What operators read: the usage of a key on each day in UTC, and its bans, the oldest first. */
 export interface Sum {
   readonly days: Readonly<Record<string, Readonly<typeof UNUSED>>>;
-  readonly bans: readonly ReportedBan[];
+  /** `resets`: how many the limiter knew of. `liftedMs`: in the database. */
+  readonly bans: readonly (Omit<Ban, "loggedOnly"> & {
+    resets?: number;
+    liftedMs?: number | null;
+  })[];
 }
 
 /** Before any report, there are the usage and the ban of another key, whose limiter's clock is ahead. */
