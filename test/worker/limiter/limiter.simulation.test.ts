@@ -26,18 +26,22 @@ const anyLatency = fc.oneof(fc.constantFrom(0, 1_000), fc.nat(300), fc.nat(300),
 
 const anyFault = fc.oneof({ weight: 3, arbitrary: fc.constant({}) }, fc.constantFrom(...FAULTS));
 
-const anyWire: fc.Arbitrary<Wire> = fc
-  .tuple(anyLatency, anyLatency, anyFault)
-  .map(([outMs, backMs, fault]) => ({ outMs, backMs, ...fault }));
+type Milliseconds = fc.Arbitrary<number>;
+
+const manyCalls = (outMs: Milliseconds, backMs: Milliseconds, fault: fc.Arbitrary<Partial<Wire>>) =>
+  fc.array(
+    fc.record({ outMs, backMs, fault }).map((of): Wire => ({ ...of, ...of.fault })),
+    { minLength: 1, maxLength: 6 },
+  );
+
+const anyWires = manyCalls(anyLatency, anyLatency, anyFault);
 
 /** Reports to the database are lost, before or after it has them, or arrive after later ones. */
-const anyReport = fc
-  .record({
-    outMs: fc.constantFrom(0, 300, 15_000, 2 * HOUR_MS),
-    backMs: fc.constantFrom(0, 300, 3_000),
-    fault: fc.constantFrom({}, { error: {} }, { error: {}, before: "call" as const }),
-  })
-  .map(({ fault, ...times }) => ({ ...times, ...fault }));
+const anyReports = manyCalls(
+  fc.constantFrom(0, 300, 15_000, 2 * HOUR_MS),
+  fc.constantFrom(0, 300, 3_000),
+  fc.constantFrom({}, { error: {} }, { error: {}, before: "call" }),
+);
 
 const someTime = fc.oneof(
   fc.integer({ min: 0, max: 5_000 }),
@@ -52,7 +56,7 @@ const overlappingRequests = step(
     times: fc.oneof(fc.integer({ min: 1, max: 6 }), fc.integer({ min: 1, max: 40 })),
     gapMs: fc.oneof(fc.constant(0), fc.integer({ min: 1, max: 2_500 })),
     cancels: fc.boolean(),
-    wires: fc.array(anyWire, { minLength: 1, maxLength: 6 }),
+    wires: anyWires,
   }),
   async (world: World, { isolate, times, gapMs, cancels, wires }) => {
     world.wires = [...wires];
@@ -71,7 +75,7 @@ const overlappingLooks = step(
   fc.record({
     isolate: anyIsolate,
     times: fc.integer({ min: 1, max: 5 }),
-    wires: fc.array(anyWire, { minLength: 1, maxLength: 6 }),
+    wires: anyWires,
   }),
   async (world: World, { isolate, times, wires }) => {
     world.lookWires = [...wires];
@@ -80,9 +84,11 @@ const overlappingLooks = step(
   },
 );
 
+const lost: Wire = { ...PERFECT, error: {}, before: "call" };
+
 /** The object answers one request, and the fallback limiter the next one. */
 const fallBack = step("fall back", anyIsolate, async (world: World, isolate) => {
-  for (const wire of [PERFECT, { ...PERFECT, error: {}, before: "call" as const }]) {
+  for (const wire of [PERFECT, lost]) {
     world.wires = [wire];
     void world.send(isolate);
     await world.advance(world.diskMs);
@@ -99,7 +105,7 @@ const goToTheRetryTime = step(
 const disturbReports = step(
   "disturb reports",
   fc.record({
-    reports: fc.array(anyReport, { minLength: 1, maxLength: 6 }),
+    reports: anyReports,
     requests: fc.constantFrom(0, 0, 30),
   }),
   async (world: World, { reports, requests }) => {
@@ -196,7 +202,7 @@ test("several isolates and a Durable Object keep every promise, whatever happens
       for (const [name, count] of Object.entries({ replicas, ...decidedBy })) {
         seen[name as "memory"] += count;
       }
-      for (const { event } of logged) if (event in seen) seen[event as "memory"] += 1;
+      for (const line of logged) if (line.event in seen) seen[line.event as "memory"] += 1;
     }),
     { numRuns: 120 },
   );
@@ -282,19 +288,50 @@ test("a loop of 3 requests a second over 10 isolates is banned within the minute
   expect(requests).toBeLessThanOrEqual(180);
 });
 
-test("a ban that begins while a report runs, and whose own report is lost, is in the next one", async () => {
+test.for<[ban: string, reports: Wire[], isKilled: boolean, ms: number]>([
+  [
+    "that begins while a report runs, and whose own report is lost, is in the next one",
+    [{ outMs: 9_000, backMs: 0 }, ...Array<Wire>(10).fill(lost)],
+    false,
+    3 * HOUR_MS,
+  ],
+  [
+    "whose report fails is reported a minute later, also after the object ended",
+    [PERFECT, lost],
+    true,
+    MINUTE_MS,
+  ],
+])("a ban %s", async ([, reports, isKilled, ms]) => {
   const strikes = { BAN_GRACE_SECONDS: 1, BAN_MIN_STRIKES: 3, BAN_MAX_STRIKES: 3 };
   const world = new World(keyPolicy(1, 1_000), [0], strikes);
   await world.answerTo(0);
-  const lost = { outMs: 0, backMs: 0, error: {}, before: "call" as const };
-  world.reports = [{ outMs: 9_000, backMs: 0 }, ...Array<typeof lost>(10).fill(lost)];
+  world.reports = reports;
   world.wakeObject();
   for (let n = 0; n < 60; n++) {
     await world.advance(100);
     void world.send(0);
   }
-  await world.advance(3 * HOUR_MS);
+  expect(world.usage.bans).toHaveLength(1);
+  if (isKilled) world.kill();
+  await world.advance(ms);
   expect(world.usage.bans).toMatchObject([{}, { number: 1 }]);
+});
+
+test("what is counted while a report runs over midnight is in the next report, within a minute; then only the current day is stored", async () => {
+  const world = new World(keyPolicy(60, 1_000), [0]);
+  await world.answerTo(0);
+  await world.advance(26_000);
+  world.reports = [{ outMs: 0, backMs: 9_000 }];
+  world.wakeObject();
+  for (const ms of [1_000, 4_000]) {
+    await world.advance(ms);
+    await world.answerTo(0);
+  }
+  await world.advance(MINUTE_MS);
+  const days = { "2027-01-15": { admitted: 2 }, "2027-01-16": { admitted: 1 } };
+  expect(world.usage.days).toMatchObject(days);
+  await world.answerTo(0);
+  expect(world.rows.at(-1)).toMatchObject({ usage: [{ admitted: 2 }] });
 });
 
 test("a look is answered within a second, as of now, also after the clock was set back; it says what the object had decided a second ago, however long the isolate's last call took", async () => {
@@ -334,7 +371,6 @@ test("an isolate reports 50 strikes, or the first one after 3 seconds, each once
   const [isolate] = world.isolates as [Isolate];
   for (let n = 0; n < 2; n++) await world.answerTo(0);
   await world.advance(10_000);
-  const lost: Wire = { ...PERFECT, error: {}, before: "call" };
   for (const [times, ms, reported, wire] of [
     [50, 100, 49, PERFECT],
     [1, 2_999, 49, PERFECT],

@@ -1,4 +1,4 @@
-import { beforeEach, expect, test, vi } from "vitest";
+import { expect, test, vi } from "vitest";
 import { readState } from "../../../src/worker/limiter/stored-state.ts";
 import { eventLines, startListening } from "../../support/written-lines.ts";
 
@@ -11,31 +11,27 @@ const limiter = {
   day: { openedMs: 1, count: 60 },
   ban: { beganMs: 0, untilMs: 60_000, number: 1 },
 };
+const unreportedBans = [{ beganMs: 1, untilMs: 2, number: 1, resets: 0 }];
+const others = { keyId, usage: [], unreportedBans, cancelledMs: 5 };
+const whole = { ...others, limiter: { ...limiter, wait: null } };
 
-beforeEach(() => {
+test("a stored state is read even if it has fields of a later version, or lacks those of one; only a part that cannot be read is empty, which is logged", () => {
   vi.restoreAllMocks();
   startListening();
-});
-
-test("a stored state is read even if it has fields of a later version, or lacks those of one", () => {
+  const none = { keyId: null, usage: [], unreportedBans: [], cancelledMs: null };
   const ban = { ...limiter.ban, reason: "hammering" };
   const later = { ...limiter, version: 2, hour: { openedMs: 1, count: 1 }, ban };
-  const read = { limiter: { ...limiter, wait: null }, usage: [], unreportedBans: [] };
-  expect(readState(later)).toEqual({ ...read, keyId: null, cancelledMs: null });
+  expect(readState(later)).toStrictEqual({ ...whole, ...none });
+  expect(readState({ ...later, ...others })).toStrictEqual(whole);
   expect(eventLines()).toStrictEqual([]);
-});
-
-test.for([
-  ["limiter", { minute: { openedMs: 1, count: -1 } }, { limiter: null }],
-  ["usage", { usage: [{ day: -1 }] }, { usage: [] }],
-  ["bans", { unreportedBans: "none" }, { unreportedBans: [] }],
-  ["cancellation", { cancelledMs: "now" }, { cancelledMs: null }],
-] as const)("only the part %s is empty if it cannot be read, which is logged", (one) => {
-  const [part, bad, read] = one;
-  const unreportedBans = [{ beganMs: 1, untilMs: 2, number: 1, resets: 0 }];
-  const others = { keyId, usage: [], unreportedBans, cancelledMs: 5 };
-  const whole = { ...others, limiter: { ...limiter, wait: null } };
-  expect(readState({ ...limiter, ...others })).toStrictEqual(whole);
-  expect(readState({ ...limiter, ...others, ...bad })).toStrictEqual({ ...whole, ...read });
-  expect(eventLines()).toStrictEqual([{ event: "limiter_state_unreadable", keyId, part }]);
+  for (const [part, bad, read] of [
+    ["limiter", { minute: { openedMs: 1, count: -1 } }, { limiter: null }],
+    ["usage", { usage: [{ day: -1 }] }, { usage: [] }],
+    ["bans", { unreportedBans: "none" }, { unreportedBans: [] }],
+    ["cancellation", { cancelledMs: "now" }, { cancelledMs: null }],
+  ] as const) {
+    expect(readState({ ...limiter, ...others, ...bad })).toStrictEqual({ ...whole, ...read });
+    expect(eventLines().at(-1)).toStrictEqual({ event: "limiter_state_unreadable", keyId, part });
+  }
+  expect(eventLines()).toHaveLength(4);
 });

@@ -263,7 +263,8 @@ export class World {
       },
     };
     const ctx = {
-      id: { name: `key:${KEY_ID}` },
+      // An object that is opened by its id has no name, but a row that says it.
+      id: { name: row === undefined ? `key:${KEY_ID}` : undefined },
       storage,
       blockConcurrencyWhile: (run: () => Promise<void>) => run(),
       waitUntil: (promise: Promise<unknown>) => void promise.catch(() => undefined),
