@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { beforeEach, expect, test, vi } from "vitest";
 import { BatchedCalls } from "../../src/worker/batched-calls.ts";
+import { pause } from "../../src/worker/deadline.ts";
 
 const CONCURRENCY = 2;
 const TIMEOUT_MS = 100;
@@ -9,7 +10,6 @@ const LONGEST_MS = 2 * TIMEOUT_MS;
 beforeEach(() => void vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "Date"] }));
 
 const idle = () => new Promise((resolve) => void setImmediate(resolve));
-const pause = (ms: number) => new Promise((resolve) => void setTimeout(resolve, ms));
 
 /** How a query ends. If it hangs or is late, the platform has ended its request. */
 type End = "answer" | "fail" | "hang" | "late";

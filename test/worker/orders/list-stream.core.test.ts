@@ -1,4 +1,5 @@
 import { beforeEach, expect, test, vi } from "vitest";
+import { pause } from "../../../src/worker/deadline.ts";
 import type { Segment } from "../../../src/worker/orders/list-database.ts";
 import { ListPlaces } from "../../../src/worker/orders/list-places.ts";
 import { LIST_SIZES } from "../../../src/worker/orders/list-sizes.ts";
@@ -14,8 +15,6 @@ const QUERY_MS = 1_000;
 const SIZES = { ...LIST_SIZES, groupBytes: 2 * BYTES, groupsAhead: 2, placeBytes: 10 * BYTES };
 
 const idle = () => new Promise((resolve) => void setImmediate(resolve));
-
-const pause = (ms: number) => new Promise((resolve) => void setTimeout(resolve, ms));
 
 const jsonOf = (id: string) => new TextEncoder().encode(`,{"id":${id}}`.slice(0, BYTES));
 
@@ -64,9 +63,13 @@ function storeOf({ count = 12, maxQueries = SIZES.maxQueries, memoryBytes = 1_00
   return world;
 }
 
-async function take({ next }: { next: () => Promise<string> }): Promise<number[]> {
+/** Takes a list, and looks after each segment, with the number of orders until then. */
+async function take({ next }: { next: () => Promise<string> }, look = (_sent: number) => {}) {
   let text = "";
-  while (!text.endsWith("]")) text += await next();
+  while (!text.endsWith("]")) {
+    text += await next();
+    look(text.split("}").length - 1);
+  }
   return (JSON.parse(text) as { id: number }[]).map(({ id }) => id);
 }
 
@@ -76,17 +79,13 @@ test("a list begins after one query, reads two groups ahead into memory, and hol
   const store = storeOf({ count: 10 });
   // A segment without orders is left out.
   store.memory.add(new Map([["0", new Uint8Array()]]));
-  const { next, list } = store.open();
-  let text = await next();
-  expect(text).toBe('[{"id":1}');
-  expect(store.queried).toEqual(["1", "2"]);
-  while (!text.endsWith("]")) {
-    text += await next();
-    const sent = text.split("}").length - 1;
+  const client = store.open();
+  const ids = await take(client, (sent) => {
+    if (sent === 1) expect(store.queried).toEqual(["1", "2"]);
     expect(store.queried.length - sent).toBeLessThanOrEqual(2 * 2 + 1);
-    expect(list.alone).toBe(0);
-  }
-  expect(JSON.parse(text)).toHaveLength(9);
+    expect(client.list.alone).toBe(0);
+  });
+  expect(ids).toEqual(UP_TO(10).slice(1));
   // A segment of a newer list takes no more room than it needs, and one of an older list none.
   store.memory.newest = new Set(["newer"]);
   for (const [version, bytes] of [["newer", 1] as const, ["older", 990] as const])
@@ -121,13 +120,10 @@ test.each([
   "a list beyond the memory has a place and %s, nothing twice",
   async (_, inMemory, neededAfter) => {
     const store = storeOf({ memoryBytes: inMemory * BYTES });
-    const { list, next } = store.open();
-    let text = "";
+    const client = store.open();
+    const { list } = client;
     let most = 0;
-    while (!text.endsWith("]")) {
-      text += await next();
-      const sent = text.split("}").length - 1;
-      const isNeeded = neededAfter !== null && sent >= neededAfter;
+    const ids = await take(client, (sent) => {
       most = Math.max(most, list.alone / BYTES);
       if (sent === neededAfter) {
         expect(store.queried).toHaveLength(sent + 1);
@@ -138,10 +134,11 @@ test.each([
         expect(store.places.hasPlace(other)).toBe(true);
         store.queried.length = sent;
       }
-      if (isNeeded) expect(list.alone).toBeLessThanOrEqual(BYTES);
+      if (neededAfter !== null && sent >= neededAfter)
+        expect(list.alone).toBeLessThanOrEqual(BYTES);
       expect(store.places.held).toBeLessThanOrEqual(SIZES.placeBytes);
-    }
-    expect(JSON.parse(text)).toHaveLength(12);
+    });
+    expect(ids).toEqual(UP_TO(12));
     expect(store.queried).toEqual(UP_TO(12).map(String));
     expect(most).toBeGreaterThan(1);
     expect(most).toBeLessThanOrEqual(2);

@@ -5,29 +5,25 @@ import { advanceClock, HOUR_MS, MINUTE_MS, stopClock } from "../../support/clock
 import { placeManyOrders } from "../../support/order-fixture.ts";
 import { LIST, type Send, startService } from "../../support/service.ts";
 import { brokenLimiters, fail, faultyLimiters, PASS } from "../../support/faults.ts";
+import { wrapDatabase } from "../../support/wrapped-bindings.ts";
 import { eventLines, events, requestLines } from "../../support/written-lines.ts";
 
 /** The replica's rows: copied from the primary database at the first query, then unchanged. */
 let replica: Promise<D1Result> | null;
 let replicaFault: string | null;
 
-const read = async (statement: D1PreparedStatement) => {
+const read = async (query: () => Promise<D1Result>) => {
   if (replicaFault !== null) throw new Error(replicaFault);
-  const { results } = await (replica ??= statement.all());
+  const { results } = await (replica ??= query());
   return { results, meta: { served_by_region: "WEUR", served_by_primary: false } };
 };
-const prepare = (sql: string) => env.ORDERS.prepare(sql);
 const ORDERS = {
-  prepare,
+  prepare: (sql: string) => env.ORDERS.prepare(sql),
   batch: (statements: D1PreparedStatement[]) => env.ORDERS.batch(statements),
-  withSession: (constraint: string) => ({
-    prepare: (sql: string) => ({
-      bind: (...values: unknown[]) => {
-        expect(constraint).toBe("first-unconstrained");
-        return { all: () => read(prepare(sql).bind(...values)) };
-      },
-    }),
-  }),
+  withSession(constraint: string) {
+    expect(constraint).toBe("first-unconstrained");
+    return wrapDatabase(env.ORDERS, read as never);
+  },
 } as unknown as D1Database;
 const start = (bindings = {}) => startService({ LIST_READS: "nearest" }, { ORDERS, ...bindings });
 

@@ -59,24 +59,23 @@ type End = "whole" | "known" | "head" | "left" | "cut off" | "refused" | "failed
  */
 export type Read = ReturnType<typeof beginRead>;
 
-export function beginRead(
+export const beginRead = (
   asked: Readonly<{ reader: Reader; tag: string | undefined; oldest: number; begun: number }>,
-) {
-  const times = { begunMs: Date.now(), takenMs: Date.now(), endedMs: Infinity };
-  return {
-    ...asked,
-    ...times,
-    ended: asked.begun,
-    answeredMs: null as number | null,
-    isWaiting: false,
-    /** How many promises keep the request alive. */
-    kept: 0,
-    events: [] as string[],
-    end: null as End | null,
-    version: null as string | null,
-    received: "",
-  };
-}
+) => ({
+  ...asked,
+  ended: asked.begun,
+  begunMs: Date.now(),
+  takenMs: Date.now(),
+  endedMs: Infinity,
+  answeredMs: null as number | null,
+  isWaiting: false,
+  /** How many promises keep the request alive. */
+  kept: 0,
+  events: [] as string[],
+  end: null as End | null,
+  version: null as string | null,
+  received: "",
+});
 
 /** The list after a change. After a barrier, lists that have begun may be cut off. */
 interface Moment {

@@ -2,10 +2,8 @@ import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlit
 import { SQLiteSyncDialect } from "drizzle-orm/sqlite-core";
 import fc from "fast-check";
 import { readMigrations } from "../../../../src/operator/database/migrations.ts";
-import { parseConfig } from "../../../../src/rules/config.ts";
 import { INT64_MAX, INT64_MIN } from "../../../../src/rules/int64.ts";
 import { orderBytes, SEGMENT_BYTES } from "../../../../src/schema/orders.ts";
-import { keepHouse } from "../../../../src/worker/housekeeping.ts";
 
 /** Ids around the bounds of int64 and of exact JavaScript numbers, five neighbours each. */
 const NEIGHBOURS = [INT64_MIN, -(2n ** 53n) - 2n, -2n, 2n ** 53n - 2n, INT64_MAX - 4n];
@@ -138,10 +136,4 @@ export function d1Of(query: Query, sessionQuery = query): D1Database {
   const batch = (statements: D1PreparedStatement[]) =>
     Promise.all(statements.map((one) => one.all()));
   return { prepare: preparing(query), batch, withSession: () => session } as unknown as D1Database;
-}
-
-export async function keepHouseOf(database: DatabaseSync): Promise<void> {
-  const ORDERS = d1Of(async (sql, values) => prepare(database, sql).all(...values));
-  const KEYS = d1Of(async () => []);
-  await keepHouse({ ORDERS, KEYS }, parseConfig({}), new Date());
 }

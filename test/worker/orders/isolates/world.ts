@@ -1,9 +1,11 @@
 import type { DatabaseSync, SQLInputValue } from "node:sqlite";
 import type { Scheduler } from "fast-check";
 import { vi } from "vitest";
+import { parseConfig } from "../../../../src/rules/config.ts";
 import * as db from "../../../../src/worker/db/availability.ts";
 import { NearestReads } from "../../../../src/worker/db/nearest-reads.ts";
 import { ApiError } from "../../../../src/worker/errors.ts";
+import { keepHouse } from "../../../../src/worker/housekeeping.ts";
 import { LIST_SIZES } from "../../../../src/worker/orders/list-sizes.ts";
 import { OrderLists } from "../../../../src/worker/orders/order-lists.ts";
 import { DAY_MS, HOUR_MS } from "../../../support/clock.ts";
@@ -68,7 +70,11 @@ export async function play(database: DatabaseSync, scheduler: Scheduler, plan: P
       await new Promise((resolve) => void setImmediate(resolve));
       if (Date.now() - keptMs >= 5 * HOUR_MS) {
         keptMs = Date.now();
-        await store.keepHouseOf(database);
+        const ORDERS = store.d1Of(async (sql, values) =>
+          store.prepare(database, sql).all(...values),
+        );
+        const KEYS = store.d1Of(async () => []);
+        await keepHouse({ ORDERS, KEYS }, parseConfig({}), new Date());
       }
       if (scheduler.count() > 0) await scheduler.waitNext(1);
       else if (Date.now() <= PATIENCE_MS) vi.advanceTimersToNextTimer();
@@ -170,35 +176,28 @@ export async function play(database: DatabaseSync, scheduler: Scheduler, plan: P
     }
   }
 
+  /** The databases of a request. Those of near reads lag by some changes. */
   function d1(one: Read): D1Database {
-    const near = () => plan.nearest[nearReads++ % plan.nearest.length] ?? null;
-    const ask = async (lag: number | null, ...statement: [string, SQLInputValue[]]) => {
-      const rows = await query(lag, ...statement);
+    const query = (lagOf: () => number | null) => async (sql: string, values: SQLInputValue[]) => {
+      const lag = lagOf();
+      const hasFailed = plan.failing.includes(queries++);
+      await step("a query begins");
+      const away = history.away.find(({ untilMs }) => Date.now() < untilMs);
+      if (away?.isSilent === true) return new Promise<never>(() => undefined);
+      if (away !== undefined || hasFailed) throw new Error("D1_ERROR: Network connection lost.");
+      const late = moments.findLastIndex(({ atMs }) => atMs <= Date.now() - MAX_LAG_MS);
+      const seen = moments[Math.max(late, moments.length - 1 - (lag ?? 0), 0)]!;
+      const source = lag === null ? database : store.replicaOf(seen.contents!);
+      const rows = store.prepare(source, sql).all(...values);
+      await step("a query ends");
       // The platform ends a request that has ended for its client and is not kept alive.
       if (one.end !== null && one.kept === 0) faults.push("the platform ends a query");
       return rows;
     };
+    const near = () => plan.nearest[nearReads++ % plan.nearest.length] ?? null;
     return store.d1Of(
-      (...statement) => ask(null, ...statement),
-      (...statement) => ask(near(), ...statement),
+      query(() => null),
+      query(near),
     );
-  }
-
-  /** @param lag the changes by which the database of a near read lags; `null` for the primary. */
-  async function query(lag: number | null, sql: string, values: SQLInputValue[]) {
-    const hasFailed = plan.failing.includes(queries++);
-    await step("a query begins");
-    const away = history.away.find(({ untilMs }) => Date.now() < untilMs);
-    if (away?.isSilent === true) return new Promise<never>(() => undefined);
-    if (away !== undefined || hasFailed) throw new Error("D1_ERROR: Network connection lost.");
-    const source = lag === null ? database : replica(lag);
-    const rows = store.prepare(source, sql).all(...values);
-    await step("a query ends");
-    return rows;
-  }
-
-  function replica(lag: number): DatabaseSync {
-    const late = moments.findLastIndex(({ atMs }) => atMs <= Date.now() - MAX_LAG_MS);
-    return store.replicaOf(moments[Math.max(late, moments.length - 1 - lag, 0)]!.contents!);
   }
 }
