@@ -1,11 +1,14 @@
 import { execFileSync } from "node:child_process";
-import { readdirSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { expect, it } from "vitest";
+import { readFile } from "node:fs/promises";
+import { expect, it, vi } from "vitest";
 import { packClient } from "../../../src/operator/build/client-package.ts";
 import { testFolder } from "../../support/test-folder.ts";
 
-it("the client's package has its modules as JavaScript with types, and its documents, and is kept", async () => {
+vi.mock(import("node:fs/promises"), { spy: true });
+
+it("the client's package has its modules as JavaScript with types, and its documents, and is kept until one of them changes", async () => {
   const cache = testFolder();
   const packed = await packClient(cache);
   const paths = execFileSync("tar", ["-tz"], { input: packed, encoding: "utf8" });
@@ -18,4 +21,8 @@ it("the client's package has its modules as JavaScript with types, and its docum
   const [kept = ""] = readdirSync(cache);
   writeFileSync(join(cache, kept), "kept");
   expect(Buffer.from(await packClient(cache)).toString()).toBe("kept");
+  vi.mocked(readFile).mockImplementation(async (file) =>
+    String(file).endsWith("README.md") ? Buffer.from("Another text") : readFileSync(String(file)),
+  );
+  expect(await packClient(cache)).not.toEqual(Buffer.from("kept"));
 });
