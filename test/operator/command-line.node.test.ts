@@ -126,13 +126,17 @@ for (const [output, redirection, failed] of [
         const typed = `"$0" src/operator/main.js ${line} --persist-to=${store.path}`;
         return runCommand("bash", ["-c", `exec ${redirection}; exec ${typed}`, process.execPath]);
       };
-      const lines = ["keys create --plan=free --name=N", "orders export", "keys list --json"];
-      const [created, ...printed] = await Promise.all(lines.map(runTyped));
-      expect(printed).toEqual([failed, failed]);
-      const [, named = ""] =
-        /the key (\S+) is stored, but its secret could not be printed/.exec(created!.stderr) ?? [];
-      const { id } = await store.keysJson("show", named);
-      expect(created).toEqual(failure(`npm run keys -- revoke ${id} --persist-to=${store.path}\n`));
+      const create = "keys create --plan=free --name=N";
+      const lines = [create, `${create} --json`, "orders export", "keys list --json"];
+      const results = await Promise.all(lines.map(runTyped));
+      expect(results.splice(2)).toEqual([failed, failed]);
+      for (const created of results) {
+        const [, named = ""] =
+          /the key (\S+) is stored, but its secret could not be printed/.exec(created.stderr) ?? [];
+        const { id } = await store.keysJson("show", named);
+        const revoke = `npm run keys -- revoke ${id} --persist-to=${store.path}\n`;
+        expect(created).toEqual(failure(revoke));
+      }
     },
   );
 }
