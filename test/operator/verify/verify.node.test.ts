@@ -414,6 +414,9 @@ it("removes what killed verifications left an hour ago, and nothing else", async
     addKeys(keys, [key(HOUR_MS), ...others], "test"),
   );
   const kept = others.map(({ id }) => id);
+  const ofKeys = "FROM api_keys WHERE name = 'Verification'";
+  rows("keys", `INSERT INTO key_usage SELECT id, 'a day', 1, 1, 1, 1, 1, 1, 1, 1, 1 ${ofKeys}`);
+  rows("keys", `INSERT INTO key_bans SELECT id, 1, 1, 1, 1 ${ofKeys}`);
   const columns = "id, pet_id, quantity, ship_date, complete";
   for (const [position, minutes, petId, quantity, isKept] of [
     [5n, 59, INT64_MAX, INT64_MIN, true],
@@ -431,5 +434,8 @@ it("removes what killed verifications left an hour ago, and nothing else", async
     if (isKept) kept.push(`${id}`, `${id}`);
   }
   await expect(verifyAll(replay())).rejects.toThrow(/UNIQUE/);
+  const used = `SELECT key_id FROM key_usage WHERE day = 'a day'
+    UNION SELECT key_id FROM key_bans WHERE began_at = 1 ORDER BY key_id`;
+  expect(rows("keys", used)).toEqual(others.map(({ id }) => id).toSorted());
   expect(takeLeftovers().toSorted()).toEqual(kept.toSorted());
 });
