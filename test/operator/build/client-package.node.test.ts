@@ -22,7 +22,9 @@ it("the client's package has its modules as JavaScript with types, and its docum
   writeFileSync(join(cache, kept), "kept");
   expect(Buffer.from(await packClient(cache)).toString()).toBe("kept");
   vi.mocked(readFile).mockImplementation(async (file) =>
-    String(file).endsWith("README.md") ? Buffer.from("Another text") : readFileSync(String(file)),
+    (file as string).endsWith("README.md")
+      ? Buffer.from("Another text")
+      : readFileSync(file as string),
   );
   expect(await packClient(cache)).not.toEqual(Buffer.from("kept"));
 });

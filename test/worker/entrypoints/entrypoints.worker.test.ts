@@ -1,19 +1,39 @@
 import { createExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { expect, test, vi } from "vitest";
+import { d1Database } from "../../../src/store/d1-database.ts";
+import { findApiKey } from "../../../src/store/keys/find-keys.ts";
 import { ApiKeys } from "../../../src/worker/entrypoints/api-keys.ts";
 import { Orders } from "../../../src/worker/entrypoints/orders.ts";
 import { createApiKey } from "../../support/api-key-fixture.ts";
+import { DAY_MS, MINUTE_MS } from "../../support/clock.ts";
 import { brokenLimiters } from "../../support/faults.ts";
 import { eventLines, events } from "../../support/written-lines.ts";
 
-// test/process/door.node.test.ts calls the entrypoints through service bindings.
+// test/process/door.node.test.ts calls the entrypoints of a served Worker.
 
 const context = Object.assign(createExecutionContext(), { props: {} });
 const keysWith = (bindings = {}) => new ApiKeys(context as never, { ...env, ...bindings });
 const keys = keysWith();
 
-test("a page has 100 keys, and usage up to 366 days of one key", async () => {
+test("a key is created near a region; a former secret stays for a day or as long as is said; the trail names the door", async () => {
+  const { id }: any = await keys.create({ name: "Zoo", plan: "free", near: "weur" });
+  for (const [options, graceMs] of [
+    [undefined, DAY_MS],
+    [{ graceSeconds: 3_600 }, 60 * MINUTE_MS],
+  ] as const) {
+    const atMs = Date.now();
+    await keys.rotate(id, options);
+    const key = (await findApiKey(d1Database(env.KEYS).orm, id))!;
+    expect(key.locationHint).toBe("weur");
+    const { formerKeyEndsAt } = key;
+    expect(Math.abs(formerKeyEndsAt!.getTime() - atMs - graceMs)).toBeLessThan(30 * MINUTE_MS);
+  }
+  const trail = await env.KEYS.prepare("SELECT DISTINCT actor FROM key_changes").all();
+  expect(trail.results).toEqual([{ actor: "service binding" }]);
+});
+
+test("a page has 100 keys, and usage 14 days of one key, unless another number is given", async () => {
   const created = await Promise.all(Array.from({ length: 101 }, () => createApiKey()));
   const ids = created.map(({ id }) => id).toSorted();
   expect(await keys.list()).toMatchObject({ keys: { length: 100 }, next: ids[99] });
@@ -24,8 +44,10 @@ test("a page has 100 keys, and usage up to 366 days of one key", async () => {
   )
     .bind(ids[0], ids[1])
     .run();
-  for (const days of [3, 366]) {
-    expect(await keys.usage(ids[0]!, { days })).toMatchObject({ days: { length: days } });
+  for (const options of [undefined, { days: 3 }, { days: 366 }]) {
+    expect(await keys.usage(ids[0]!, options)).toMatchObject({
+      days: { length: options?.days ?? 14 },
+    });
   }
 });
 
@@ -40,6 +62,7 @@ test("an unknown setting, a page of no keys and a year of five digits are refuse
     expect(await answer).toEqual(refused);
   }
 });
+
 test("a caller learns whether to call again, and the log why", async () => {
   const { id } = await createApiKey();
   await expect(keysWith(brokenLimiters()).quota(id)).rejects.toThrow(/its log/);
