@@ -1,12 +1,10 @@
 import { execFileSync } from "node:child_process";
-import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { promises, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { syncBuiltinESMExports } from "node:module";
 import { join } from "node:path";
-import { readFile } from "node:fs/promises";
-import { expect, it, vi } from "vitest";
+import { expect, it, onTestFinished, vi } from "vitest";
 import { packClient } from "../../../src/operator/build/client-package.ts";
 import { testFolder } from "../../support/test-folder.ts";
-
-vi.mock(import("node:fs/promises"), { spy: true });
 
 it("the client's package has its modules as JavaScript with types, and its documents, and is kept until one of them changes", async () => {
   const cache = testFolder();
@@ -21,10 +19,14 @@ it("the client's package has its modules as JavaScript with types, and its docum
   const [kept = ""] = readdirSync(cache);
   writeFileSync(join(cache, kept), "kept");
   expect(Buffer.from(await packClient(cache)).toString()).toBe("kept");
-  vi.mocked(readFile).mockImplementation(async (file) =>
-    (file as string).endsWith("README.md")
-      ? Buffer.from("Another text")
-      : readFileSync(file as string),
-  );
+  const read = vi.spyOn(promises, "readFile").mockImplementation(async (file) => {
+    const content = readFileSync(file as string);
+    return (file as string).endsWith("README.md") ? Buffer.from("Another text") : content;
+  });
+  syncBuiltinESMExports();
+  onTestFinished(() => {
+    read.mockRestore();
+    syncBuiltinESMExports();
+  });
   expect(await packClient(cache)).not.toEqual(Buffer.from("kept"));
 });
