@@ -30,7 +30,7 @@ const [, COMPATIBILITY_DATE = ""] =
     readFileSync(join(PROJECT_ROOT, "wrangler.toml"), "utf8"),
   ) ?? [];
 
-/** Bundles a Worker into a folder, as wrangler does in seconds. Returns the path of the script. */
+/** Bundles a Worker by esbuild, as wrangler does, but without its start. Returns the script's path. */
 export async function bundleWorker(entry: string, outdir: string, root = PROJECT_ROOT) {
   await build({
     absWorkingDir: root,

@@ -7,7 +7,6 @@ export const RECOGNIZED_BYTES = 1_000;
 
 /** The formats that their first bytes tell, in Latin-1, and the tools that write their content. */
 const SIGNATURES = [
-  ["PK\x03\x04", "a zip archive", "unzip -p"],
   ["BZh", "compressed with bzip2", "bzcat"],
   ["\xfd7zXZ\0", "compressed with xz", "xzcat"],
   ["\x28\xb5\x2f\xfd", "compressed with zstd", "zstdcat"],
@@ -51,16 +50,13 @@ export function refuseOthers(bytes: Uint8Array, file: string): void {
 function recognize(bytes: Uint8Array, from: string): [name: string, command?: string] | undefined {
   const start = Buffer.from(bytes.subarray(0, RECOGNIZED_BYTES)).toString("latin1");
   const signature = SIGNATURES.find(([beginning]) => start.startsWith(beginning));
-  if (signature !== undefined) {
-    const [, name, command] = signature;
-    // unzip reads no pipe.
-    return from === "" && command === "unzip -p" ? [name] : [name, command + from];
-  }
+  if (signature !== undefined) return [signature[1], signature[2] + from];
+  // These tools read no pipe.
+  const onFile = (command: string, rest = ""): [] | [string] =>
+    from === "" ? [] : [`${command}${from}${rest}`];
+  if (start.startsWith("PK\x03\x04")) return ["a zip archive", ...onFile("unzip -p")];
   if (start.startsWith("SQLite format 3\0")) {
-    const query = selectOrders("orders", FIELDS);
-    return from === ""
-      ? ["an SQLite database"]
-      : ["an SQLite database", `sqlite3${from} "${query}"`];
+    return ["an SQLite database", ...onFile("sqlite3", ` "${selectOrders("orders", FIELDS)}"`)];
   }
   const sqlite = (...lines: readonly string[]) => {
     const quoted = lines.map((line) => ` "${line}"`).join("");
