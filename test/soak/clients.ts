@@ -1,7 +1,7 @@
 import { sql } from "drizzle-orm";
 import { openLocalDatabase } from "../../src/operator/database/local.ts";
 import { createKeys, type KeyLimits, placeLongOrders } from "../process/store-content.ts";
-import type { Answer, Subject } from "./referee.ts";
+import { type Answer, HAMMERING, type Subject } from "./referee.ts";
 import type { World } from "./world.ts";
 
 const LIST = "/v1/store/orders";
@@ -34,13 +34,12 @@ function sending(listShare: number, waitMs: (answer: Answer) => number): Play {
 /** Waits exactly as long as `Retry-After`. A client with its own key must then be admitted. */
 function patient(paceMs: number, isAlone = true): Play {
   return (world, subject) => {
-    let hasWaited = false;
+    let before: number | null = null;
     return sending(0.2, ({ status, retryAfterSeconds: seconds }) => {
-      if (isAlone && status === 503) world.wrong.push(`${subject.name} received 503`);
-      const isWrong = isAlone && hasWaited && status === 429;
-      if (isWrong) world.wrong.push(`${subject.name} had waited for Retry-After`);
-      // The Retry-After of a 503 says nothing about the limits.
-      hasWaited = status === 429;
+      const isWrong = status === 503 || (status === 429 && before === 429);
+      if (isAlone && isWrong)
+        world.wrong.push(`${subject.name} received ${status} after ${before}`);
+      before = status;
       return seconds === null ? paceMs * (0.5 + world.draw()) : seconds * 1_000;
     })(world, subject);
   };
@@ -59,80 +58,58 @@ function leaving(mostMs: number, paceMs: number): Play {
   };
 }
 
-const inFleet = patient(500, false);
-const keeping = leaving(300_000, 1_000);
-const observing: Play = async () => {};
 const FEW = { perMinute: 3, perDay: 100 };
 const ONE_DAY = { perMinute: 40, perDay: 70 };
 
 /** Kinds of clients, with the numbers of their keys and of the clients that share each key. */
-const WELL_BEHAVED: readonly [string, KeyLimits, keys: number, clients: number, Play][] = [
+const KINDS: readonly [role: string, KeyLimits, keys: number, clients: number, Play][] = [
   ["patient", "free", 20, 1, patient(100)],
   ["patient", "pro", 6, 1, patient(60)],
   ["patient", "business", 2, 1, patient(25)],
   ["patient", FEW, 6, 1, patient(50)],
   ["patient until tomorrow", ONE_DAY, 4, 1, patient(100)],
-  ["a fleet", "free", 2, 40, inFleet],
-  ["a fleet", "pro", 1, 60, inFleet],
-  ["observing", "free", 1, 1, observing],
-];
-const HOSTILE: typeof WELL_BEHAVED = [
-  ["hammering", "free", 2, 3, hammering(30)],
-  ["hammering", "business", 2, 4, hammering(20)],
-  ["hammering slowly", "free", 2, 1, hammering(300)],
+  ["a fleet", "free", 2, 40, patient(500, false)],
+  ["a fleet", "pro", 1, 60, patient(500, false)],
+  [HAMMERING, "free", 2, 3, hammering(30)],
+  [HAMMERING, "business", 2, 4, hammering(20)],
+  [HAMMERING, "free", 2, 1, hammering(300)],
   ["dropping connections", "free", 2, 2, leaving(20, 150)],
   ["hoarding lists", "free", 20, 1, leaving(300_000, 20_000)],
-  ["keeping lists", "free", 1, 1, keeping],
-  ["keeping lists", "business", 1, 1, keeping],
+  ["keeping lists", "business", 2, 1, leaving(300_000, 1_000)],
 ];
 
 /** The list is longer than what the connection of a client that does not read buffers. */
 const ORDERS = 24_000;
 const SHIPPED_EVERY = 10;
 
-/** The keys in the soak's store, each with its clients. */
-export type Cast = Awaited<ReturnType<typeof prepareStore>>;
-
+/** Creates the keys of the soak, each with its clients, and one that no client uses. */
 export async function prepareStore(folder: string) {
-  const cast = [...WELL_BEHAVED, ...HOSTILE].flatMap(([role, limits, keys, clients, play], index) =>
+  const cast = KINDS.flatMap(([role, limits, keys, clients, play], index) =>
     Array.from({ length: keys }, (_, n) => {
-      const isWellBehaved = index < WELL_BEHAVED.length;
-      return { name: `${role} ${index}.${n}`, limits, clients, play, isWellBehaved };
+      return { role, name: `${role} ${index}.${n}`, limits, clients, play };
     }),
   );
-  const limits = cast.map((one) => [one.name, one.limits] as const);
-  const keys = await createKeys(folder, Object.fromEntries(limits));
+  const plans: Record<string, KeyLimits> = { observer: "free" };
+  for (const { name, limits } of cast) plans[name] = limits;
+  const keys = await createKeys(folder, plans);
   await placeLongOrders(folder, ORDERS);
   using orders = await openLocalDatabase(folder, "orders");
   await orders.orm.run(sql`UPDATE orders SET status = 'shipped' WHERE id % ${SHIPPED_EVERY} = 0`);
   const seen = (): Pick<Subject, "answers" | "unknownMs"> => ({ answers: [], unknownMs: [] });
-  return cast.map((one) => ({ ...one, key: keys[one.name]!, ...seen() }));
+  const withKeys = cast.map((one) => ({ ...one, key: keys[one.name]!, ...seen() }));
+  return { cast: withKeys, observer: keys["observer"]! };
 }
 
-export async function playAll(world: World, cast: Cast): Promise<void> {
-  const playing = cast.flatMap((subject) =>
-    Array.from({ length: subject.clients }, () => subject.play(world, subject)),
-  );
-  await Promise.all(playing);
-}
-
-/** Returns the faults in the list of orders after the soak. */
-export async function judgeOrders(world: World, cast: Cast): Promise<string[]> {
-  // No client has used the observer's key, so the rate limits admit this request.
-  const observer = cast.find(({ play }) => play === observing)!;
-  const response = await (await world.server).request(observer.key);
-  const listed = (await response.json()) as { id: number }[];
-  const ids = new Set(listed.map(({ id }) => id));
-  const wrong: string[] = [];
-  for (let id = 1; id <= ORDERS; id += 1) {
+/** Returns the faults in the list of orders after the soak, which a key that has room requests. */
+export async function judgeOrders(world: World, key: string): Promise<string[]> {
+  const response = await (await world.server).request(key);
+  const listed = new Set(((await response.json()) as { id: number }[]).map(({ id }) => id));
+  return Array.from({ length: ORDERS }, (_, n) => n + 1).flatMap((id) => {
     const cancelled = world.cancelled.get(`${LIST}/${id}`) ?? 0;
     // An order beyond those that clients cancel, or one that has shipped, is never gone.
     const isKept = id > CANCELLABLE || id % SHIPPED_EVERY === 0;
-    const isListed = ids.has(id);
-    if ((isKept && !isListed) || cancelled > (isListed ? 0 : 1)) {
-      const state = isListed ? "listed" : "gone";
-      wrong.push(`order ${id} was cancelled ${cancelled} times and is ${state}`);
-    }
-  }
-  return wrong;
+    if (listed.has(id) ? cancelled === 0 : cancelled <= 1 && !isKept) return [];
+    const state = listed.has(id) ? "listed" : "gone";
+    return [`order ${id} was cancelled ${cancelled} times and is ${state}`];
+  });
 }

@@ -15,11 +15,14 @@ export interface Answer {
   readonly retryAfterSeconds: number | null;
 }
 
+/** The role of those who do not wait after a refusal. */
+export const HAMMERING = "hammering";
+
 /** A key, whose requests the service counts together. */
 export interface Subject {
+  readonly role: string;
   readonly name: string;
   readonly key: string;
-  readonly isWellBehaved: boolean;
   readonly answers: Answer[];
   /** When requests were sent whose answer is unknown: the service may have counted them. */
   readonly unknownMs: number[];
@@ -35,7 +38,7 @@ export function violationsOf(subject: Subject): string[] {
     ...WINDOW_NAMES.flatMap((name) => judgeWindows(subject, name)),
     ...bans.flatMap((ban) => admissionsDuring(ban, subject.answers)),
   ];
-  if (subject.isWellBehaved && bans.length > 0) wrong.push("a well-behaved client was banned");
+  if (subject.role !== HAMMERING && bans.length > 0) wrong.push("a client that waits was banned");
   return wrong.map((what) => `${subject.name}: ${what}`);
 }
 

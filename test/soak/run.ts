@@ -3,7 +3,7 @@ import { parseCount } from "../../src/operator/arguments.ts";
 import { createProgram, runProgram } from "../../src/operator/command-line.ts";
 import { bundleWorker, startServer } from "../support/server.ts";
 import { temporaryFolder } from "../support/temporary-folder.ts";
-import { judgeOrders, playAll, prepareStore } from "./clients.ts";
+import { judgeOrders, prepareStore } from "./clients.ts";
 import { bansOf, violationsOf } from "./referee.ts";
 import { World } from "./world.ts";
 
@@ -19,22 +19,18 @@ const program = createProgram(
 async function soak({ minutes, seed }: Record<"minutes" | "seed", number>): Promise<void> {
   const folder = temporaryFolder("soak");
   const store = join(folder, "store");
-  const cast = await prepareStore(store);
+  const { cast, observer } = await prepareStore(store);
   const script = await bundleWorker("src/worker/index.ts", folder);
   const world = new World(() => startServer(script, { store }), minutes, seed);
   try {
-    await Promise.all([playAll(world, cast), world.killAgainAndAgain()]);
-    const violations = [
-      ...world.wrong,
-      ...cast.flatMap(violationsOf),
-      ...(await judgeOrders(world, cast)),
-    ];
-    const statuses = Map.groupBy(
-      cast.flatMap(({ answers }) => answers),
-      ({ status }) => status,
+    const playing = cast.flatMap((subject) =>
+      Array.from({ length: subject.clients }, () => subject.play(world, subject)),
     );
+    await Promise.all([...playing, world.killAgainAndAgain()]);
+    const orders = await judgeOrders(world, observer);
+    const violations = [...world.wrong, ...cast.flatMap(violationsOf), ...orders];
     console.table({
-      "Answers by status": [...statuses].map(([one, of]) => `${one}: ${of.length}`).join(", "),
+      Answers: cast.flatMap(({ answers }) => answers).length,
       "Requests without an answer": world.lost,
       Kills: world.kills,
       "Banned keys": cast.filter((subject) => bansOf(subject).length > 0).length,
