@@ -10,7 +10,6 @@ import { isStore, ownFolder } from "../../src/operator/database/local-store.ts";
 import { startProgram } from "../../src/operator/start/program.ts";
 import { prepareStore } from "../../src/operator/start/sample-store.ts";
 import { readHolder } from "../../src/operator/start/store-lock.ts";
-import * as settings from "../../src/operator/settings.ts";
 import { QUIET_WRANGLER, WRANGLER_BIN } from "../../src/operator/wrangler.ts";
 import { failure, runInProcess } from "../operator/commands.ts";
 import { StoreFolder } from "../operator/store-folder.ts";
@@ -163,13 +162,6 @@ test("npm start refuses a store that is served, a port in use before it creates 
     expect(await runInProcess(startProgram(), args)).toEqual(failure(message));
   }
   expect(isStore(unmade)).toBe(false);
-  // Where nothing may be written, room would not help.
-  for (const code of ["EROFS", "EACCES"]) {
-    const cause = Object.assign(new Error("no var X"), { code });
-    vi.spyOn(settings, "checkLocalVars").mockRejectedValueOnce(cause);
-    const refused = await runInProcess(startProgram(), ["--persist-to", full]);
-    expect(refused).toEqual({ status: 1, stdout: "", stderr: "error: no var X\n" });
-  }
 });
 
 test("after a kill, one of two starts at once serves the store with its data", async () => {
