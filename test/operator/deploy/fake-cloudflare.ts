@@ -1,19 +1,21 @@
 import { once } from "node:events";
+import { readFileSync } from "node:fs";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { buffer } from "node:stream/consumers";
+import { parseArgs } from "node:util";
 import { afterAll, beforeAll, vi } from "vitest";
 import type { RemoteEnvironment } from "../../../src/operator/arguments.ts";
 import * as wrangler from "../../../src/operator/wrangler.ts";
 import { FakeD1Api } from "./fake-d1.ts";
 import { FakeWorkers } from "./fake-workers.ts";
-import { runFakeWrangler } from "./fake-wrangler.ts";
 import { shortenPauses } from "./faults.ts";
 import { type ApiCall, ApiError, type Routes } from "./route.ts";
 import { BINDINGS, DATABASE_NAMES } from "../../../src/schema/databases.ts";
 
 const ACCOUNT_ID = "0123456789abcdef0123456789abcdef";
 const TOKEN = "fake-token";
+const TEXT = { type: "string" } as const;
 
 /** Returns the origin at which a server listens. */
 export async function listen(server: Server): Promise<string> {
@@ -32,7 +34,7 @@ export function useFakeCloudflare(...environments: readonly RemoteEnvironment[])
   beforeAll(async () => {
     await cloudflare.start();
     for (const environment of environments) cloudflare.d1.createStore(environment);
-    const run = (args: readonly string[]) => runFakeWrangler(cloudflare, args);
+    const run = (args: readonly string[]) => cloudflare.runWrangler(args);
     vi.spyOn(wrangler, "runWrangler").mockImplementation(run);
     shortenPauses();
   });
@@ -137,6 +139,40 @@ export class FakeCloudflare {
     throw new ApiError(404, 7003, `no route for ${methodAndPath}`);
   }
 
+  /** Makes the API call that matters of a command of wrangler, which takes two seconds to start. */
+  async runWrangler(args: readonly string[]): Promise<string> {
+    const options = { env: TEXT, tag: TEXT, message: TEXT, file: TEXT };
+    const parsed = parseArgs({ args: [...args], options, strict: false, allowPositionals: true });
+    const values = parsed.values as Record<string, string>;
+    const { env = "", tag, message, file = "", location, jurisdiction } = values;
+    const [command, action = "", name = "", ...rest] = parsed.positionals;
+    const token = process.env["CLOUDFLARE_API_TOKEN"];
+    if (values["dry-run"]) return "";
+    if (!token) throw new Error("Not logged in. Please run `wrangler login` to authenticate.");
+    if (command === "auth") return token;
+
+    const script = `/workers/scripts/store-orders-${env}`;
+    const annotations = { "workers/tag": tag, "workers/message": message };
+    const version = () => ({ bindings: this.bindings(env), annotations });
+    const shares = [name, ...rest].map((share) => share.split(/[@%]/));
+    const versions = shares.map(([version_id, part]) => ({ version_id, percentage: Number(part) }));
+    const executed = () => this.d1.find(`store-orders-${env}-${name.toLowerCase()}`).uuid;
+    const calls: Readonly<Record<string, () => [call: string, body: object]>> = {
+      "deploy ": () => [`PUT ${script}`, version()],
+      "versions upload": () => [`POST ${script}/versions`, version()],
+      "versions deploy": () => [`POST ${script}/deployments`, { versions, annotations }],
+      "triggers deploy": () => [`PUT ${script}/schedules`, [{ cron: "23 * * * *" }]],
+      "d1 create": () => ["POST /d1/database", { name, location, jurisdiction }],
+      "d1 execute": () => [`POST /d1/database/${executed()}/import`, readFileSync(file)],
+    };
+    const [call, body] = calls[`${command} ${action}`]!();
+    const result = (await this.call(call, body).catch((cause) => {
+      if (!(cause instanceof ApiError)) throw cause;
+      throw new Error(`${cause.message} [code: ${cause.code}]`, { cause });
+    })) as { id?: string } | undefined;
+    return `Worker Version ID: ${result?.id}\n`;
+  }
+
   async #serve(message: IncomingMessage, response: ServerResponse): Promise<void> {
     const body = await buffer(message);
     const headers = message.headers as Record<string, string>;
@@ -149,7 +185,6 @@ export class FakeCloudflare {
     const { method, url, headers } = request;
     try {
       const token = headers.get("Authorization")?.replace("Bearer ", "");
-      if (token === "nonsense") throw new ApiError(400, 6003, "Invalid request headers");
       if (token !== TOKEN) throw new ApiError(401, 10000, "Authentication error");
       const isForm = headers.get("Content-Type")?.startsWith("multipart/form-data");
       const form = isForm && ((await request.formData()).get("metadata") as string);

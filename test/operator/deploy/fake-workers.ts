@@ -6,6 +6,8 @@ type Share = { readonly version_id: string; readonly percentage: number };
 /** In the shape of Cloudflare's API. */
 type Deployment = { readonly versions: readonly Share[]; readonly annotations: Annotations };
 
+type FakeVersion = { readonly bindings: object[]; readonly annotations: Annotations };
+
 /** The versions and deployments of one Worker, the newest first, as the API shows them. */
 class FakeWorker {
   readonly list: { id: string; annotations: Annotations; resources: { bindings: object[] } }[] = [];
@@ -36,8 +38,6 @@ export class FakeWorkers {
   readonly crons = new Map<string, unknown>();
   /** The names of Workers by their custom domain. */
   readonly domains = new Map<string, string>();
-  /** The bodies of the last uploads of settings and of the list of static files. */
-  uploaded: Record<string, any> = {};
   /** Chooses the version that answers, instead of the selected or the current one. */
   choose: ((selected: string | undefined) => string) | undefined;
 
@@ -72,10 +72,7 @@ export class FakeWorkers {
     "GET /workers/scripts/:/subdomain": (_, name) => this.find(name),
     "PUT /workers/scripts/:/schedules": (call, name) => void this.crons.set(name, bodyOf(call)),
     // Requests no uploads (`buckets`), as if Cloudflare had all files already.
-    "POST /workers/scripts/:/assets-upload-session": (call) => {
-      this.uploaded["assets"] = bodyOf(call);
-      return { jwt: "e30.e30.signature", buckets: [] };
-    },
+    "POST /workers/scripts/:/assets-upload-session": { jwt: "e30.e30.signature", buckets: [] },
   };
 
   find(name = "", { mayMake = false } = {}): FakeWorker {
@@ -98,7 +95,7 @@ export class FakeWorkers {
   }
 
   #upload(call: ApiCall, change: string, name?: string) {
-    const { bindings, annotations } = (this.uploaded["metadata"] = bodyOf(call));
+    const { bindings, annotations } = bodyOf<FakeVersion>(call);
     call.change(`${change} with the tag ${annotations["workers/tag"]}`);
     const id = this.find(name, { mayMake: true }).upload(bindings, annotations);
     return { id, deployment_id: id.replaceAll("-", ""), metadata: {}, startup_time_ms: 5 };
