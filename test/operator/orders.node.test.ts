@@ -2,10 +2,8 @@ import * as fs from "node:fs";
 import { join } from "node:path";
 import { Readable } from "node:stream";
 import { gunzipSync, gzipSync } from "node:zlib";
-import { afterEach, describe, expect, it, test, vi } from "vitest";
-import { keysProgram } from "../../src/operator/keys/program.ts";
+import { afterEach, describe, expect, it, vi } from "vitest";
 import { ordersProgram } from "../../src/operator/orders/program.ts";
-import { PROJECT_ROOT, runWrangler } from "../../src/operator/wrangler.ts";
 import { INT64_MAX, INT64_MIN } from "../../src/rules/int64.ts";
 import { testFolder } from "../support/test-folder.ts";
 import { failure, type Outcome, runCommand, runInProcess } from "./commands.ts";
@@ -115,16 +113,12 @@ describe("orders import and export", () => {
     const soon = Date.now() + 3_600_000;
     const positions = [soon * 1_000, 2n ** 53n - 1n, 2].map((at, ms) => cancelled(1, ms, at));
     const late = [cancelled(1, soon, 1), ...positions].join("\n");
-    const many = Array.from({ length: 12 }, (_, id) => cancelled(id, soon, id + 1)).join("\n");
     for (const path of [NONE, other.path]) {
       for (const options of [["--dry-run"], []]) {
         const refused = await importInto(path, late, ...options);
         expect(refused).toMatchObject({ status: 1, stdout: "" });
         expect(refused.stderr).toMatch(
           /1: cancelledAt: later than the database's present time, .*\n.*2: position: later.*\n.*3: position: later.*\n$/,
-        );
-        expect(await importInto(path, many, ...options)).toEqual(
-          failure("error: 12 orders are bad: nothing was imported. The first 10:"),
         );
       }
     }
@@ -200,7 +194,6 @@ describe("orders import and export", () => {
     ["SQL", "sqlite3", `${sqlite.replaceAll("FILE", "FILE.db")} && sqlite3 FILE.db .dump > FILE`],
     ["a zip archive", "unzip", "python3 -m zipfile -c FILE orders.ndjson"],
     ["compressed with bzip2", "bzip2", "bzip2 -c orders.ndjson > FILE"],
-    ["compressed with xz", "xz", "xz -c orders.ndjson > FILE"],
     ["compressed with zstd", "zstd", "zstd -qc orders.ndjson > FILE"],
     ["text in UTF-16", "iconv", "iconv -t UTF-16 orders.ndjson > FILE"],
     ["text in UTF-16", "iconv", "iconv -t UTF-16LE orders.ndjson > FILE"],
@@ -239,11 +232,7 @@ describe("orders import and export", () => {
     },
   );
 
-  it("know SQL by its first word, UTF-16 by its second byte, and an order by its id", async () => {
-    const words = "--,/*,PRAGMA ,begin ,START ,CREATE ,\nINSERT ,DROP ,SET ,COPY ".split(",");
-    for (const word of words) {
-      expect(await importInto(NONE, `${word}a`)).toEqual(failure("standard input is SQL, but"));
-    }
+  it("know UTF-16 by its second byte, and an order by its id", async () => {
     expect(await importInto(NONE, "[\0")).toEqual(failure("is text in UTF-16, but"));
     for (const order of ['{"id":1,"list":[{', '{"list":{"7":1}}']) {
       expect(await importInto(NONE, order)).toEqual(failure("error: line 1: "));
@@ -261,14 +250,6 @@ describe("orders import and export", () => {
     expect(outcome.stderr).toMatch(/^error: .*\n$/);
   });
 
-  it("take no folder and no closed standard input for an empty file", async () => {
-    for (const input of ["< .", "<&-"]) {
-      const line = `"$0" src/operator/main.js orders import - --json --persist-to "$1" ${input}`;
-      const outcome = await runCommand("bash", ["-c", line, process.execPath, store.path]);
-      expect(outcome).toEqual(failure("standard input is closed, or a folder"));
-    }
-  });
-
   it("show an order, cancelled or not, and which key cancelled it", async () => {
     const show = (...words: string[]) => store.orders(["show", ...words]);
     expect(await show(String(INT64_MIN), "--json")).toEqual(written(`${LINES[0]}\n`));
@@ -277,35 +258,4 @@ describe("orders import and export", () => {
     expect(await show("7", "--json")).toEqual(written(`${LINES[9]}\n`));
     expect(await show("x")).toEqual(failure("Expected an integer", 2));
   });
-});
-
-test("the documented backup of keys restores an empty database, byte for byte", async () => {
-  const runbook = fs.readFileSync(join(PROJECT_ROOT, "docs/runbook.md"), "utf8");
-  const [from, to] = [testFolder(), testFolder()];
-  for (const each of [from, to]) fs.cpSync("wrangler.toml", join(each, "wrangler.toml"));
-  /** Runs a documented command of wrangler on the local store in a folder like the project's. */
-  const run = (command: string, at: string, path: string) => {
-    const documented = new RegExp(`(?<=npx wrangler )d1 ${command} KEYS .*--(?:output|file)(?= )`);
-    const [line = ""] = documented.exec(runbook) ?? [];
-    const words = line.replace("--remote --env production", "--local").split(" ");
-    return runWrangler([...words, path, "--cwd", at]);
-  };
-  const keys = async (at: string, line: string, ...name: string[]) => {
-    const state = ["--persist-to", join(at, ".wrangler/state"), "--json"];
-    const { stdout } = await runInProcess(keysProgram(), [...line.split(" "), ...name, ...state]);
-    return JSON.parse(stdout);
-  };
-  const { id } = await keys(from, "create --plan pro --name", 'O\'Brien; ☕ "é"');
-  await keys(from, "create --plan enterprise --per-minute 7 --per-day 9 --name", "-- A");
-  for (const line of ["rotate ID --grace 7d", "rotate ID", "revoke ID"]) {
-    await keys(from, line.replace("ID", id));
-  }
-  const [first, second] = [join(from, "keys.sql"), join(to, "keys.sql")];
-  await run("export", from, first);
-  await run("execute", to, first);
-  await run("export", to, second);
-  expect(fs.readFileSync(second, "utf8")).toBe(fs.readFileSync(first, "utf8"));
-  for (const command of ["list", "audit"]) {
-    expect(await keys(to, command)).toEqual(await keys(from, command));
-  }
 });

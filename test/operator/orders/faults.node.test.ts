@@ -1,16 +1,13 @@
-import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import * as fs from "node:fs";
 import { join } from "node:path";
-import { DatabaseSync, StatementSync } from "node:sqlite";
-import { Readable } from "node:stream";
+import { DatabaseSync } from "node:sqlite";
 import { text as readText } from "node:stream/consumers";
 import { afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { databaseFile } from "../../../src/operator/database/local-store.ts";
-import { ordersProgram } from "../../../src/operator/orders/program.ts";
 import { PATIENCE } from "../../support/patience.ts";
 import { testFolder } from "../../support/test-folder.ts";
-import { runInProcess } from "../commands.ts";
 import { interrupt, shortenPauses } from "../deploy/faults.ts";
 import { beforeStatements, StoreFolder } from "../store-folder.ts";
 import { setImportSizes } from "./import-sizes.ts";
@@ -105,60 +102,29 @@ describe.each([
   );
 });
 
-/** Returns whether a process has a handler for SIGHUP, which ends other processes at once. */
-const listensToSignals = ({ pid }: ChildProcess) =>
-  /SigCgt:\s*\w*[13579bdf]$/m.test(fs.readFileSync(`/proc/${pid}/status`, "utf8"));
-
-it("a signal ends a command as typed at once, although nobody reads its output or writes its input", async () => {
-  const [out, input] = [join(folder, "out"), join(folder, "in")];
-  execFileSync("mkfifo", [out, input]);
-  const ended = async (signal: NodeJS.Signals, command: string, file = "-") => {
-    const line = ["src/operator/main.js", "orders", command, file, "--persist-to", large.path];
-    const child = spawn(process.execPath, line);
-    const [stderr, exit] = [readText(child.stderr), once(child, "exit")];
-    const output = file === out ? fs.createReadStream(file) : child.stdout;
-    // Takes the first part of the output, and no more.
-    if (command === "export") await once(output, "readable");
-    else await vi.waitUntil(() => listensToSignals(child), PATIENCE);
-    child.kill(signal);
-    await exit;
-    output.destroy();
-    return [child.signalCode, await stderr];
-  };
-  const outcomes = [ended("SIGINT", "export"), ended("SIGHUP", "export", out)];
-  expect(await Promise.all([...outcomes, ended("SIGTERM", "import", input)])).toEqual([
-    ["SIGINT", "error: ended by SIGINT before the export was complete\n"],
-    ["SIGHUP", "error: ended by SIGHUP before the export was complete\n"],
-    ["SIGTERM", "error: ended by SIGTERM before the file was read: nothing was sent\n"],
-  ]);
-});
-
-it("a full disk during an import blames no line", async () => {
-  vi.spyOn(StatementSync.prototype, "run").mockImplementation(() => {
-    throw new Error("database or disk is full");
-  });
-  const stderr =
-    "error: the orders could not be sorted in a temporary file (database or disk is full): nothing was sent: make room, or set SQLITE_TMPDIR, and run the same command again\n";
-  const refused = { status: 1, stdout: "", stderr };
-  expect(await empty.orders(["import", "-"], ORDERS)).toEqual(refused);
+it("a signal ends a command as typed at once, although nobody writes its input", async () => {
+  const input = join(folder, "in");
+  execFileSync("mkfifo", [input]);
+  const line = ["src/operator/main.js", "orders", "import", input, "--persist-to", large.path];
+  const child = spawn(process.execPath, line);
+  const [stderr, exit] = [readText(child.stderr), once(child, "exit")];
+  const status = () => fs.readFileSync(`/proc/${child.pid}/status`, "utf8");
+  // Waits for its handler of signals: without one, it would be ended without a message.
+  await vi.waitUntil(() => /SigCgt:\s*\w*[13579bdf]$/m.test(status()), PATIENCE);
+  child.kill("SIGTERM");
+  await exit;
+  expect(child.signalCode).toBe("SIGTERM");
+  expect(await stderr).toBe("error: ended by SIGTERM before the file was read: nothing was sent\n");
 });
 
 it("an import and an export say every ten seconds how far they are", async () => {
   store = new StoreFolder();
-  await store.make();
   vi.useFakeTimers({ toFake: ["setInterval", "clearInterval", "Date"] });
   onTestFinished(() => void vi.useRealTimers());
-  const slow = /insert into "order_import_parts"|DELETE FROM order_segments|from "order_list"/;
+  const slow = /insert into "order_import_parts"|from "order_list"/;
   beforeStatements((query) => void (slow.test(query) && vi.advanceTimersByTime(10_000)));
-  async function* bytes() {
-    yield Buffer.from(ORDERS.slice(0, 1_000));
-    yield Buffer.from(ORDERS.slice(1_000));
-    vi.advanceTimersByTime(10_000);
-  }
-  const line = ["import", "-", "--persist-to", store.path];
-  const { stderr } = await runInProcess(ordersProgram(), line, Readable.from(bytes()));
-  const sending = "Sending: 10 s\nSending: 26 of 60 orders, 20 s\nSending: 52 of 60 orders, 30 s\n";
-  expect(stderr).toBe(`Reading: 34 orders, 10 s\n${sending}Placing the orders: 10 s\n`);
+  const { stderr } = await store.orders(["import", "-"], ORDERS);
+  expect(stderr).toContain("Sending: 10 s\nSending: 26 of 60 orders, 20 s\n");
   const exporting = "Exporting: 10 s\nExporting: 60 orders, 20 s\n";
   expect(await store.orders(["export"])).toEqual({ status: 0, stdout: ORDERS, stderr: exporting });
 });
