@@ -80,14 +80,12 @@ describe("a file is divided, however its bytes arrive,", () => {
 
   const LONG = "x".repeat(65_537);
   it.each([
-    ["[", "element 1: the file ends before the array does"],
     ['[{"id":1},', "element 2: the file ends before the array does"],
     ['[{"id":1},]', "element 2: expected an order"],
     [`{}\n${LONG}`, "line 2: longer than 65536 characters"],
     [`[{},"${LONG}`, "element 2: longer than 65536 characters"],
     [Buffer.from("\n{\xff}", "latin1"), "line 2: not valid UTF-8"],
     [Buffer.from("[1,\xc3]", "latin1"), "element 2: not valid UTF-8"],
-    [Buffer.from("{}\n\xc3", "latin1"), "line 2: not valid UTF-8"],
   ])("or the number of its first bad element is named: %.20j", async (text, message) => {
     await expect(read(text)).rejects.toThrow(message);
     await expect(read(text, [1, 2, 3, 5])).rejects.toThrow(message);
@@ -112,11 +110,9 @@ describe("an order", () => {
     expect(parse('{"id":1}')).toStrictEqual({ id: 1n, status: "pending" });
   });
 
-  const OBJECT = "expected an order, which is a JSON object, got ";
   it.each([
     ["{}", `id: missing, ${INTEGER}`],
     ['{"id":1.0}', `id: ${INTEGER}, got 1.0`],
-    ['{"id":"1"}', `id: ${INTEGER}, got "1"`],
     ['{"id":9223372036854775808}', `id: ${INTEGER}, got 9223372036854775808`],
     ['{"id":-9223372036854775809}', `id: ${INTEGER}, got -9223372036854775809`],
     ['{"id":1,"quantity":null}', "quantity: null is no value, leave the field out"],
@@ -125,17 +121,8 @@ describe("an order", () => {
     ['{"id":1,"status":"cancelled"}', "cancelledAt: missing, expected an RFC 3339 date-time"],
     [`{"id":1,${TIME}}`, `unknown field "cancelledAt", ${KNOWN}`],
     [`{${TIME},"id":1,"status":"cancelled","a":1}`, `unknown field "a", ${KNOWN}, ${CANCELLED}`],
-    [
-      `{"id":1,"status":"cancelled",${TIME},"cancelledBy":"Ada"}`,
-      'cancelledBy: expected the id of a key, got "Ada"',
-    ],
-    [
-      '{"id":1,"shipDate":"1990-12-31T23:59:60Z"}',
-      'shipDate: a leap second, which cannot be stored: use second 59, or the next minute, got "1990-12-31T23:59:60Z"',
-    ],
     ['{"id":1,"__proto__":{"petId":2}}', `unknown field "__proto__", ${KNOWN}`],
-    [` ${"7".repeat(60)}\n`, OBJECT + "7".repeat(60)],
-    ["7".repeat(61), `${OBJECT}${"7".repeat(57)}...`],
+    ["7".repeat(61), `expected an order, which is a JSON object, got ${"7".repeat(57)}...`],
   ])("is refused with its fault: %.40s", (text, fault) => expect(parse(text)).toBe(fault));
 
   it.each([
