@@ -1,11 +1,9 @@
 import { afterEach, expect, test, vi } from "vitest";
 import { CLIENT_PACKAGE } from "../../../src/operator/build/client-package.ts";
 import { machineReadableFiles } from "../../../src/operator/build/machine-readable.ts";
-import { buildProgram } from "../../../src/operator/build/program.ts";
 import { siteFiles } from "../../../src/operator/build/site.ts";
 import { openApiDocument } from "../../../src/openapi/document.ts";
 import { readDocument } from "../../../src/openapi/read-document.ts";
-import { failure, runInProcess } from "../commands.ts";
 
 const ORIGIN = "https://orders.example";
 const SECURITY = ".well-known/security.txt";
@@ -48,19 +46,6 @@ test("the operator's address is in the files for programs", () => {
     `Contact: ${url}\n${expires}`,
     `Contact: mailto:o@shop.example\n${expires}Canonical: ${ORIGIN}/${SECURITY}\n`,
   ]);
-});
-
-test("a contact is an email address or an https URL, or refused", async () => {
-  const contacts = { email: "o@shop.example", url: "https://shop.example/help" };
-  for (const [kind, text] of Object.entries(contacts)) {
-    const program = buildProgram();
-    program.parseOptions(["--contact", text]);
-    expect(program.opts()["contact"]).toStrictEqual({ [kind]: text });
-  }
-  for (const text of ["shop.example", "o@a@b", "mailto:o@shop.example", "http://shop.example"]) {
-    const outcome = await runInProcess(buildProgram(), ["--contact", text]);
-    expect(outcome).toEqual(failure("Expected an email address or URL", 2));
-  }
 });
 
 test("the site has the page with its styles and script, and the files for programs", async () => {

@@ -54,9 +54,7 @@ export class FakeD1Api {
     "POST /d1/database/:/raw": (call, id) => {
       const { batch, ...single } = bodyOf<Query & { batch?: readonly Query[] }>(call);
       const { name } = this.find(id);
-      const migration = /INTO d1_migrations \(name\) VALUES \('([^']*)'\)/.exec(single.sql)?.[1];
-      if (migration !== undefined) call.change(`migrate ${name}: ${migration}`);
-      else if (!/^\s*select\b/i.test((batch?.[0] ?? single).sql)) call.change(`write to ${name}`);
+      if (!/^\s*select\b/i.test((batch?.[0] ?? single).sql)) call.change(`write to ${name}`);
       return this.find(id).execute(batch ?? [single]);
     },
     // The fake wrangler sends the whole file at once.
