@@ -174,20 +174,6 @@ it("help is as wide as the terminal", async () => {
   expect(stdout).toContain("unless a later change replaced them. Keys that were created since");
 });
 
-it("help loads neither drizzle nor zod, which take a second", async () => {
-  const resolve = `(name, ...rest) => {
-    if (/^(?:drizzle-orm|zod)/.test(name)) process.stderr.write(name);
-    return rest[1](name, rest[0]);
-  }`;
-  const hooks = `import { registerHooks } from "node:module"; registerHooks({ resolve: ${resolve} });`;
-  const watch = ["--import", `data:text/javascript,${encodeURIComponent(hooks)}`];
-  const helps = ["keys", "orders", "start", "deploy", "verify"].map((name) =>
-    runCommand(process.execPath, [...watch, "src/operator/main.js", name, "--help"]),
-  );
-  const silent = { status: 0, stderr: "" };
-  expect(await Promise.all(helps)).toMatchObject(helps.map(() => silent));
-});
-
 it("a command does nothing if npm kept options that stood before --", async () => {
   const options = ["--plan", "free", "--name", "Pet's", "--env=production"];
   const npm = ["run", "-s", "keys", "create", ...options, "--", "--persist-to", store.path];

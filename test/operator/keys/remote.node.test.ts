@@ -1,4 +1,5 @@
 import { execFile } from "node:child_process";
+import { Readable } from "node:stream";
 import { promisify } from "node:util";
 import { beforeEach, expect, it, onTestFinished, vi } from "vitest";
 import { hashSecret } from "../../../src/rules/keys/secret.ts";
@@ -24,7 +25,7 @@ async function create(options = "--plan pro"): Promise<string> {
 }
 
 /** Runs a command of `npm run keys` on staging, in a terminal if its input is given. */
-function run(line: string, input?: string) {
+function run(line: string, input?: string | Readable) {
   const args = [...line.replace("ID", id).split(" "), "--env", "staging"];
   return runInProcess(keysProgram(), args, input, { isTerminal: input !== undefined });
 }
@@ -90,10 +91,12 @@ it.each([
   const before = keys();
   const asked = `${named(said)}\nThe account is Pets (${cloudflare.accounts[0]!.id}).\n`;
   const refused = "Type staging to go on: error: not confirmed: nothing was changed\n";
+  const typing = Iterator.from({ next: () => (interrupt(), { value: "staging\n" }) });
   for (const [input, end] of [
     [undefined, /^error: nothing was changed, .*: confirm with --yes, typed after --\n$/],
     ["", refused],
     ["stag\n", refused],
+    [Readable.from(typing), "error: ended by SIGINT before the answer: nothing was changed\n"],
   ] as const) {
     const { stderr, ...outcome } = await run(named(line), input);
     expect(outcome).toEqual({ status: 1, stdout: "" });
