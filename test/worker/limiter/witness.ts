@@ -9,7 +9,6 @@ import type { ObjectDecision } from "../../../src/worker/limiter/object-call.ts"
 import type { Verdict } from "../../../src/worker/limiter/limiter.ts";
 import { START_MS } from "../../rules/limits/simulated-limiter.ts";
 import { DocumentedRules, type Known, windowsOf } from "../../rules/limits/documented-rules.ts";
-import { FAILURE } from "../../support/written-lines.ts";
 import { NOTHING, plus, type Sum } from "../usage/usage-database.ts";
 import type { Isolate } from "./world.ts";
 
@@ -33,15 +32,6 @@ function durableOf({ policy, admittedMs, ban }: Known): string {
     return openedMs === undefined ? null : { openedMs, count: admittedMs[name].length };
   });
   return durable({ ...policy, ...windows, ban });
-}
-
-/** Describes the open windows of which four fifths or more are used, as the log does. */
-function lowWindows(known: Known, nowMs: number) {
-  return Object.entries(windowsOf(known, nowMs))
-    .filter(([, { limit, remaining }]) => 5 * remaining <= limit)
-    .map(([window, { endsMs, ...left }]) => {
-      return { window, ...left, resetsAt: new Date(endsMs).toISOString() };
-    });
 }
 
 /** Returns whether a quota counts everything that an earlier one of the same limits has counted. */
@@ -78,8 +68,6 @@ export class Witness {
   /** When the last cancellation that the object admitted was answered. */
   cancelledMs = -Infinity;
   replicas = 0;
-  /** The most calls that an isolate has had under way. */
-  mostCalls = 0;
   /** What the object last told each isolate, from which its fallback limiter goes on. */
   readonly #fallbacks = new Map<Isolate, DocumentedRules>();
   readonly logged: { readonly event: string }[] = [];
@@ -113,13 +101,6 @@ export class Witness {
     if (!isTrue) this.broken.push([promise, ...details]);
   }
 
-  logs(line: string): void {
-    const logged = JSON.parse(line) as { event: string; error?: unknown };
-    const hasCause = !FAILURE.test(logged.event) || Boolean(logged.error);
-    this.claim(hasCause, "A failure has its cause.", line);
-    this.logged.push(logged);
-  }
-
   /** An isolate calls the object, or sends a call again. Returns how often it was sent. */
   calls(isolate: Isolate, [, refusals, nonce, { wait, cancels }]: Call, nowMs: number): number {
     const attemptsMs = [...(this.#attemptsMs.get(nonce) ?? []), nowMs];
@@ -130,7 +111,6 @@ export class Witness {
     const isTold = cancels || !isolate.hasCancelled || attemptsMs.length > 1;
     this.claim(isTold, "The object hears of a cancellation that it did not admit.");
     if (attemptsMs.length === 1) isolate.reported += refusals;
-    this.mostCalls = Math.max(this.mostCalls, isolate.calls.size);
     return attemptsMs.length;
   }
 
@@ -154,10 +134,6 @@ export class Witness {
         const { number, untilMs, loggedOnly } = newBan;
         const until = new Date(untilMs).toISOString();
         logs(loggedOnly ? "would_ban" : "banned", { number, until });
-      }
-      const wasLow = lowWindows(before, nowMs).map(({ resetsAt }) => resetsAt);
-      for (const low of lowWindows(this.#rules.known, nowMs)) {
-        if (!wasLow.includes(low.resetsAt)) logs("quota_low", low);
       }
       return { ...decision, mayReadReplica };
     });
@@ -191,8 +167,14 @@ export class Witness {
     this.#decided.clear();
   }
 
-  /** The object has deleted its storage, as everything in it has ended. */
-  deletes(): void {
+  /** The object deletes its storage. */
+  deletes(nowMs: number): void {
+    const { known } = this.#rules;
+    const areOver = Object.values(windowsOf(known, nowMs)).every(
+      (one) => one.remaining === one.limit,
+    );
+    const isForgotten = (known.ban?.untilMs ?? 0) + this.#bans.forgetAfterMs <= nowMs;
+    this.claim(areOver && isForgotten, "Nothing is deleted before it has ended.", known);
     this.#rules = new DocumentedRules();
     this.#versions.push({ known: this.#rules.known, sum: this.#sum });
   }
@@ -322,10 +304,10 @@ export class Witness {
     }
     const answered = Object.values(this.decidedBy).reduce((sum, count) => sum + count);
     this.claim(answered === this.requests, "Each request is answered.", answered);
-    const ofKey = ["limiter_reset", "would_ban", "banned", "quota_low"];
+    const ofKey = ["limiter_reset", "would_ban", "banned"];
     const events = this.logged.filter(({ event }) => ofKey.includes(event));
     const isLogged = isDeepStrictEqual(events, this.#expectedEvents);
-    this.claim(isLogged, "Bans, resets and low quotas are logged.", events);
+    this.claim(isLogged, "Bans and resets are logged.", events);
     for (const { failedMs, reported, repeated } of isolates) {
       const isOnce = failedMs > 0 ? reported <= repeated : reported === repeated;
       this.claim(isOnce, "Each refusal is reported once.", reported, repeated);

@@ -2,7 +2,7 @@ import { vi } from "vitest";
 import { type Config, parseConfig } from "../../../src/rules/config.ts";
 import type { BanPolicy } from "../../../src/rules/limits/bans.ts";
 import type { Decision, Quota } from "../../../src/rules/limits/decision.ts";
-import type { LimiterState, QuotaPolicy } from "../../../src/rules/limits/limiter-state.ts";
+import type { QuotaPolicy } from "../../../src/rules/limits/limiter-state.ts";
 import { RateLimiter } from "../../../src/worker/limiter/durable-object.ts";
 import { Limiter, type Verdict } from "../../../src/worker/limiter/limiter.ts";
 import { readState } from "../../../src/worker/limiter/stored-state.ts";
@@ -78,9 +78,6 @@ export class World {
   /** The next calls, in order. The last entry also serves later calls. */
   wires: Wire[] = [PERFECT];
   lookWires: Wire[] = [PERFECT];
-  /** The verdicts in the order of the requests, and every row that an object has written. */
-  readonly verdicts: (Verdict | null)[] = [];
-  readonly rows: unknown[] = [];
   isDiskBroken = false;
   isAlarmBroken = false;
   diskMs = 3;
@@ -103,7 +100,9 @@ export class World {
     this.bans = config.bans;
     this.isolates = behindMs.map((ms) => startIsolate(config, policy, ms));
     this.witness = new Witness(this.bans, policy);
-    vi.spyOn(console, "warn").mockImplementation((line: string) => this.witness.logs(line));
+    vi.spyOn(console, "warn").mockImplementation((line: string) => {
+      this.witness.logged.push(JSON.parse(line) as { event: string });
+    });
     this.#object = this.#start();
   }
 
@@ -111,8 +110,8 @@ export class World {
     return this.#keys.read();
   }
 
-  get stored(): LimiterState | null {
-    return readState(this.#disk).limiter;
+  get stored() {
+    return readState(this.#disk);
   }
 
   /** Changes the key. An isolate uses the new version after a call of `learn`. */
@@ -133,11 +132,9 @@ export class World {
     const isolate = this.isolates[index]!;
     const arrival = this.witness.arrival(isolate);
     this.witness.requests += 1;
-    const nth = this.verdicts.push(null) - 1;
     const admit = (...call: Call) => this.#attempt(isolate, call);
     const request = { cancels, ...requestTo({ admit }) };
     const verdict = await isolate.limiter.admit({ keyId: KEY_ID, ...isolate.policy }, request);
-    this.verdicts[nth] = verdict;
     const { retryAtMs = null, nowMs = 0 } = verdict.decision ?? {};
     if (retryAtMs !== null) this.retryAtMs = Date.now() + retryAtMs - nowMs;
     this.witness.responds(isolate, arrival, verdict, cancels);
@@ -197,7 +194,7 @@ export class World {
       this.witness.arrives(call, Date.now());
       const leaving = object.admit(...call);
       const leave = (answer: Answer) => {
-        if (this.#object === object) this.witness.leaves(nonce, answer, this.stored);
+        if (this.#object === object) this.witness.leaves(nonce, answer, this.stored.limiter);
       };
       leaving.then(leave, () => undefined);
       if (wire.isKilled) this.kill();
@@ -238,11 +235,11 @@ export class World {
 
   #start(): RateLimiter {
     let row = this.#disk;
-    this.witness.starts(this.stored, readState(row).cancelledMs);
+    this.witness.starts(this.stored.limiter, this.stored.cancelledMs);
     const storage = {
       kv: {
         get: () => row,
-        put: (_: string, value: unknown) => this.rows.push((row = structuredClone(value))),
+        put: (_: string, value: unknown) => (row = structuredClone(value)),
       },
       sync: async () => {
         const writing = row;
@@ -259,7 +256,7 @@ export class World {
       },
       deleteAll: async () => {
         this.#disk = row = undefined;
-        this.witness.deletes();
+        this.witness.deletes(Date.now());
       },
     };
     const ctx = {
