@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { retryAfterSeconds } from "../../../src/rules/limits/headers.ts";
 import { type Limits, PLAN_LIMITS } from "../../../src/rules/limits/plans.ts";
 import { HOUR_MS, MINUTE_MS } from "../../support/clock.ts";
-import { DEFAULT_BANS, keyPolicy, SimulatedLimiter } from "./simulated-limiter.ts";
+import { keyPolicy, SimulatedLimiter } from "./simulated-limiter.ts";
 import { type Draw, seededRandom } from "./traffic.ts";
 
 // The rules are those of docs/limits.md, Bans.
@@ -35,6 +35,33 @@ function run({ perMinute, perDay }: Limits, clients: readonly Client[], duration
     next.dueMs += next.client(1_000 * retryAfterSeconds(decision), next.refusals);
   }
 }
+
+const jittering =
+  (random: Draw): Client =>
+  (retryAfterMs, refusals) =>
+    20 + random() * 1_000 + (refusals === 0 ? 0 : retryAfterMs + random() * 10_000);
+
+const doubling =
+  (jitter: Draw): Client =>
+  (_, refusals) =>
+    refusals === 0 ? 20 : jitter() * Math.min(5_000, 100 * 2 ** (refusals - 1));
+
+const anyDay = (perMinute: number) => ({ perMinute, perDay: 1_000_000_000 });
+const tight = { perMinute: 1, perDay: 60 };
+
+test.for<[client: string, number, (random: Draw) => Client, Limits, minutes: number]>([
+  ["a fleet of 70 that jitters by up to 10 seconds", 70, jittering, anyDay(60), 20],
+  ["a fleet of 400 that jitters", 400, jittering, anyDay(60), 20],
+  ["a fleet of 3000 that jitters", 3_000, jittering, anyDay(2_000), 4],
+  ["a client that doubles its pause", 1, () => doubling(() => 1), tight, 180],
+  ["a client that doubles its pause with full jitter", 1, doubling, tight, 180],
+])("%s is never banned", ([, length, client, limits, minutes]) => {
+  const random = seededRandom(1);
+  const clients = Array.from({ length }, () => client(random));
+  const { bannedAfterMs, refused } = run(limits, clients, minutes * MINUTE_MS);
+  expect(bannedAfterMs).toBeNull();
+  expect(refused).toBeGreaterThan(100);
+});
 
 test("a fleet with as many workers as strikes lead to a ban, with any limits and any latency, is never banned if it waits for Retry-After", () => {
   const anyWork = fc.record({

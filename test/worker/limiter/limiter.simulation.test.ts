@@ -210,7 +210,7 @@ test("several isolates and a Durable Object keep every promise, whatever happens
       for (const [name, count] of Object.entries({ replicas, ...decidedBy })) {
         seen[name as "memory"] += count;
       }
-      seen.alarm_not_set += logged.filter(({ event }) => event === "alarm_not_set").length;
+      seen.alarm_not_set += logged.filter((line) => line.event === "alarm_not_set").length;
     }),
     { numRuns: 120 },
   );
