@@ -38,7 +38,8 @@ function durableOf({ policy, admittedMs, ban }: Known): string {
 function isAsNew(quota: Quota, earlier: Quota | null): boolean {
   return WINDOW_NAMES.every((name) => {
     const before = earlier?.[name];
-    if (before === undefined || quota.nowMs >= before.endsMs) return true;
+    const wasOpen = before !== undefined && before.remaining < before.limit;
+    if (!wasOpen || quota.nowMs >= before.endsMs) return true;
     const { remaining, endsMs } = quota[name];
     return endsMs > before.endsMs || (endsMs === before.endsMs && remaining <= before.remaining);
   });

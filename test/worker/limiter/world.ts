@@ -77,7 +77,6 @@ export class World {
   newest: QuotaPolicy;
   /** The next calls, in order. The last entry also serves later calls. */
   wires: Wire[] = [PERFECT];
-  lookWires: Wire[] = [PERFECT];
   isDiskBroken = false;
   isAlarmBroken = false;
   diskMs = 3;
@@ -215,7 +214,7 @@ export class World {
 
   async #peek(isolate: Isolate, policy: QuotaPolicy): Promise<Quota> {
     this.witness.peeks(isolate, Date.now());
-    const wire = nextOf(this.lookWires);
+    const wire = nextOf(this.wires);
     isolate.isBlind ||= wire.backMs >= TIMEOUT_MS;
     try {
       await pause(wire.outMs);
