@@ -55,8 +55,6 @@ function startIsolate(config: Config, policy: QuotaPolicy, behindMs: number) {
     /** Whether a call of a look has failed, and the time of the last one. */
     isBlind: false,
     peekedMs: 0,
-    /** Whether its fallback has decided since it last heard from the object. */
-    isAlone: false,
     /** Whether its fallback has admitted a cancellation of which the object has not heard. */
     hasCancelled: false,
     /** When the object last told it that it has heard of cancellations. */
@@ -78,15 +76,12 @@ export class World {
   /** The next calls, in order. The last entry also serves later calls. */
   wires: Wire[] = [PERFECT];
   isDiskBroken = false;
-  isAlarmBroken = false;
   diskMs = 3;
   /** The next reports to the keys database, in order. Later ones are perfect. */
   reports: Pick<Wire, "outMs" | "backMs" | "error" | "before">[] = [];
   retryAtMs = 0;
-  /** How many reports were sent, and the number of the latest that the database has. */
-  readonly #reports = { sent: 0, latest: 0 };
   readonly #vars: object;
-  readonly #keys = new UsageDatabase(KEY_ID, (transact) => this.#transact(transact));
+  readonly #keys = new UsageDatabase((transact) => this.#transact(transact));
   #disk: unknown = undefined;
   #alarmMs: number | null = null;
   #alarm: ReturnType<typeof setTimeout> | undefined;
@@ -100,7 +95,7 @@ export class World {
     this.isolates = behindMs.map((ms) => startIsolate(config, policy, ms));
     this.witness = new Witness(this.bans, policy);
     vi.spyOn(console, "warn").mockImplementation((line: string) => {
-      this.witness.logged.push(JSON.parse(line) as { event: string });
+      this.witness.events.push((JSON.parse(line) as { event: string }).event);
     });
     this.#object = this.#start();
   }
@@ -115,12 +110,8 @@ export class World {
 
   /** Changes the key. An isolate uses the new version after a call of `learn`. */
   change(changes: Partial<QuotaPolicy>): void {
-    const { revision, resets } = this.newest;
-    this.newest = { ...this.newest, ...changes, revision: revision + 1 };
+    this.newest = { ...this.newest, ...changes, revision: this.newest.revision + 1 };
     this.witness.policies.push(this.newest);
-    const isReset = this.newest.resets > resets;
-    if (isReset) this.witness.resets.push({ resets: this.newest.resets, atMs: Date.now() });
-    this.#keys.change(isReset ? "reset" : "update", this.newest.resets);
   }
 
   learn(...indexes: readonly number[]): void {
@@ -224,7 +215,6 @@ export class World {
       if (this.#object !== object) throw failure({ error: LOST });
       await pause(wire.backMs);
       if (wire.error !== undefined) throw failure(wire);
-      isolate.isAlone = false;
       return quota;
     } catch (error) {
       isolate.isBlind = true;
@@ -250,7 +240,6 @@ export class World {
       },
       getAlarm: async () => this.#alarmMs,
       setAlarm: async (ms: number) => {
-        if (this.isAlarmBroken) throw new Error("alarm");
         this.#setAlarm(ms);
       },
       deleteAll: async () => {
@@ -283,17 +272,8 @@ export class World {
 
   async #transact(transact: () => void): Promise<void> {
     const { outMs, backMs, error, before } = this.reports.shift() ?? PERFECT;
-    const nth = (this.#reports.sent += 1);
     await pause(outMs);
-    if (before === undefined) {
-      const { writes } = this.#keys;
-      const isLate = nth < this.#reports.latest;
-      this.#reports.latest = Math.max(nth, this.#reports.latest);
-      const read = this.usage;
-      transact();
-      const written = this.#keys.writes - writes;
-      this.witness.reports(read, this.usage, isLate, written);
-    }
+    if (before === undefined) transact();
     await pause(backMs);
     if (error !== undefined) throw new Error("D1_ERROR: Network connection lost.");
   }
