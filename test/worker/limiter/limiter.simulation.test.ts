@@ -134,29 +134,22 @@ beforeEach(() => {
   vi.spyOn(Math, "random").mockReturnValue(0.5);
 });
 
-type Planned = typeof anyWorld extends fc.Arbitrary<infer Value> ? Value : never;
-
-/** Plays a history. Then ends every fault and call, and lets every isolate know the newest key. */
-async function run({ policy, behindMs, vars, diskMs }: Planned, history: readonly Step<World>[]) {
-  vi.clearAllTimers();
-  vi.setSystemTime(EVENING_MS);
-  const world = Object.assign(new World(policy, behindMs, vars), { diskMs });
-  for (const { play } of history) await play(world);
-  // Calls that nobody waits for any more may still be under way.
-  await world.advance(4 * TIMEOUT_MS);
-  Object.assign(world, { wires: [PERFECT], isDiskBroken: false });
-  world.learn(...ALL);
-  await world.advance(2 * TIMEOUT_MS);
-  return world;
-}
-
 test("several isolates and a Durable Object keep every promise, whatever happens to calls, versions and disk; a look counts nothing, and says what the isolate's next request meets", async () => {
   const parts = { memory: 0, object: 0, fallback: 0, nobody: 0 };
   const looks = { admitted: 0, refused: 0, banned: 0 };
   const seen = { waited: 0, replicas: 0, ...parts, ...looks };
   await fc.assert(
-    fc.asyncProperty(anyWorld, anyHistory, async (of, history) => {
-      const world = await run(of, history);
+    fc.asyncProperty(anyWorld, anyHistory, async (planned, history) => {
+      const { policy, behindMs, vars, diskMs } = planned;
+      vi.clearAllTimers();
+      vi.setSystemTime(EVENING_MS);
+      const world = Object.assign(new World(policy, behindMs, vars), { diskMs });
+      for (const { play } of history) await play(world);
+      // Calls that nobody waits for any more may still be under way. Then every fault ends.
+      await world.advance(4 * TIMEOUT_MS);
+      Object.assign(world, { wires: [PERFECT], isDiskBroken: false });
+      world.learn(...ALL);
+      await world.advance(2 * TIMEOUT_MS);
       for (const index of [...ALL, ...ALL]) {
         await world.advance(1_000);
         const said = (await world.look(index))!;

@@ -239,16 +239,13 @@ export class Witness {
   }
 
   /** An isolate answers a look. */
-  looks(isolate: Isolate, { policy }: Arrival, quota: Quota | null): void {
-    if (quota === null) this.claim(isolate.isBlind, "A look fails only if its call has failed.");
-    else {
-      const isOf = ({ limits, revision }: QuotaPolicy) =>
-        revision >= policy.revision &&
-        WINDOW_NAMES.every((name) => quota[name].limit === limitOf(limits, name));
-      const isNew = this.policies.length > 1 || isAsNew(quota, isolate.decision);
-      this.claim(isNew, "No look is older than the last decision.", quota, isolate.decision);
-      this.claim(this.policies.some(isOf), "No look is of an earlier version of the key.", quota);
-    }
+  looks(isolate: Isolate, { policy }: Arrival, quota: Quota): void {
+    const isOf = ({ limits, revision }: QuotaPolicy) =>
+      revision >= policy.revision &&
+      WINDOW_NAMES.every((name) => quota[name].limit === limitOf(limits, name));
+    this.claim(this.policies.some(isOf), "No look is of an earlier version of the key.", quota);
+    const isNew = this.policies.length > 1 || isAsNew(quota, isolate.decision);
+    this.claim(isNew, "No look is older than the last decision.", quota, isolate.decision);
   }
 
   /** Every isolate has called the object again, long after its last refusal. */

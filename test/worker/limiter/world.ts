@@ -52,8 +52,7 @@ function startIsolate(config: Config, policy: QuotaPolicy, behindMs: number) {
     /** The number of refusals that it repeated from memory, and of those that it reported. */
     repeated: 0,
     reported: 0,
-    /** Whether a call of a look has failed, and the time of the last one. */
-    isBlind: false,
+    /** The time of the last call of a look. */
     peekedMs: 0,
     /** Whether its fallback has admitted a cancellation of which the object has not heard. */
     hasCancelled: false,
@@ -137,7 +136,7 @@ export class World {
     const arrival = this.witness.arrival(isolate);
     const key = { keyId: KEY_ID, ...isolate.policy };
     const quota = await isolate.limiter.look(key, requestTo({ peek }));
-    this.witness.looks(isolate, arrival, quota);
+    if (quota !== null) this.witness.looks(isolate, arrival, quota);
     return quota;
   }
 
@@ -206,20 +205,12 @@ export class World {
   async #peek(isolate: Isolate, policy: QuotaPolicy): Promise<Quota> {
     this.witness.peeks(isolate, Date.now());
     const wire = nextOf(this.wires);
-    isolate.isBlind ||= wire.backMs >= TIMEOUT_MS;
-    try {
-      await pause(wire.outMs);
-      if (wire.before !== undefined) throw failure(wire);
-      const object = this.#object;
-      const quota = asOf(object.peek(policy), isolate.behindMs);
-      if (this.#object !== object) throw failure({ error: LOST });
-      await pause(wire.backMs);
-      if (wire.error !== undefined) throw failure(wire);
-      return quota;
-    } catch (error) {
-      isolate.isBlind = true;
-      throw error;
-    }
+    await pause(wire.outMs);
+    if (wire.before !== undefined) throw failure(wire);
+    const quota = asOf(this.#object.peek(policy), isolate.behindMs);
+    await pause(wire.backMs);
+    if (wire.error !== undefined) throw failure(wire);
+    return quota;
   }
 
   #start(): RateLimiter {

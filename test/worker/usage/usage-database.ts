@@ -10,7 +10,6 @@ const UNUSED = { ...COUNTS, perMinute: 0, perDay: 0 };
 /** What operators read: the usage of a key on each day in UTC, and its bans, the oldest first. */
 export interface Sum {
   readonly days: Readonly<Record<string, Readonly<typeof UNUSED>>>;
-  /** `resets`: how many the limiter knew of. `liftedMs`: in the database. */
   readonly bans: readonly object[];
 }
 
@@ -22,16 +21,15 @@ export const NOTHING: Sum = { days: { "2999-12-31": { ...UNUSED, admitted: 1 } }
 export function plus(
   { days, bans }: Sum,
   { nowMs, admitted, minute, day }: Decision,
-  more: { refused: number; strikes: number; newBan: Ban | null },
+  { refused, strikes, newBan }: { refused: number; strikes: number; newBan: Ban | null },
 ): Sum {
   const today = new Date(nowMs).toISOString().slice(0, 10);
   const before = days[today] ?? UNUSED;
-  const { newBan } = more;
   const isBan = newBan !== null && !newBan.loggedOnly;
   const after = {
     admitted: before.admitted + Number(admitted),
-    refused: before.refused + Number(!admitted) + more.refused,
-    strikes: before.strikes + more.strikes,
+    refused: before.refused + Number(!admitted) + refused,
+    strikes: before.strikes + strikes,
     bans: before.bans + Number(isBan),
     peakMinute: Math.max(before.peakMinute, minute.limit - minute.remaining),
     peakDay: Math.max(before.peakDay, day.limit - day.remaining),
