@@ -3,7 +3,7 @@ import { env } from "cloudflare:workers";
 import { beforeEach, expect, test, vi } from "vitest";
 import type { QuotaPolicy } from "../../../src/rules/limits/limiter-state.ts";
 import type { CallDetails, ObjectDecision } from "../../../src/worker/limiter/object-call.ts";
-import { createApiKey } from "../../support/api-key-fixture.ts";
+import { createApiKey, updateApiKey } from "../../support/api-key-fixture.ts";
 import { advanceClock, DAY_MS, HOUR_MS, stopClock } from "../../support/clock.ts";
 import { faultyDatabases, LOST, PASS } from "../../support/faults.ts";
 import { evictLimiter, limiterNamed, limiterStorage } from "../../support/limiter.ts";
@@ -48,14 +48,18 @@ async function comeToAlarm(): Promise<void> {
   expect(await runDurableObjectAlarm(limiter())).toBe(true);
 }
 
-test("refusals and strikes write nothing, but are not lost with the object once a report has told of them; a ban writes one row, and is logged and stored in the database at once", async () => {
+test("refusals and strikes write nothing, but are not lost with the object once a report has told of them; a ban writes one row, and is logged and stored in the database at once, as lifted by a reset that the limiter did not know", async () => {
+  await updateApiKey(keyId, { resets: 1 });
+  const changes = `INSERT INTO key_changes (at, actor, action, key_id, details)
+    VALUES (?1, 'me', 'reset', ?2, '{}'), (?1 + 60000, 'me', 'update', ?2, '{}')`;
+  await env.KEYS.prepare(changes).bind(noonMs, keyId).run();
   await admit({ requests: 3 });
   const { rowsWritten } = await storage();
   await admit({ requests: 30 });
   advanceClock(10_000);
   await admit({ requests: 59 });
   expect(await storage()).toMatchObject({ keys: ["record"], rowsWritten });
-  const times = { began_at: Date.now(), ends_at: Date.now() + 60_000, lifted_at: null };
+  const times = { began_at: Date.now(), ends_at: Date.now() + 60_000, lifted_at: Date.now() };
   const until = new Date(times.ends_at).toISOString();
   await admit({ requests: 11 });
   expect((await storage()).rowsWritten).toBe(rowsWritten + 1);
