@@ -163,3 +163,14 @@ test("a note that a key has cancelled costs no row; a row of an older version co
   await evict();
   expect(await mayReadReplica()).toBe(false);
 });
+
+test("a call that is sent again 10 seconds later is counted once", async () => {
+  const first = { policy: ROOMY, nonce: "first" };
+  await admit(first);
+  for (let n = 0; n < 2; n++) {
+    advanceClock(5_000);
+    await admit({ policy: ROOMY });
+  }
+  await admit(first);
+  expect(await storage()).toMatchObject({ record: { day: { count: 3 } } });
+});
