@@ -1,4 +1,6 @@
 import { createHash } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { base32nopad } from "@scure/base";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { generateSecret } from "../../../src/store/keys/new-secret.ts";
@@ -7,11 +9,24 @@ import { hashSecret, isSecret, SECRET_PREFIX } from "../../../src/rules/keys/sec
 
 const ALPHABET = "abcdefghijklmnopqrstuvwxyz234567";
 
-test("a generated secret has the prefix, 160 random bits and a checksum, is accepted and never repeats", () => {
+const page = readFileSync("SECURITY.md", "utf8");
+const pattern = new RegExp(/```regex\n(?<text>.+)\n```/.exec(page)?.groups?.["text"] ?? "", "g");
+
+/** Returns whether the checksum of a key is right, calculated as SECURITY.md describes. */
+function hasChecksum(secret: string): boolean {
+  const bytes = base32nopad.decode(secret.slice("sord_".length).toUpperCase());
+  const hash = createHash("sha256").update("sord_").update(bytes.subarray(0, 20)).digest();
+  return bytes.length === 25 && hash.subarray(0, 5).equals(bytes.subarray(20));
+}
+
+test("a generated secret has 160 random bits and the checksum and pattern of SECURITY.md, and never repeats", () => {
   const secrets = Array.from({ length: 1_000 }, generateSecret);
   expect(new Set(secrets).size).toBe(secrets.length);
   expect(secrets.filter((secret) => !/^sord_[a-z2-7]{40}$/.test(secret))).toEqual([]);
-  expect(secrets.every(isSecret)).toBe(true);
+  expect(secrets.every((secret) => isSecret(secret) && hasChecksum(secret))).toBe(true);
+  const code = secrets.map((secret) => `const key = "${secret}";`).join("\n");
+  expect(code.match(pattern)).toEqual(secrets);
+  expect("sord_ SECRET_PREFIX sord_… key_v4hynivbh72jw5th".match(pattern)).toBeNull();
   // What is stored is its SHA-256 in lower-case hexadecimal.
   const [first = ""] = secrets;
   expect(hashSecret(first)).toBe(createHash("sha256").update(first).digest("hex"));
