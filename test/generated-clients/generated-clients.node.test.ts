@@ -51,8 +51,7 @@ async function generate(): Promise<void> {
   expect(orders).toMatch(/^\/\/ orders\.ts\n/);
   await writeFile(join(FOLDER, "orders.ts"), orders);
   const line = shell?.code.split("\n").at(-1)?.replace(`${ADDRESS}/openapi.json`, DOCUMENT);
-  const [npx, program = "", ...args] = line?.split(" ") ?? [];
-  expect(npx).toBe("npx");
+  const [, program = "", ...args] = line?.split(" ") ?? [];
   // Runs the program without npx, which would take a second longer.
   const commands = join(import.meta.dirname, "node_modules", ".bin");
   await run(join(commands, program), args, { cwd: FOLDER });

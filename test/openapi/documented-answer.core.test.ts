@@ -16,8 +16,6 @@ const WINDOW = { name: "minute", limit: 1e9, remaining: 0, resetsAt: null };
 const BAN = { endsAt: "2026-11-20T08:31:00.000Z", number: 1 };
 const MOST = { ...FULL, expiresAt: BAN.endsAt, windows: [WINDOW], ban: BAN };
 const banned = { ...quota, body: JSON.stringify(MOST) };
-const OTHERS = [{ name: "hour" }, { limit: 0 }, { limit: 1e9 + 1 }, { remaining: 1.5 }];
-const OTHER_WINDOWS = [...OTHERS, { remaining: -1 }].map((other) => ({ ...WINDOW, ...other }));
 
 function withHeader(answer: SeenAnswer, name: string, value: string | null): SeenAnswer {
   const headers = new Headers(answer.headers);
@@ -34,18 +32,9 @@ test.each<[difference: string, SeenAnswer]>([
   ["the header Link is missing", withHeader(cancelled, "Link", null)],
   ["the header ETag is missing", withHeader(list, "ETag", null)],
   ["the header Cache-Control is missing", withHeader(quota, "Cache-Control", null)],
-  ...[
-    ["X-RateLimit-Limit", "0"],
-    ["X-RateLimit-Remaining", "-1"],
-    ["X-RateLimit-Reset", "0"],
-    ["X-Request-Id", ""],
-    ["RateLimit-Policy", '"minute";q=60;w=61, "day";q=1000;w=86400'],
-    ["Link", '</openapi.json>; rel="service-desc"'],
-    ["Sunset", "2028-07-01"],
-    ["Deprecation", "1830297600"],
-  ].map(([name = "", value = ""]): [string, SeenAnswer] => {
-    return [`the header ${name} is ${JSON.stringify(value)}`, withHeader(list, name, value)];
-  }),
+  ['the header X-RateLimit-Remaining is "-1"', withHeader(list, "X-RateLimit-Remaining", "-1")],
+  ['the header X-Request-Id is ""', withHeader(list, "X-Request-Id", "")],
+  ['the header Sunset is "2028-07-01"', withHeader(list, "Sunset", "2028-07-01")],
   ['the header RateLimit is "r=1"', withHeader(conflict, "RateLimit", "r=1")],
   ["the document has no header retry-after here", withHeader(cancelled, "Retry-After", "1")],
   ["the document has no body here", { ...cancelled, body: "{}" }],
@@ -70,11 +59,12 @@ test.each<[answer: SeenAnswer, ...bodies: object[]]>([
   [conflict, ...lacking(CONFLICT), { ...CONFLICT, status: 404 }],
   [conflict, { ...CONFLICT, detail: "x" }, { ...CONFLICT, code: "not_found" }],
   [quota, ...lacking(FULL), { ...FULL, plan: "gold" }, { ...FULL, retryAfterSeconds: -1 }],
-  [quota, { ...FULL, expiresAt: "2030-01-01" }],
   [banned, ...[...lacking(BAN), { ...BAN, number: 0 }].map((ban) => ({ ...MOST, ban }))],
-  [banned, ...[...lacking(WINDOW), ...OTHER_WINDOWS].map((one) => ({ ...MOST, windows: [one] }))],
+  [
+    banned,
+    ...[...lacking(WINDOW), { ...WINDOW, limit: 0 }].map((one) => ({ ...MOST, windows: [one] })),
+  ],
   [list, { orders: [] }, [{ id: "1" }], [{ id: 2 ** 64 }], [{ petId: null }], [{ status: "" }]],
-  [list, [{ shipDate: "2026-11-20T08:30:00+01:00" }]],
 ])("a difference is found in a body with another field, type or value: %#", (answer, ...bodies) => {
   expect(differencesFromDocument(answer)).toStrictEqual([]);
   for (const body of bodies.map((one) => JSON.stringify(one))) {

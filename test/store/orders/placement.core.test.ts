@@ -1,7 +1,6 @@
 import { expect, test } from "vitest";
-import { IMPORT_SIZES, importOrders } from "../../../src/operator/orders/import.ts";
+import { importOrders } from "../../../src/operator/orders/import.ts";
 import { SortedOrders } from "../../../src/operator/orders/sorted-orders.ts";
-import { SEGMENT_BYTES } from "../../../src/schema/orders.ts";
 import { placeOrders } from "../../../src/store/orders/placement.ts";
 import { openMemoryStore } from "../../operator/orders/memory-store.ts";
 
@@ -31,9 +30,3 @@ test.each(["orders (id) VALUES (1)", "cancelled_orders (cancelled_at, id) VALUES
     await expect(importing).rejects.toThrow("which only an empty store takes");
   },
 );
-
-test("the parts of an import fit into D1's rows and its time for a batch, and its segments can grow", () => {
-  const segmentBytes = Math.floor((2 * SEGMENT_BYTES) / 3);
-  const sizes = { partBytes: 1_900_000, partsPerBatch: 4, segmentBytes, blockOrders: 64 };
-  expect(IMPORT_SIZES).toEqual(sizes);
-});
