@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { Gate, Pacer } from "../../src/client/pacer.ts";
+import { Pacer } from "../../src/client/pacer.ts";
 
 /** The headers of a response, for a window of ten requests a minute. */
 function heard(remaining: number, resetSeconds = 60, retryAfterSeconds: number | null = null) {
@@ -43,22 +43,6 @@ test("a forecast counts what is left of the open window, or new windows after it
   expect(pacerAfter([[both]]).forecast(13, 0)).toEqual({ waitMs: 90_000, lastRequests: 9 });
   const held = pacerAfter([[heard(9, 60, 30)]]);
   expect(held.forecast(2, 1_000)).toEqual({ waitMs: 29_000, lastRequests: 2 });
-});
-
-test("a forecast takes requests in flight for uncounted, unless they cannot all be", () => {
-  const pacer = pacerAfter([[heard(9), heard(8)]]);
-  for (let requests = 0; requests < 2; requests += 1) pacer.begin();
-  expect(pacer.forecast(13, 0)).toEqual({ waitMs: 60_000, lastRequests: 5 });
-  pacer.look(heard(7, 58), 2_000, 2_000);
-  expect(pacer.forecast(13, 2_000)).toEqual({ waitMs: 58_000, lastRequests: 5 });
-});
-
-test("the response time is an average of about the last twenty responses", () => {
-  const gate = new Gate();
-  for (let count = 0; count < 80; count += 1) gate.leave(null, new Response(), count < 40 ? 1 : 9);
-  gate.leave(null, undefined, 60_000);
-  expect(gate.responseMs).toBeGreaterThan(7);
-  expect(gate.responseMs).toBeLessThan(9);
 });
 
 test("a look takes no room from other requests, whether it is answered or not, and does not outdo what they have just heard", () => {

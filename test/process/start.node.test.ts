@@ -24,7 +24,7 @@ const slow = new StoreFolder();
 let service: Service;
 
 beforeAll(async () => {
-  service = await Service.start(store.path, { args: ["--log"] });
+  service = await Service.start(store.path);
 });
 afterAll(async () => {
   await service.end("SIGKILL");
@@ -57,17 +57,6 @@ Try it:
   expect(head).toMatch(/^HTTP\/1\.1 200 OK\r\n/);
   expect(body).toMatch(/^\[\{"id":-9223372036854775808,.*\{"id":9223372036854775807,.*\]$/);
   expect(body).toContain('"quantity":9223372036854775807,');
-});
-
-test("npm start on a new store logs each request with --log, without its key", async () => {
-  const { free } = service.demoKeys;
-  const { headers } = await service.request(free, "/1", "DELETE");
-  const id = headers.get("X-Request-Id")!;
-  const logged = () => service.stdout.split("\n").find((each) => each.includes(`"${id}"`)) ?? "";
-  await service.until(() => logged() !== "");
-  const time = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
-  expect(JSON.parse(logged())).toMatchObject({ event: "request", time, status: 404 });
-  expect(logged()).not.toContain(free);
 });
 
 const HTML = "text/html; charset=utf-8";
