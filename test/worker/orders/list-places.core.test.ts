@@ -74,45 +74,26 @@ test.each<[string, string, string, number | null, number[]]>([
   expect(await Promise.race([large, Promise.resolve("waits")])).toBe(true);
 });
 
-test("a key without a list comes first; a request that has ended, and a list that has, receive no place", async () => {
+test("a key without a list comes first, as does a list under way; a request that has ended receives no place", async () => {
   const places = new ListPlaces(SIZES);
-  const first = Array.from({ length: 4 }, () => listOf("a"));
-  for (const list of first) void places.wait(list);
-  const [left, dead, own, other] = [listOf("c"), listOf("a"), listOf("a"), listOf("b")];
-  places.begin(left);
-  const leaves = vi.fn();
-  void places.wait(left).then(leaves);
-  places.end(left);
-  void places.wait(dead);
-  const waits = [places.wait(own), places.wait(other)];
-  places.end(first[0]!);
-  places.begin(other);
-  const having = () => [left, dead, own, other].map((list) => places.hasPlace(list));
-  expect(having()).toEqual([false, false, false, true]);
-  // Its timers do not run any more.
-  vi.clearAllTimers();
-  vi.setSystemTime(Date.now() + 4_000);
-  places.end(first[1]!);
-  expect(having()).toEqual([false, false, false, true]);
-  await waits[1];
-  expect(leaves.mock.calls).toEqual([[false]]);
-});
-
-test("a list under way that waits for a place does not stall: further lists of its key come after a key without one", async () => {
-  const places = new ListPlaces(SIZES);
-  // Its client takes pieces all the time.
-  const holder = Object.defineProperty(listOf("b", 4), "takenMs", { get: Date.now, set() {} });
+  const endMs = Date.now() + SIZES.stallMs;
+  const takenAt = (takenMs: () => number, list: ReturnType<typeof listOf>) =>
+    Object.defineProperty(list, "takenMs", { get: takenMs, set() {} });
+  // One client takes pieces all the time. Of another, the request does not run any more.
+  const holder = takenAt(Date.now, listOf("b", 4));
+  const dead = takenAt(() => endMs, listOf("d"));
+  const [underWay, further, left, other] = [listOf("a"), listOf("a"), listOf("c"), listOf("e", 3)];
   void places.wait(holder);
-  const underWay = listOf("a");
   underWay.alone = 0;
   places.begin(underWay);
   void places.wait(underWay);
   await vi.advanceTimersByTimeAsync(SIZES.stallMs);
-  const [further, other] = [listOf("a"), listOf("c", 3)];
-  void places.wait(further);
-  void places.wait(other);
-  await vi.advanceTimersByTimeAsync(500);
+  places.begin(left);
+  const [leaves] = [left, further, dead, other].map((list) => places.wait(list));
+  places.end(left);
+  await vi.advanceTimersByTimeAsync(4_000);
   places.end(holder);
-  const hasPlace = [underWay, further, other].map((list) => places.hasPlace(list));
-  expect(hasPlace).toEqual([true, false, true]);
+  const hasPlace = [underWay, other, further, left, dead].map((list) => places.hasPlace(list));
+  expect(hasPlace).toEqual([true, true, false, false, false]);
+  expect(await leaves).toBe(false);
 });

@@ -170,19 +170,6 @@ test("a list produces a piece only when its client asks, moves then and when the
   expect(store.places.held).toBe(0);
 });
 
-test("a list does not stall while its client waits for one query after another", async () => {
-  const store = storeOf();
-  store.hangs = "0";
-  const [ended, { list, reader }] = [store.open(), store.open()];
-  ended.reader.read().catch(() => undefined);
-  await idle();
-  store.hangs = "";
-  void reader.read();
-  await vi.advanceTimersByTimeAsync(READ_MS + QUERY_MS / 2);
-  expect(store.queried).toEqual(["0", "1", "0", "1"]);
-  expect(Date.now() - list.takenMs).toBe(QUERY_MS / 2);
-});
-
 test("a list of many segments reads several in a query, and frees them when its client leaves, also during a query", async () => {
   const store = storeOf({ count: 4, maxQueries: 2, memoryBytes: 0 });
   store.segments.at(-1)!.bytes = BYTES - 1;

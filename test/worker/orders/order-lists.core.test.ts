@@ -1,10 +1,6 @@
 import type { SQLInputValue } from "node:sqlite";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { INT64_MIN } from "../../../src/rules/int64.ts";
-import { SQLiteSyncDialect } from "drizzle-orm/sqlite-core";
-import { readMigrations } from "../../../src/operator/database/migrations.ts";
-import { toJson } from "../../../src/schema/order-json.ts";
-import { ORDER_FIELD_NAMES, orderBytes, SEGMENT_BYTES } from "../../../src/schema/orders.ts";
+import { SEGMENT_BYTES } from "../../../src/schema/orders.ts";
 import { DatabaseQueries } from "../../../src/worker/db/availability.ts";
 import { NearestReads } from "../../../src/worker/db/nearest-reads.ts";
 import { pause } from "../../../src/worker/deadline.ts";
@@ -87,50 +83,6 @@ test("segments are read only from a database that knows the manifest's change, e
   await expect(read()).rejects.toMatchObject({ event: "order_list_moved" });
 });
 
-test("a segment's JSON is as long as the database says, if its orders have all fields", async () => {
-  const order = `${INT64_MIN}, ${INT64_MIN}, '9999-12-31T23:59:59.999Z', 0`;
-  database.exec(`INSERT INTO orders (id, pet_id, quantity, ship_date, complete)
-     VALUES (${INT64_MIN}, ${order}), (1, ${order})`);
-  const { json, segments } = await snapshotOf();
-  for (const { version, bytes } of segments) {
-    const { length } = json.get(version)!;
-    expect(length).toBeLessThanOrEqual(bytes);
-    expect(length).toBeGreaterThan(0.95 * bytes);
-  }
-});
-
-test("the JSON of the shortest orders fits into the memory for it", () => {
-  const orders = Array<string>(100_000).fill("1" + "|".repeat(ORDER_FIELD_NAMES.length));
-  const json = new TextDecoder().decode(toJson(orders.join("|")));
-  expect(json === ',{"id":1}'.repeat(100_000)).toBe(true);
-  expect(() => toJson("1|2|")).toThrow("separators");
-});
-
-test("memory holds as many segments of the newest list as fit, also after a restore and beside an old replica", async () => {
-  store.placeMany(database, 80);
-  database.exec("SAVEPOINT earlier");
-  const replica = on(undefined, store.placeMany(store.openOrderDatabase(), 80));
-  const [first] = (await snapshotOf()).segments;
-  const sizes = { bytesWithManifest: 1e6, shortBytes: 1, groupBytes: 1 };
-  const lists = listsOf({ ...sizes, memoryBytes: 4 * first!.bytes }, true);
-  const snapshots = vi.spyOn(lists, "snapshot");
-  const change = (quantity: number) => `UPDATE orders SET quantity = ${quantity}`;
-  for (const sql of [change(1), change(2), "ROLLBACK TO earlier", change(3)]) {
-    database.exec(sql);
-    const see = vi.fn();
-    for (const query of [on(), on(see)])
-      await textOf(lists, store.d1Of(query, replica), { admission: Promise.resolve({}) });
-    const kept = segmentCount() - (see.mock.calls.length - 1);
-    // Memory reserves what the database says, and keeps the JSON, of which some fields are missing.
-    expect(kept).toBeGreaterThanOrEqual(4);
-    expect(kept).toBeLessThanOrEqual(16);
-  }
-  const read = await Promise.all(
-    snapshots.mock.results.map(({ value }) => value as Promise<Snapshot>),
-  );
-  expect(new Set(read.map(({ json }) => json.size))).toEqual(new Set([0, 1]));
-});
-
 test("a list needs at most 1,000 queries, and a replica that is too old costs it only one more", async () => {
   store.placeMany(database, 40);
   const stale = store.openOrderDatabase();
@@ -156,29 +108,6 @@ test("an isolate's memory for lists leaves room for the results of queries and f
   // A result is the text from the database, the values in it, and their JSON.
   const resultBytes = concurrency * bytesWithManifest * 2;
   expect(memoryBytes + placeBytes + resultBytes).toBeLessThanOrEqual(120 * 2 ** 20);
-});
-
-test("the triggers split and join segments by the size that the code has", () => {
-  const migration = readMigrations("orders")
-    .map(({ sql }) => sql)
-    .join();
-  const sizes = [...migration.matchAll(/bytes (?:> |\+ NEW.bytes <= )(\d{4,})/g)].map(([, size]) =>
-    Number(size),
-  );
-  expect(sizes).toEqual([SEGMENT_BYTES, Math.floor(SEGMENT_BYTES / 3)]);
-  const expression = new SQLiteSyncDialect().sqlToQuery(orderBytes("NEW")).sql;
-  for (const row of ["NEW.", "OLD.", ""])
-    expect(migration).toContain(expression.replaceAll("NEW.", row));
-});
-
-test("of requests that share a query, each receives the list unless it has its tag", async () => {
-  store.placeMany(database, 1);
-  const { version } = store.versionOf(database);
-  const lists = listsOf({ concurrency: 1 });
-  const tags = [version, version, undefined, "other", "*"];
-  const answers = tags.map((tag) => requestList(lists, store.d1Of(on()), { tag }));
-  const statuses = (await Promise.all(answers)).map(({ status }) => status);
-  expect(statuses).toEqual([304, 304, 200, 200, 304]);
 });
 
 test("a request that must not read a replica never shares the query of one that may", async () => {
