@@ -4,11 +4,7 @@ import { SEGMENT_BYTES } from "../../../src/schema/orders.ts";
 import { DatabaseQueries } from "../../../src/worker/db/availability.ts";
 import { NearestReads } from "../../../src/worker/db/nearest-reads.ts";
 import { pause } from "../../../src/worker/deadline.ts";
-import {
-  readSnapshot,
-  segmentReader,
-  type Snapshot,
-} from "../../../src/worker/orders/list-database.ts";
+import { readSnapshot, segmentReader } from "../../../src/worker/orders/list-database.ts";
 import { LIST_SIZES, type ListSizes } from "../../../src/worker/orders/list-sizes.ts";
 import { OrderLists } from "../../../src/worker/orders/order-lists.ts";
 import { eventLines, events, expectCauses, startListening } from "../../support/written-lines.ts";
