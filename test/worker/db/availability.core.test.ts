@@ -13,21 +13,18 @@ afterEach(() => void vi.restoreAllMocks().useRealTimers());
 
 test.each<[Error, object, number, string]>([
   [LOST, READ, 1, "unavailable"],
-  [LOST, REPEATABLE, 5, "unavailable"],
   [new Error("D1_ERROR: D1 DB is overloaded."), REPEATABLE, 3, "unavailable"],
   [new Error("D1_ERROR: near ?: SQLITE_ERROR"), REPEATABLE, 1, "a fault of the statement"],
   [new Error("D1_ERROR", { cause: UNIQUE }), REPEATABLE, 1, "a fault of the statement"],
   [new Error("D1_TYPE_ERROR: not supported"), REPEATABLE, 1, "a fault of the statement"],
   [new Error("no such column: x"), REPEATABLE, 1, "a fault of the statement"],
   [new TypeError("not a function"), REPEATABLE, 1, "a fault of the statement"],
-  [new RangeError("too long"), REPEATABLE, 1, "a fault of the statement"],
   // A command locks a local database, which may be hidden: then a write may have been executed.
   [new Error("D1_ERROR: SQLITE_BUSY"), {}, 43, "unavailable"],
   [new Error("D1_ERROR: SQLITE_LOCKED"), {}, 43, "unavailable"],
   [new Error("D1_ERROR", { cause: new Error("database is locked") }), {}, 43, "unavailable"],
   [new Error("Failed to get session commit token"), {}, 43, "unavailable"],
   [HIDDEN, READ, 5, "unavailable"],
-  [HIDDEN, {}, 1, "unavailable"],
 ])("after %s, a query with %j is sent %i times within its timeout: %s", async (...row) => {
   const [error, options, attempts, outcome] = row;
   vi.spyOn(Math, "random").mockReturnValue(0.5);

@@ -89,13 +89,10 @@ export async function play(database: DatabaseSync, scheduler: Scheduler, plan: P
     moments.push({ list, ...store.versionOf(database), atMs: Date.now(), barrier, contents });
   }
 
-  async function apply({ delayMs, do: kind, ids, awayMs }: Change): Promise<void> {
+  async function apply({ delayMs, do: kind, ids, silentMs }: Change): Promise<void> {
     await after(delayMs, kind);
-    if (kind === "silence" || kind === "outage") {
-      // A query that is not answered fails at its timeout.
-      const isSilent = kind === "silence";
-      const untilMs = Date.now() + (isSilent ? Math.max(awayMs, TIMEOUT_MS) : awayMs);
-      history.away.push({ fromMs: Date.now(), untilMs, isSilent });
+    if (kind === "silence") {
+      history.away.push({ fromMs: Date.now(), untilMs: Date.now() + silentMs });
     } else if (kind === "bulk") {
       store.bulkChange(database, () => {
         for (const id of ids) store.changeOrder(database, "touch", id);
@@ -182,9 +179,9 @@ export async function play(database: DatabaseSync, scheduler: Scheduler, plan: P
       const lag = lagOf();
       const hasFailed = plan.failing.includes(queries++);
       await step("a query begins");
-      const away = history.away.find(({ untilMs }) => Date.now() < untilMs);
-      if (away?.isSilent === true) return new Promise<never>(() => undefined);
-      if (away !== undefined || hasFailed) throw new Error("D1_ERROR: Network connection lost.");
+      const isSilent = history.away.some(({ untilMs }) => Date.now() < untilMs);
+      if (isSilent) return new Promise<never>(() => undefined);
+      if (hasFailed) throw new Error("D1_ERROR: Network connection lost.");
       const late = moments.findLastIndex(({ atMs }) => atMs <= Date.now() - MAX_LAG_MS);
       const seen = moments[Math.max(late, moments.length - 1 - (lag ?? 0), 0)]!;
       const source = lag === null ? database : store.replicaOf(seen.contents!);
