@@ -130,6 +130,7 @@ test("one query serves all waiting requests, which stay alive for it; if the pla
   }
   expect((await underWay).map(({ held }) => held)).toStrictEqual([0, 0]);
   expect((await others).map(({ held }) => held)).toStrictEqual([1, 1]);
+  expect(vi.getTimerCount()).toBe(0);
   // Three queries, and three requests that waited.
   expect(world.kept).toHaveLength(6);
 });
