@@ -84,20 +84,3 @@ test.each([
   const timeouts = vi.mocked(deadlines.withDeadline).mock.calls.map(([, ms]) => ms);
   expect(timeouts).toStrictEqual(Array(9).fill(3_000));
 });
-
-test("if the platform ended the check that ran a shared probe, others are 503 and repeat no older result", async () => {
-  const { bindings, script } = faultyLimiters();
-  const service = startService({}, bindings);
-  stopClock();
-  expect((await service(HEALTH)).status).toBe(200);
-  advanceClock(5_000);
-  const late = Promise.withResolvers<void>();
-  script.next((call) => late.promise.then(call));
-  const ended = service(HEALTH);
-  faults.skipDeadlines(6_000)();
-  const { status, body } = await service(HEALTH);
-  const unknown = { orders: "unavailable", keys: "unavailable", limiter: "unavailable" };
-  expect([status, await new Response(body).json()]).toStrictEqual([503, unknown]);
-  late.resolve();
-  await ended;
-});

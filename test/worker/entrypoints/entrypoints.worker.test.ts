@@ -5,7 +5,10 @@ import { d1Database } from "../../../src/store/d1-database.ts";
 import { findApiKey } from "../../../src/store/keys/find-keys.ts";
 import { ApiKeys } from "../../../src/worker/entrypoints/api-keys.ts";
 import { Orders } from "../../../src/worker/entrypoints/orders.ts";
-import { createApiKey } from "../../support/api-key-fixture.ts";
+import service from "../../../src/worker/index.ts";
+import { limiter } from "../../../src/worker/isolate.ts";
+import { limitedKeyOf } from "../../../src/worker/limiter/object-call.ts";
+import { createApiKey, createEnterpriseKey } from "../../support/api-key-fixture.ts";
 import { DAY_MS, MINUTE_MS } from "../../support/clock.ts";
 import { brokenLimiters } from "../../support/faults.ts";
 import { eventLines, events } from "../../support/written-lines.ts";
@@ -72,4 +75,15 @@ test("a caller learns whether to call again, and the log why", async () => {
   });
   await expect(keys.get(id)).rejects.toThrow(/^The store cannot reach its database.*call again/);
   expect(eventLines().at(-1)).toMatchObject({ error: expect.stringContaining("lost") });
+});
+
+test("a door knows what requests were told of a key", async () => {
+  const { id, key } = await createEnterpriseKey(1, 1);
+  const headers = { Authorization: `Bearer ${key}` };
+  for (const status of [404, 429]) {
+    const request = new Request<unknown, any>("https://store.example/v1/none", { headers });
+    expect((await service.fetch(request, env, createExecutionContext())).status).toBe(status);
+  }
+  const record = await findApiKey(d1Database(env.KEYS).orm, id);
+  expect(limiter.isRefusing(limitedKeyOf(record!))).toBe(true);
 });
