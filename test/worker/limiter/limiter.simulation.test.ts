@@ -280,3 +280,19 @@ test.for([50, 150])(
     expect(await world.answerTo(0)).toMatchObject({ decidedBy: "object" });
   },
 );
+
+test("an isolate reports 50 strikes, or the oldest one after 3 seconds", async () => {
+  const world = new World(keyPolicy(1, 1_000), [0], { BAN_MIN_STRIKES: 300, BAN_MAX_STRIKES: 300 });
+  for (let n = 0; n < 2; n++) await world.answerTo(0);
+  await world.advance(10_000);
+  for (const [times, ms, reported] of [
+    [50, 100, 49],
+    [1, 2_999, 49],
+    [1, 1, 49],
+    [1, 10, 51],
+  ] as const) {
+    for (let n = 0; n < times; n++) void world.send(0);
+    await world.advance(ms);
+    expect(world.isolates[0]!.reported).toBe(reported);
+  }
+});
