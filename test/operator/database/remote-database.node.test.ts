@@ -1,7 +1,5 @@
 import { readdirSync } from "node:fs";
 import { createServer, type Server } from "node:http";
-import { connect } from "node:net";
-import { join } from "node:path";
 import { type SQL, sql } from "drizzle-orm";
 import { beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { API_PATIENCE } from "../../../src/operator/cloudflare-api.ts";
@@ -12,7 +10,7 @@ import { keysProgram } from "../../../src/operator/keys/program.ts";
 import * as retrying from "../../../src/operator/retry.ts";
 import * as wrangler from "../../../src/operator/wrangler.ts";
 import { testFolder } from "../../support/test-folder.ts";
-import { failure, runCommand, runInProcess } from "../commands.ts";
+import { failure, runInProcess } from "../commands.ts";
 import { listen, runRealWrangler, useFakeCloudflare } from "../deploy/fake-cloudflare.ts";
 import { ApiError } from "../deploy/route.ts";
 
@@ -160,25 +158,3 @@ it.each(["", '{"result":'])(
     expect(outcome.stderr).toMatch(notices);
   },
 );
-
-it.each([
-  ["is used for an address that NO_PROXY does not list", "a.example", true],
-  ["is not used for an address that NO_PROXY lists", "a.example,0.0.0.0", false],
-])("a proxy of the environment %s", async (_, noProxy, isUsed) => {
-  const asked = new Set<string | undefined>();
-  const server = createServer();
-  server.on("connect", ({ url }, socket) => {
-    asked.add(url);
-    socket.write("HTTP/1.1 200 OK\r\n\r\n");
-    const { port } = new URL(cloudflare.origin);
-    socket.pipe(connect(Number(port), "127.0.0.1")).pipe(socket);
-  });
-  // An address of this machine that no proxy skips by itself.
-  const base = cloudflare.origin.replace("127.0.0.1", "0.0.0.0");
-  const env = { CLOUDFLARE_API_BASE_URL: base, HTTP_PROXY: await serve(server), NO_PROXY: noProxy };
-  const main = join(wrangler.PROJECT_ROOT, "src/operator/main.js");
-  const line = "keys list --plan pro --env staging --json";
-  const listed = await runCommand(process.execPath, [main, ...line.split(" ")], env);
-  expect(listed).toMatchObject({ stdout: "[]\n" });
-  expect([...asked]).toEqual(isUsed ? [new URL(base).host] : []);
-});
