@@ -2,8 +2,10 @@ import * as fs from "node:fs";
 import { join } from "node:path";
 import { Readable } from "node:stream";
 import { gunzipSync, gzipSync } from "node:zlib";
-import { afterEach, describe, expect, it, vi } from "vitest";
+import { afterEach, describe, expect, it, test, vi } from "vitest";
+import { keysProgram } from "../../src/operator/keys/program.ts";
 import { ordersProgram } from "../../src/operator/orders/program.ts";
+import { PROJECT_ROOT, runWrangler } from "../../src/operator/wrangler.ts";
 import { INT64_MAX, INT64_MIN } from "../../src/rules/int64.ts";
 import { testFolder } from "../support/test-folder.ts";
 import { failure, type Outcome, runCommand, runInProcess } from "./commands.ts";
@@ -248,4 +250,35 @@ describe("orders import and export", () => {
     expect(await show("7", "--json")).toEqual(written(`${LINES[9]}\n`));
     expect(await show("x")).toEqual(failure("Expected an integer", 2));
   });
+});
+
+test("the documented backup of keys restores an empty database, byte for byte", async () => {
+  const runbook = fs.readFileSync(join(PROJECT_ROOT, "docs/runbook.md"), "utf8");
+  const [from, to] = [testFolder(), testFolder()];
+  for (const each of [from, to]) fs.cpSync("wrangler.toml", join(each, "wrangler.toml"));
+  /** Runs a documented command of wrangler on the local store in a folder like the project's. */
+  const run = (command: string, at: string, path: string) => {
+    const documented = new RegExp(`(?<=npx wrangler )d1 ${command} KEYS .*--(?:output|file)(?= )`);
+    const [line = ""] = documented.exec(runbook) ?? [];
+    const words = line.replace("--remote --env production", "--local").split(" ");
+    return runWrangler([...words, path, "--cwd", at]);
+  };
+  const keys = async (at: string, line: string, ...name: string[]) => {
+    const state = ["--persist-to", join(at, ".wrangler/state"), "--json"];
+    const { stdout } = await runInProcess(keysProgram(), [...line.split(" "), ...name, ...state]);
+    return JSON.parse(stdout);
+  };
+  const { id } = await keys(from, "create --plan pro --name", 'O\'Brien; ☕ "é"');
+  await keys(from, "create --plan enterprise --per-minute 7 --per-day 9 --name", "-- A");
+  for (const line of ["rotate ID --grace 7d", "rotate ID", "revoke ID"]) {
+    await keys(from, line.replace("ID", id));
+  }
+  const [first, second] = [join(from, "keys.sql"), join(to, "keys.sql")];
+  await run("export", from, first);
+  await run("execute", to, first);
+  await run("export", to, second);
+  expect(fs.readFileSync(second, "utf8")).toBe(fs.readFileSync(first, "utf8"));
+  for (const command of ["list", "audit"]) {
+    expect(await keys(to, command)).toEqual(await keys(from, command));
+  }
 });

@@ -11,6 +11,8 @@ import { BINDINGS } from "../../src/schema/databases.ts";
 interface ServerOptions {
   readonly store: string;
   readonly vars?: Readonly<Record<string, string>>;
+  /** Receives each line that the Worker logs. */
+  readonly onLog?: (line: string) => void;
 }
 
 export type Server = Awaited<ReturnType<typeof startServer>>;
@@ -49,7 +51,7 @@ export async function bundleWorker(entry: string, outdir: string, root = PROJECT
 /** Starts a bundled Worker, with the Durable Object class `RateLimiter`, in a workerd process on its own port. */
 export async function startServer(script: string, options: ServerOptions) {
   const before = childProcesses();
-  const { store, vars = {} } = options;
+  const { store, vars = {}, onLog } = options;
   const miniflare = new Miniflare(
     convertV4MiniflareOptions({
       name: "store-orders",
@@ -64,6 +66,7 @@ export async function startServer(script: string, options: ServerOptions) {
       port: 0,
       cf: false,
       log: new Log(LogLevel.NONE),
+      ...(onLog && { handleStructuredLogs: ({ message }) => onLog(message) }),
     } as MiniflarePackage.V4MiniflareOptions),
   );
   const { origin: url } = await miniflare.ready;

@@ -1,5 +1,5 @@
 import type { Ban, BanPolicy } from "../../../src/rules/limits/bans.ts";
-import type { Decision, Quota } from "../../../src/rules/limits/decision.ts";
+import type { Decision } from "../../../src/rules/limits/decision.ts";
 import type { QuotaPolicy } from "../../../src/rules/limits/limiter-state.ts";
 import type { WaitReport } from "../../../src/rules/limits/strikes.ts";
 import { mapWindows, type PerWindow, WINDOW_NAMES } from "../../../src/rules/limits/windows.ts";
@@ -31,15 +31,15 @@ export class DocumentedRules {
     this.known = known;
   }
 
-  /** Returns the rules of who only knows a quota, received at `nowMs`. */
-  static after(quota: Quota, policy: QuotaPolicy, nowMs: number): DocumentedRules {
-    const sinceMs = nowMs - quota.nowMs;
+  /** Returns the rules of who only knows a decision, received at `nowMs`. */
+  static after(decision: Decision, policy: QuotaPolicy, nowMs: number): DocumentedRules {
+    const sinceMs = nowMs - decision.nowMs;
     const admittedMs = mapWindows((name) => {
-      const { limit, remaining, endsMs } = quota[name];
+      const { limit, remaining, endsMs } = decision[name];
       return Array<number>(limit - remaining).fill(endsMs + sinceMs - LENGTH_MS[name]);
     });
-    const { endsMs = 0, number = 0 } = quota.ban ?? {};
-    const ban = quota.banned ? { beganMs: nowMs, untilMs: endsMs + sinceMs, number } : null;
+    const { endsMs = 0, number = 0 } = decision.ban ?? {};
+    const ban = decision.banned ? { beganMs: nowMs, untilMs: endsMs + sinceMs, number } : null;
     return new DocumentedRules({ policy, admittedMs, ban, ...NO_WAIT });
   }
 

@@ -33,13 +33,15 @@ test("plans have the documented limits (docs/limits.md, Plans)", () => {
 // The rules below are those of docs/limits.md, Headers.
 
 test("X-RateLimit describes the window with the fewest requests left; on a tie, the one that ends later; all durations are whole seconds, rounded up", () => {
-  for (const [left, endsInMs, seconds, [limit, remaining, inSeconds]] of [
-    [4, 9_000, 9, [60, 4, 9]],
-    [6, 9_000, 9, [1_000, 5, 99]],
-    [5, 98_999, 99, [1_000, 5, 99]],
-    [5, 99_001, 100, [60, 5, 100]],
-    [0, 1_001, 2, [60, 0, 2]],
+  for (const [left, endsInMs, seconds, described] of [
+    [4, 9_000, 9, "minute"],
+    [6, 9_000, 9, "day"],
+    [5, 98_999, 99, "day"],
+    [5, 99_001, 100, "minute"],
+    [0, 1_001, 2, "minute"],
   ] as const) {
+    const shown = described === "minute" ? [60, left, seconds] : [1_000, 5, 99];
+    const [limit, remaining, inSeconds] = shown as [number, number, number];
     expect(quotaHeaders(quota([60, left, endsInMs], [1_000, 5, 99_000]))).toEqual({
       "X-RateLimit-Limit": String(limit),
       "X-RateLimit-Remaining": String(remaining),

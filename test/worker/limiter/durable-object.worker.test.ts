@@ -3,7 +3,7 @@ import { env } from "cloudflare:workers";
 import { beforeEach, expect, test, vi } from "vitest";
 import type { QuotaPolicy } from "../../../src/rules/limits/limiter-state.ts";
 import type { CallDetails, ObjectDecision } from "../../../src/worker/limiter/object-call.ts";
-import { createApiKey, updateApiKey } from "../../support/api-key-fixture.ts";
+import { createApiKey } from "../../support/api-key-fixture.ts";
 import { advanceClock, DAY_MS, HOUR_MS, stopClock } from "../../support/clock.ts";
 import { faultyDatabases, LOST, PASS } from "../../support/faults.ts";
 import { evictLimiter, limiterNamed, limiterStorage } from "../../support/limiter.ts";
@@ -48,18 +48,14 @@ async function comeToAlarm(): Promise<void> {
   expect(await runDurableObjectAlarm(limiter())).toBe(true);
 }
 
-test("refusals and strikes write nothing, but are not lost with the object once a report has told of them; a ban writes one row, and is logged and stored in the database at once, as lifted by a reset that the limiter did not know", async () => {
-  await updateApiKey(keyId, { resets: 1 });
-  const changes = `INSERT INTO key_changes (at, actor, action, key_id, details)
-    VALUES (?1, 'me', 'reset', ?2, '{}'), (?1 + 60000, 'me', 'update', ?2, '{}')`;
-  await env.KEYS.prepare(changes).bind(noonMs, keyId).run();
+test("refusals and strikes write nothing, but are not lost with the object once a report has told of them; a ban writes one row, and is logged and stored in the database at once", async () => {
   await admit({ requests: 3 });
   const { rowsWritten } = await storage();
   await admit({ requests: 30 });
   advanceClock(10_000);
   await admit({ requests: 59 });
   expect(await storage()).toMatchObject({ keys: ["record"], rowsWritten });
-  const times = { began_at: Date.now(), ends_at: Date.now() + 60_000, lifted_at: Date.now() };
+  const times = { began_at: Date.now(), ends_at: Date.now() + 60_000, lifted_at: null };
   const until = new Date(times.ends_at).toISOString();
   await admit({ requests: 11 });
   expect((await storage()).rowsWritten).toBe(rowsWritten + 1);
@@ -148,7 +144,8 @@ test("what a clock that was ahead has counted is of today after the next report,
   expect(Date.now()).toBeLessThan(rightMs + 2 * DAY_MS);
 });
 
-test("a note that a key has cancelled costs no row; a row of an older version counts as one", async () => {
+test("a note that a key has cancelled costs no row, and keeps the storage until it has ended; a row of an older version counts as one", async () => {
+  advanceClock(DAY_MS / 2 - 60_000);
   const mayReadReplica = async (cancels = false) => (await admit({ cancels })).mayReadReplica;
   expect(await mayReadReplica()).toBe(true);
   const { rowsWritten } = await storage();
@@ -162,15 +159,26 @@ test("a note that a key has cancelled costs no row; a row of an older version co
   });
   await evict();
   expect(await mayReadReplica()).toBe(false);
+  advanceClock(DAY_MS - 610_000);
+  expect(await mayReadReplica(true)).toBe(false);
+  // Both windows and the day have ended at midnight.
+  for (const [ms, keys] of [
+    [80_000, ["record"]],
+    [520_000, []],
+  ] as const) {
+    advanceClock(ms);
+    await alarm();
+    expect(await storage()).toMatchObject({ keys });
+  }
 });
 
-test("a call that is sent again 10 seconds later is counted once", async () => {
+test("a call that is sent again within 10 seconds is counted once, however many calls came between", async () => {
   const first = { policy: ROOMY, nonce: "first" };
-  await admit(first);
-  for (let n = 0; n < 2; n++) {
-    advanceClock(5_000);
-    await admit({ policy: ROOMY });
+  const answer = await admit(first);
+  for (let waitedMs = 0; waitedMs < 10_000; waitedMs += 2_500) {
+    advanceClock(2_500);
+    await Promise.all(Array.from({ length: 50 }, () => admit({ policy: ROOMY })));
   }
-  await admit(first);
-  expect(await storage()).toMatchObject({ record: { day: { count: 3 } } });
+  expect(await admit(first)).toEqual(answer);
+  expect(await storage()).toMatchObject({ record: { day: { count: 201 } } });
 });

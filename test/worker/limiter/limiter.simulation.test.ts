@@ -1,12 +1,13 @@
 import fc from "fast-check";
 import { beforeEach, expect, test, vi } from "vitest";
+import type { Decision, Quota } from "../../../src/rules/limits/decision.ts";
 import { retryAfterSeconds } from "../../../src/rules/limits/headers.ts";
-import { DocumentedRules } from "../../rules/limits/documented-rules.ts";
+import { WINDOW_NAMES } from "../../../src/rules/limits/windows.ts";
 import { anyBanVars, event, oneOf, step, type Step } from "../../rules/limits/histories.ts";
-import { keyPolicy, START_MS } from "../../rules/limits/simulated-limiter.ts";
+import { keyPolicy, SimulatedLimiter, START_MS } from "../../rules/limits/simulated-limiter.ts";
 import { DAY_MS, HOUR_MS, MINUTE_MS } from "../../support/clock.ts";
 import { TIMEOUT_MS } from "./witness.ts";
-import { FAULTS, PERFECT, type Wire, World } from "./world.ts";
+import { FAULTS, type Isolate, PERFECT, type Wire, World } from "./world.ts";
 
 const ALL = [0, 1, 2];
 
@@ -55,23 +56,44 @@ const overlappingRequests = step(
     times: fc.oneof(fc.integer({ min: 1, max: 6 }), fc.integer({ min: 1, max: 40 })),
     gapMs: fc.oneof(fc.constant(0), fc.integer({ min: 1, max: 2_500 })),
     cancels: fc.boolean(),
-    looks: fc.boolean(),
     wires: anyWires,
   }),
-  async (world: World, { isolate, times, gapMs, cancels, looks, wires }) => {
+  async (world: World, { isolate, times, gapMs, cancels, wires }) => {
     world.wires = [...wires];
     for (let n = 0; n < times; n++) {
       if (n > 0 && gapMs > 0) await world.advance(gapMs);
       // Requests before and after this one may share a call.
       if (n === 15) world.learn(isolate);
       void world.send(isolate, cancels && n % 3 === 0);
-      if (looks && n % 2 === 0) void world.look(isolate);
     }
     await world.advance(0);
   },
 );
 
+const overlappingLooks = step(
+  "looks",
+  fc.record({
+    isolate: anyIsolate,
+    times: fc.integer({ min: 1, max: 5 }),
+    wires: anyWires,
+  }),
+  async (world: World, { isolate, times, wires }) => {
+    world.lookWires = [...wires];
+    for (let n = 0; n < times; n++) void world.look(isolate);
+    await world.advance(0);
+  },
+);
+
 const lost: Wire = { ...PERFECT, error: {}, before: "call" };
+
+/** The object answers one request, and the fallback limiter the next one. */
+const fallBack = step("fall back", anyIsolate, async (world: World, isolate) => {
+  for (const wire of [PERFECT, lost]) {
+    world.wires = [wire];
+    void world.send(isolate);
+    await world.advance(world.diskMs);
+  }
+});
 
 const goToTheRetryTime = step(
   "go to the retry time",
@@ -97,29 +119,32 @@ const disturbReports = step(
 );
 
 const changes = fc.oneof<fc.Arbitrary<Step<World>>[]>(
+  step("change the plan", anyLimits, (world, limits) => world.change({ limits })),
   event("reset", (world) => world.change({ resets: world.newest.resets + 1 })),
-  step("change the plan", fc.tuple(anyLimits, fc.boolean()), (world, [limits, isKnown]) => {
+  step("change the plan everywhere", anyLimits, (world, limits) => {
     world.change({ limits });
-    if (isKnown) world.learn(...ALL);
+    world.learn(...ALL);
   }),
   step("learn", fc.subarray(ALL), (world, isolates) => world.learn(...isolates)),
   event("kill", (world) => world.kill()),
   step("break the disk", fc.boolean(), (world, isBroken) => {
     world.isDiskBroken = isBroken;
   }),
+  step("break the alarm", fc.boolean(), (world, isBroken) => {
+    world.isAlarmBroken = isBroken;
+  }),
 );
 
 /** Any events on any isolate. Calls overlap, are delayed and fail. */
-const anyHistory = fc.array(
-  oneOf<World>(
+const historyWith = (...weighted: (readonly [number, fc.Arbitrary<Step<World>>])[]) => {
+  const passTime = step("pass time", someTime, (world: World, ms) => world.advance(ms));
+  const always = [
     [10, overlappingRequests],
-    [3, step("pass time", someTime, (world, ms) => world.advance(ms))],
+    [3, passTime],
     [3, goToTheRetryTime],
-    [3, disturbReports],
-    [5, changes],
-  ),
-  { maxLength: 25, size: "max" },
-);
+  ] as const;
+  return fc.array(oneOf<World>(...always, ...weighted), { maxLength: 25, size: "max" });
+};
 
 const anyWorld = fc.record({
   policy: anyLimits.map(({ perMinute, perDay }) => keyPolicy(perMinute, perDay)),
@@ -134,37 +159,34 @@ beforeEach(() => {
   vi.spyOn(Math, "random").mockReturnValue(0.5);
 });
 
-test("several isolates and a Durable Object keep every promise, whatever happens to calls, versions and disk; a look counts nothing, and says what the isolate's next request meets", async () => {
+type Planned = typeof anyWorld extends fc.Arbitrary<infer Value> ? Value : never;
+
+/** Plays a history. Then ends every fault and call, and lets every isolate know the newest key. */
+async function run({ policy, behindMs, vars, diskMs }: Planned, history: readonly Step<World>[]) {
+  vi.clearAllTimers();
+  vi.setSystemTime(EVENING_MS);
+  const world = Object.assign(new World(policy, behindMs, vars), { diskMs });
+  for (const { play } of history) await play(world);
+  // Calls that nobody waits for any more may still be under way.
+  await world.advance(4 * TIMEOUT_MS);
+  const calls = { wires: [PERFECT], lookWires: [PERFECT] };
+  Object.assign(world, { ...calls, isDiskBroken: false, isAlarmBroken: false });
+  world.learn(...ALL);
+  await world.advance(2 * TIMEOUT_MS);
+  return world;
+}
+
+test("several isolates and a Durable Object keep every promise, whatever happens to calls, versions and disk", async () => {
   const parts = { memory: 0, object: 0, fallback: 0, nobody: 0 };
-  const looks = { admitted: 0, refused: 0, banned: 0 };
-  const seen = { waited: 0, replicas: 0, ...parts, ...looks };
+  const seen = { waited: 0, replicas: 0, ...parts, alarm_not_set: 0, refusals_unreported: 0 };
+  let most = 0;
+  const anyHistory = historyWith([3, disturbReports], [5, changes]);
   await fc.assert(
-    fc.asyncProperty(anyWorld, anyHistory, async (planned, history) => {
-      const { policy, behindMs, vars, diskMs } = planned;
-      vi.clearAllTimers();
-      vi.setSystemTime(EVENING_MS);
-      const world = Object.assign(new World(policy, behindMs, vars), { diskMs });
-      for (const { play } of history) await play(world);
-      // Calls that nobody waits for any more may still be under way. Then every fault ends.
-      await world.advance(4 * TIMEOUT_MS);
-      Object.assign(world, { wires: [PERFECT], isDiskBroken: false });
-      world.learn(...ALL);
-      await world.advance(2 * TIMEOUT_MS);
-      for (const index of [...ALL, ...ALL]) {
-        await world.advance(1_000);
-        const said = (await world.look(index))!;
-        const met = (await world.answerTo(index)).decision!;
-        const rules = DocumentedRules.after(said, world.newest, said.nowMs);
-        const { decision } = rules.request(world.newest, world.bans, met.nowMs);
-        const { admitted, minute, day, banned, retryAtMs } = decision;
-        // The last strike may have begun a ban.
-        if (met.banned === banned) expect(met).toMatchObject({ admitted, minute, day, retryAtMs });
-        else expect([admitted, met.banned]).toEqual([false, true]);
-        seen[banned ? "banned" : admitted ? "admitted" : "refused"] += 1;
-      }
+    fc.asyncProperty(anyWorld, anyHistory, async (of, history) => {
+      const world = await run(of, history);
       const { decision } = await world.answerTo(0);
       // Refusals by other isolates may have led to a ban that this isolate does not know yet.
-      const isBanned = (world.stored.limiter?.ban?.untilMs ?? 0) > Date.now();
+      const isBanned = (world.stored?.ban?.untilMs ?? 0) > Date.now();
       if (decision?.admitted === false && decision.banned === isBanned) {
         await world.advance(retryAfterSeconds(decision) * 1_000);
         expect((await world.answerTo(1)).decision).toMatchObject({ admitted: true });
@@ -175,15 +197,57 @@ test("several isolates and a Durable Object keep every promise, whatever happens
       await world.advance(3 * HOUR_MS);
       world.witness.ends(world.isolates, world.usage);
       expect(world.witness.broken).toStrictEqual([]);
-      const { replicas, decidedBy } = world.witness;
+      const { replicas, logged, decidedBy, mostCalls } = world.witness;
+      most = Math.max(most, mostCalls);
       for (const [name, count] of Object.entries({ replicas, ...decidedBy })) {
         seen[name as "memory"] += count;
       }
+      for (const line of logged) if (line.event in seen) seen[line.event as "memory"] += 1;
     }),
     { numRuns: 120 },
   );
-  expect(Math.min(...Object.values(seen)), JSON.stringify(seen)).toBeGreaterThan(2);
+  expect(Math.min(...Object.values(seen)), JSON.stringify(seen)).toBeGreaterThan(20);
+  expect(most, "calls of an isolate under way").toBe(8);
 });
+
+test("looks mixed into any history change no decision and no row, are never older than the isolate's last decision, and say what its next request meets", async () => {
+  const seen = { looks: 0, admitted: 0, refused: 0, banned: 0 };
+  const anyMixed = historyWith([8, overlappingLooks], [6, fallBack], [3, changes]);
+  await fc.assert(
+    fc.asyncProperty(anyWorld, anyMixed, async (of, history) => {
+      const without = history.filter(({ name }) => name !== "looks");
+      const unseen = await run(of, without);
+      const world = await run(of, history);
+      seen.looks += history.length - without.length;
+      expect(world.verdicts).toStrictEqual(unseen.verdicts);
+      expect(world.rows).toStrictEqual(unseen.rows);
+      for (const index of [...ALL, ...ALL]) {
+        await world.advance(1_000);
+        const said = (await world.look(index))!;
+        expectMet(said, (await world.answerTo(index)).decision!);
+        seen[said.banned ? "banned" : said.retryAtMs === null ? "admitted" : "refused"] += 1;
+      }
+      expect(world.witness.broken).toStrictEqual([]);
+    }),
+    { numRuns: 80 },
+  );
+  expect(Math.min(...Object.values(seen))).toBeGreaterThan(2);
+});
+
+/** Expects that the next request met what a look had said. A last strike may have begun a ban. */
+function expectMet(said: Quota, met: Decision): void {
+  expect(met.admitted).toBe(said.retryAtMs === null);
+  if (met.banned && !said.banned) return;
+  const counted = met.admitted ? 1 : 0;
+  for (const name of WINDOW_NAMES) {
+    const { limit, remaining, endsMs } = said[name];
+    // A window that no request has opened is described as if it opened now.
+    const end = remaining < limit ? { endsMs } : {};
+    expect(met[name]).toMatchObject({ limit, remaining: remaining - counted, ...end });
+  }
+  const { retryAtMs, banned, ban } = said;
+  if (!met.admitted) expect({ ...met }).toMatchObject({ retryAtMs, banned, ...(ban && { ban }) });
+}
 
 test("a ban begins exactly with the request that makes its last strike if one isolate receives all; otherwise no earlier", async () => {
   const anyRequest = fc.record({
@@ -194,15 +258,21 @@ test("a ban begins exactly with the request that makes its last strike if one is
   await fc.assert(
     fc.asyncProperty(fc.boolean(), anyRequests, async (isOne, requests) => {
       const world = new World(keyPolicy(1, 1_000), ALL, { BAN_MIN_STRIKES: 7, BAN_MAX_STRIKES: 7 });
-      const direct = new DocumentedRules();
+      const direct = new SimulatedLimiter(keyPolicy(1, 1_000), world.bans);
+      let firstStrikeMs = 0;
       for (const { isolate, gapMs } of requests) {
         await world.advance(gapMs);
         if (gapMs === 10_000 && !isOne) world.kill();
         const answer = world.answerTo(isOne ? 0 : isolate);
-        const { decision } = direct.request(world.newest, world.bans, Date.now());
+        direct.nowMs = Date.now();
+        const { decision, strikes } = direct.decide(direct.policy);
         const { admitted, banned } = (await answer).decision!;
         expect(admitted).toBe(decision.admitted);
-        if (isOne || banned) expect(banned).toBe(decision.banned);
+        if (admitted) firstStrikeMs = 0;
+        else if (strikes > 0) firstStrikeMs ||= direct.nowMs;
+        const isOneSeries = direct.nowMs - firstStrikeMs < MINUTE_MS;
+        if (isOne && isOneSeries) expect(banned).toBe(decision.banned);
+        else expect(decision.banned || !banned).toBe(true);
         if (decision.banned) return;
       }
     }),
@@ -218,25 +288,34 @@ test("a loop of 3 requests a second over 10 isolates is banned within the minute
   expect(requests).toBeLessThanOrEqual(180);
 });
 
-test.for([false, true])(
-  "a ban that begins while a report runs, and whose own report is lost, is reported a minute later (the object has ended meanwhile: %s)",
-  async (isKilled) => {
-    const strikes = { BAN_GRACE_SECONDS: 1, BAN_MIN_STRIKES: 3, BAN_MAX_STRIKES: 3 };
-    const world = new World(keyPolicy(1, 1_000), [0], strikes);
-    await world.answerTo(0);
-    world.reports = [{ outMs: 9_000, backMs: 0 }, lost];
-    world.wakeObject();
-    for (let n = 0; n < 60; n++) {
-      await world.advance(100);
-      void world.send(0);
-    }
-    await world.advance(9_000);
-    expect(world.usage.bans).toHaveLength(1);
-    if (isKilled) world.kill();
-    await world.advance(MINUTE_MS);
-    expect(world.usage.bans).toMatchObject([{}, { number: 1 }]);
-  },
-);
+test.for<[ban: string, reports: Wire[], isKilled: boolean, ms: number]>([
+  [
+    "that begins while a report runs, and whose own report is lost, is in the next one",
+    [{ outMs: 9_000, backMs: 0 }, ...Array<Wire>(10).fill(lost)],
+    false,
+    3 * HOUR_MS,
+  ],
+  [
+    "whose report fails is reported a minute later, also after the object ended",
+    [PERFECT, lost],
+    true,
+    MINUTE_MS,
+  ],
+])("a ban %s", async ([, reports, isKilled, ms]) => {
+  const strikes = { BAN_GRACE_SECONDS: 1, BAN_MIN_STRIKES: 3, BAN_MAX_STRIKES: 3 };
+  const world = new World(keyPolicy(1, 1_000), [0], strikes);
+  await world.answerTo(0);
+  world.reports = reports;
+  world.wakeObject();
+  for (let n = 0; n < 60; n++) {
+    await world.advance(100);
+    void world.send(0);
+  }
+  expect(world.usage.bans).toHaveLength(1);
+  if (isKilled) world.kill();
+  await world.advance(ms);
+  expect(world.usage.bans).toMatchObject([{}, { number: 1 }]);
+});
 
 test("what is counted while a report runs over midnight is in the next report, within a minute; then only the current day is stored", async () => {
   const world = new World(keyPolicy(60, 1_000), [0]);
@@ -252,19 +331,25 @@ test("what is counted while a report runs over midnight is in the next report, w
   const days = { "2027-01-15": { admitted: 2 }, "2027-01-16": { admitted: 1 } };
   expect(world.usage.days).toMatchObject(days);
   await world.answerTo(0);
-  expect(world.stored.usage).toMatchObject([{ admitted: 2 }]);
+  expect(world.rows.at(-1)).toMatchObject({ usage: [{ admitted: 2 }] });
 });
 
-test("a look from memory is as of now; after the clock was set back, a look is answered within a second", async () => {
-  const world = new World(keyPolicy(5, 9), [0]);
-  await world.look(0);
-  await world.advance(400);
-  expect(await world.look(0)).toMatchObject({ nowMs: Date.now() });
+test("a look is answered within a second, as of now, also after the clock was set back; it says what the object had decided a second ago, however long the isolate's last call took", async () => {
+  const world = new World(keyPolicy(5, 9), [0, 0]);
+  world.wires = [{ outMs: 0, backMs: 900 }, PERFECT];
+  void world.send(0);
+  await world.answerTo(1);
+  for (const ms of [1_000, 400]) {
+    await world.advance(ms);
+    const said = { nowMs: Date.now(), minute: { remaining: 3 } };
+    expect(await world.look(0)).toMatchObject(said);
+  }
   vi.setSystemTime(Date.now() - HOUR_MS);
+  await world.answerTo(1);
   const look = world.look(0);
   await world.advance(1_000);
   const said = await Promise.race([look, Promise.resolve("late")]);
-  expect(said).toMatchObject({ minute: { remaining: 5 } });
+  expect(said).toMatchObject({ minute: { remaining: 2 } });
 });
 
 test.for([50, 150])(
@@ -281,18 +366,28 @@ test.for([50, 150])(
   },
 );
 
-test("an isolate reports 50 strikes, or the oldest one after 3 seconds", async () => {
+test("an isolate reports 50 strikes, or the first one after 3 seconds, each once also in an outage; no refusal stands under other limits", async () => {
   const world = new World(keyPolicy(1, 1_000), [0], { BAN_MIN_STRIKES: 300, BAN_MAX_STRIKES: 300 });
+  const [isolate] = world.isolates as [Isolate];
   for (let n = 0; n < 2; n++) await world.answerTo(0);
   await world.advance(10_000);
-  for (const [times, ms, reported] of [
-    [50, 100, 49],
-    [1, 2_999, 49],
-    [1, 1, 49],
-    [1, 10, 51],
+  for (const [times, ms, reported, wire] of [
+    [50, 100, 49, PERFECT],
+    [1, 2_999, 49, PERFECT],
+    [1, 1, 49, PERFECT],
+    [1, 10, 51, PERFECT],
+    [50, 10, 100, lost],
+    [60, 1_000, 100, PERFECT],
+    [1, 10, 160, PERFECT],
   ] as const) {
+    world.wires = [wire];
     for (let n = 0; n < times; n++) void world.send(0);
     await world.advance(ms);
-    expect(world.isolates[0]!.reported).toBe(reported);
+    expect(isolate.reported).toBe(reported);
   }
+  isolate.policy = keyPolicy(2, 1_000);
+  expect(await world.answerTo(0)).toMatchObject({
+    decidedBy: "object",
+    decision: { admitted: true },
+  });
 });

@@ -9,6 +9,7 @@ import type { ObjectDecision } from "../../../src/worker/limiter/object-call.ts"
 import type { Verdict } from "../../../src/worker/limiter/limiter.ts";
 import { START_MS } from "../../rules/limits/simulated-limiter.ts";
 import { DocumentedRules, type Known, windowsOf } from "../../rules/limits/documented-rules.ts";
+import { FAILURE } from "../../support/written-lines.ts";
 import { NOTHING, plus, type Sum } from "../usage/usage-database.ts";
 import type { Isolate } from "./world.ts";
 
@@ -34,12 +35,20 @@ function durableOf({ policy, admittedMs, ban }: Known): string {
   return durable({ ...policy, ...windows, ban });
 }
 
+/** Describes the open windows of which four fifths or more are used, as the log does. */
+function lowWindows(known: Known, nowMs: number) {
+  return Object.entries(windowsOf(known, nowMs))
+    .filter(([, { limit, remaining }]) => 5 * remaining <= limit)
+    .map(([window, { endsMs, ...left }]) => {
+      return { window, ...left, resetsAt: new Date(endsMs).toISOString() };
+    });
+}
+
 /** Returns whether a quota counts everything that an earlier one of the same limits has counted. */
 function isAsNew(quota: Quota, earlier: Quota | null): boolean {
   return WINDOW_NAMES.every((name) => {
     const before = earlier?.[name];
-    const wasOpen = before !== undefined && before.remaining < before.limit;
-    if (!wasOpen || quota.nowMs >= before.endsMs) return true;
+    if (before === undefined || quota.nowMs >= before.endsMs) return true;
     const { remaining, endsMs } = quota[name];
     return endsMs > before.endsMs || (endsMs === before.endsMs && remaining <= before.remaining);
   });
@@ -64,14 +73,20 @@ export class Witness {
   requests = 0;
   /** All versions of the key, the oldest first. */
   readonly policies: QuotaPolicy[];
+  /** The number of resets after each one, and its time. */
+  readonly resets: { readonly resets: number; readonly atMs: number }[] = [];
   /** When the last cancellation that the object admitted was answered. */
   cancelledMs = -Infinity;
   replicas = 0;
+  /** The most calls that an isolate has had under way. */
+  mostCalls = 0;
   /** What the object last told each isolate, from which its fallback limiter goes on. */
   readonly #fallbacks = new Map<Isolate, DocumentedRules>();
-  readonly events: string[] = [];
+  readonly logged: { readonly event: string }[] = [];
   readonly decidedBy = { memory: 0, object: 0, fallback: 0, nobody: 0 };
   readonly #bans: BanPolicy;
+  /** What the object last decided on each call, and when its answer left. */
+  readonly #left: { readonly decision: Decision; readonly atMs: number }[] = [];
   /** When each attempt of a call began, by its nonce. */
   readonly #attemptsMs = new Map<string, number[]>();
   #rules = new DocumentedRules();
@@ -87,7 +102,7 @@ export class Witness {
   readonly #decided = new Map<string, { readonly answer: Answer; readonly version: number }>();
   /** The revision of the key with which each decision was made that an isolate received. */
   readonly #received = new Map<Decision, number>();
-  readonly #expectedEvents: string[] = [];
+  readonly #expectedEvents: object[] = [];
 
   constructor(bans: BanPolicy, policy: QuotaPolicy) {
     this.#bans = bans;
@@ -96,6 +111,13 @@ export class Witness {
 
   claim(isTrue: boolean, promise: string, ...details: readonly unknown[]): void {
     if (!isTrue) this.broken.push([promise, ...details]);
+  }
+
+  logs(line: string): void {
+    const logged = JSON.parse(line) as { event: string; error?: unknown };
+    const hasCause = !FAILURE.test(logged.event) || Boolean(logged.error);
+    this.claim(hasCause, "A failure has its cause.", line);
+    this.logged.push(logged);
   }
 
   /** An isolate calls the object, or sends a call again. Returns how often it was sent. */
@@ -108,6 +130,7 @@ export class Witness {
     const isTold = cancels || !isolate.hasCancelled || attemptsMs.length > 1;
     this.claim(isTold, "The object hears of a cancellation that it did not admit.");
     if (attemptsMs.length === 1) isolate.reported += refusals;
+    this.mostCalls = Math.max(this.mostCalls, isolate.calls.size);
     return attemptsMs.length;
   }
 
@@ -121,11 +144,21 @@ export class Witness {
       const report = n === 0 ? wait : null;
       const decided = this.#rules.request(policy, this.#bans, nowMs, report);
       const { decision, newBan } = decided;
+      const { resets } = this.#rules.known.policy!;
       const refused = n === 0 ? refusals : 0;
-      this.#sum = plus(this.#sum, decision, { ...decided, refused });
-      const isReset = before.policy !== null && policy.resets > before.policy.resets;
-      if (isReset) this.#expectedEvents.push("limiter_reset");
-      if (newBan !== null) this.#expectedEvents.push(newBan.loggedOnly ? "would_ban" : "banned");
+      this.#sum = plus(this.#sum, decision, { ...decided, refused, resets });
+      const logs = (event: string, more: object = {}) =>
+        this.#expectedEvents.push({ event, keyId: KEY_ID, ...more });
+      if (before.policy !== null && policy.resets > before.policy.resets) logs("limiter_reset");
+      if (newBan !== null) {
+        const { number, untilMs, loggedOnly } = newBan;
+        const until = new Date(untilMs).toISOString();
+        logs(loggedOnly ? "would_ban" : "banned", { number, until });
+      }
+      const wasLow = lowWindows(before, nowMs).map(({ resetsAt }) => resetsAt);
+      for (const low of lowWindows(this.#rules.known, nowMs)) {
+        if (!wasLow.includes(low.resetsAt)) logs("quota_low", low);
+      }
       return { ...decision, mayReadReplica };
     });
     const version = this.#versions.push({ known: this.#rules.known, sum: this.#sum }) - 1;
@@ -136,6 +169,7 @@ export class Witness {
   leaves(nonce: string, answer: Answer, disk: LimiterState | null): void {
     const decided = this.#decided.get(nonce)!;
     this.claim(isDeepStrictEqual(answer, decided.answer), "The rules decide.", answer, decided);
+    this.#left.push({ decision: answer.at(-1)!, atMs: Date.now() });
     const onDisk = durable(disk);
     const isOnDisk = this.#versions
       .slice(decided.version)
@@ -157,29 +191,22 @@ export class Witness {
     this.#decided.clear();
   }
 
-  /** The object deletes its storage. */
-  deletes(nowMs: number): void {
-    const { known } = this.#rules;
-    const areOver = Object.values(windowsOf(known, nowMs)).every(
-      (one) => one.remaining === one.limit,
-    );
-    const isForgotten = (known.ban?.untilMs ?? 0) + this.#bans.forgetAfterMs <= nowMs;
-    const today = this.#sum.days[new Date(nowMs).toISOString().slice(0, 10)];
-    const hasEnded = areOver && isForgotten && !today?.admitted;
-    this.claim(hasEnded, "Nothing is deleted before it has ended.", known);
+  /** The object has deleted its storage, as everything in it has ended. */
+  deletes(): void {
     this.#rules = new DocumentedRules();
     this.#versions.push({ known: this.#rules.known, sum: this.#sum });
   }
 
   receives(isolate: Isolate, [policy, , nonce, { cancels }]: Call, answer: Answer): void {
+    isolate.isAlone = false;
     const known = DocumentedRules.after(answer.at(-1)!, policy, Date.now());
     if (isolate.calls.has(nonce)) this.#fallbacks.set(isolate, known);
     if (cancels) Object.assign(isolate, { hasCancelled: false, heardMs: Date.now() });
     for (const decision of answer) this.#received.set(decision, policy.revision);
   }
 
-  arrival({ policy }: Isolate) {
-    return { policy, cancelledMs: this.cancelledMs, sentMs: Date.now() };
+  arrival({ policy, isAlone: wasAlone }: Isolate) {
+    return { policy, wasAlone, cancelledMs: this.cancelledMs, sentMs: Date.now() };
   }
 
   /** An isolate answers a request. */
@@ -208,6 +235,7 @@ export class Witness {
       this.claim(isFailing, "The object decides if it can be reached.", decidedBy);
     }
     if (decidedBy !== "fallback") return;
+    isolate.isAlone = true;
     isolate.hasCancelled ||= cancels && decision!.admitted && isolate.heardMs < sentMs;
     const known = this.#fallbacks.get(isolate) ?? new DocumentedRules();
     this.#fallbacks.set(isolate, known);
@@ -239,19 +267,49 @@ export class Witness {
   }
 
   /** An isolate answers a look. */
-  looks(isolate: Isolate, { policy }: Arrival, quota: Quota): void {
-    const isOf = ({ limits, revision }: QuotaPolicy) =>
-      revision >= policy.revision &&
-      WINDOW_NAMES.every((name) => quota[name].limit === limitOf(limits, name));
-    this.claim(this.policies.some(isOf), "No look is of an earlier version of the key.", quota);
-    const isNew = this.policies.length > 1 || isAsNew(quota, isolate.decision);
-    this.claim(isNew, "No look is older than the last decision.", quota, isolate.decision);
+  looks(isolate: Isolate, { wasAlone, policy, sentMs }: Arrival, quota: Quota | null): void {
+    const isHeard = quota === null || !(wasAlone && isolate.isAlone);
+    this.claim(isHeard, "After the fallback has decided, a look is answered by the object.", quota);
+    if (quota === null) this.claim(isolate.isBlind, "A look fails only if its call has failed.");
+    else {
+      const isOf = ({ limits, revision }: QuotaPolicy) =>
+        revision >= policy.revision &&
+        WINDOW_NAMES.every((name) => quota[name].limit === limitOf(limits, name));
+      const left = this.#left.findLast(({ atMs }) => atMs <= sentMs - 1_000);
+      for (const earlier of [isolate.decision, left && asOf(left.decision, isolate.behindMs)]) {
+        const isNew = this.policies.length > 1 || isAsNew(quota, earlier ?? null);
+        this.claim(isNew, "No look is older than a second or the last decision.", quota, earlier);
+      }
+      this.claim(this.policies.some(isOf), "No look is of an earlier version of the key.", quota);
+    }
+  }
+
+  /** A report has written rows, or is late: after a later one. */
+  reports(before: Sum, after: Sum, isLate: boolean, writes: number): void {
+    const isNews = writes === 0 || (!isLate && !isDeepStrictEqual(before, after));
+    this.claim(isNews, "A report that is late or without news writes no row.", before, after);
+    for (const [day, { perMinute: _, perDay: __, ...counts }] of Object.entries(before.days)) {
+      const isLower = ([name, count]: [string, number]) =>
+        (after.days[day]?.[name as keyof typeof counts] ?? 0) < count;
+      const lowered = Object.entries(counts).filter(isLower);
+      this.claim(lowered.length === 0, "No report lowers a count.", day, lowered);
+    }
   }
 
   /** Every isolate has called the object again, long after its last refusal. */
   ends(isolates: readonly Isolate[], found: Sum): void {
-    const areReported = isDeepStrictEqual(found.bans, this.#sum.bans);
+    const bansOf = ({ bans }: Sum) => bans.map((ban) => [ban.beganMs, ban.untilMs, ban.number]);
+    const areReported = isDeepStrictEqual(bansOf(found), bansOf(this.#sum));
     this.claim(areReported, "Bans are reported once.", found.bans, this.#sum.bans);
+    for (const [index, { beganMs, untilMs, resets }] of this.#sum.bans.entries()) {
+      const liftedMs = found.bans[index]?.liftedMs ?? null;
+      const later = this.resets.filter((reset) => reset.resets > resets!);
+      const isRight =
+        liftedMs === null
+          ? later.every(({ atMs }) => atMs >= untilMs)
+          : later.some(({ atMs }) => liftedMs === Math.max(beganMs, atMs));
+      this.claim(isRight, "A later reset, and nothing else, lifts a ban.", found.bans, later);
+    }
     const days = Object.entries(this.#sum.days).filter(([, { admitted }]) => admitted > 0);
     for (const [day, { admitted, perMinute, perDay, bans, ...sum }] of days) {
       const read = found.days[day]!;
@@ -264,9 +322,10 @@ export class Witness {
     }
     const answered = Object.values(this.decidedBy).reduce((sum, count) => sum + count);
     this.claim(answered === this.requests, "Each request is answered.", answered);
-    const events = this.events.filter((event) => /reset|ban/.test(event));
+    const ofKey = ["limiter_reset", "would_ban", "banned", "quota_low"];
+    const events = this.logged.filter(({ event }) => ofKey.includes(event));
     const isLogged = isDeepStrictEqual(events, this.#expectedEvents);
-    this.claim(isLogged, "Bans and resets are logged.", events);
+    this.claim(isLogged, "Bans, resets and low quotas are logged.", events);
     for (const { failedMs, reported, repeated } of isolates) {
       const isOnce = failedMs > 0 ? reported <= repeated : reported === repeated;
       this.claim(isOnce, "Each refusal is reported once.", reported, repeated);

@@ -2,7 +2,7 @@ import { vi } from "vitest";
 import { type Config, parseConfig } from "../../../src/rules/config.ts";
 import type { BanPolicy } from "../../../src/rules/limits/bans.ts";
 import type { Decision, Quota } from "../../../src/rules/limits/decision.ts";
-import type { QuotaPolicy } from "../../../src/rules/limits/limiter-state.ts";
+import type { LimiterState, QuotaPolicy } from "../../../src/rules/limits/limiter-state.ts";
 import { RateLimiter } from "../../../src/worker/limiter/durable-object.ts";
 import { Limiter, type Verdict } from "../../../src/worker/limiter/limiter.ts";
 import { readState } from "../../../src/worker/limiter/stored-state.ts";
@@ -52,8 +52,11 @@ function startIsolate(config: Config, policy: QuotaPolicy, behindMs: number) {
     /** The number of refusals that it repeated from memory, and of those that it reported. */
     repeated: 0,
     reported: 0,
-    /** The time of the last call of a look. */
+    /** Whether a call of a look has failed, and the time of the last one. */
+    isBlind: false,
     peekedMs: 0,
+    /** Whether its fallback has decided since it last heard from the object. */
+    isAlone: false,
     /** Whether its fallback has admitted a cancellation of which the object has not heard. */
     hasCancelled: false,
     /** When the object last told it that it has heard of cancellations. */
@@ -74,13 +77,20 @@ export class World {
   newest: QuotaPolicy;
   /** The next calls, in order. The last entry also serves later calls. */
   wires: Wire[] = [PERFECT];
+  lookWires: Wire[] = [PERFECT];
+  /** The verdicts in the order of the requests, and every row that an object has written. */
+  readonly verdicts: (Verdict | null)[] = [];
+  readonly rows: unknown[] = [];
   isDiskBroken = false;
+  isAlarmBroken = false;
   diskMs = 3;
   /** The next reports to the keys database, in order. Later ones are perfect. */
   reports: Pick<Wire, "outMs" | "backMs" | "error" | "before">[] = [];
   retryAtMs = 0;
+  /** How many reports were sent, and the number of the latest that the database has. */
+  readonly #reports = { sent: 0, latest: 0 };
   readonly #vars: object;
-  readonly #keys = new UsageDatabase((transact) => this.#transact(transact));
+  readonly #keys = new UsageDatabase(KEY_ID, (transact) => this.#transact(transact));
   #disk: unknown = undefined;
   #alarmMs: number | null = null;
   #alarm: ReturnType<typeof setTimeout> | undefined;
@@ -93,9 +103,7 @@ export class World {
     this.bans = config.bans;
     this.isolates = behindMs.map((ms) => startIsolate(config, policy, ms));
     this.witness = new Witness(this.bans, policy);
-    vi.spyOn(console, "warn").mockImplementation((line: string) => {
-      this.witness.events.push((JSON.parse(line) as { event: string }).event);
-    });
+    vi.spyOn(console, "warn").mockImplementation((line: string) => this.witness.logs(line));
     this.#object = this.#start();
   }
 
@@ -103,14 +111,18 @@ export class World {
     return this.#keys.read();
   }
 
-  get stored() {
-    return readState(this.#disk);
+  get stored(): LimiterState | null {
+    return readState(this.#disk).limiter;
   }
 
   /** Changes the key. An isolate uses the new version after a call of `learn`. */
   change(changes: Partial<QuotaPolicy>): void {
-    this.newest = { ...this.newest, ...changes, revision: this.newest.revision + 1 };
+    const { revision, resets } = this.newest;
+    this.newest = { ...this.newest, ...changes, revision: revision + 1 };
     this.witness.policies.push(this.newest);
+    const isReset = this.newest.resets > resets;
+    if (isReset) this.witness.resets.push({ resets: this.newest.resets, atMs: Date.now() });
+    this.#keys.change(isReset ? "reset" : "update", this.newest.resets);
   }
 
   learn(...indexes: readonly number[]): void {
@@ -121,9 +133,11 @@ export class World {
     const isolate = this.isolates[index]!;
     const arrival = this.witness.arrival(isolate);
     this.witness.requests += 1;
+    const nth = this.verdicts.push(null) - 1;
     const admit = (...call: Call) => this.#attempt(isolate, call);
     const request = { cancels, ...requestTo({ admit }) };
     const verdict = await isolate.limiter.admit({ keyId: KEY_ID, ...isolate.policy }, request);
+    this.verdicts[nth] = verdict;
     const { retryAtMs = null, nowMs = 0 } = verdict.decision ?? {};
     if (retryAtMs !== null) this.retryAtMs = Date.now() + retryAtMs - nowMs;
     this.witness.responds(isolate, arrival, verdict, cancels);
@@ -136,7 +150,7 @@ export class World {
     const arrival = this.witness.arrival(isolate);
     const key = { keyId: KEY_ID, ...isolate.policy };
     const quota = await isolate.limiter.look(key, requestTo({ peek }));
-    if (quota !== null) this.witness.looks(isolate, arrival, quota);
+    this.witness.looks(isolate, arrival, quota);
     return quota;
   }
 
@@ -183,7 +197,7 @@ export class World {
       this.witness.arrives(call, Date.now());
       const leaving = object.admit(...call);
       const leave = (answer: Answer) => {
-        if (this.#object === object) this.witness.leaves(nonce, answer, this.stored.limiter);
+        if (this.#object === object) this.witness.leaves(nonce, answer, this.stored);
       };
       leaving.then(leave, () => undefined);
       if (wire.isKilled) this.kill();
@@ -204,22 +218,31 @@ export class World {
 
   async #peek(isolate: Isolate, policy: QuotaPolicy): Promise<Quota> {
     this.witness.peeks(isolate, Date.now());
-    const wire = nextOf(this.wires);
-    await pause(wire.outMs);
-    if (wire.before !== undefined) throw failure(wire);
-    const quota = asOf(this.#object.peek(policy), isolate.behindMs);
-    await pause(wire.backMs);
-    if (wire.error !== undefined) throw failure(wire);
-    return quota;
+    const wire = nextOf(this.lookWires);
+    isolate.isBlind ||= wire.backMs >= TIMEOUT_MS;
+    try {
+      await pause(wire.outMs);
+      if (wire.before !== undefined) throw failure(wire);
+      const object = this.#object;
+      const quota = asOf(object.peek(policy), isolate.behindMs);
+      if (this.#object !== object) throw failure({ error: LOST });
+      await pause(wire.backMs);
+      if (wire.error !== undefined) throw failure(wire);
+      isolate.isAlone = false;
+      return quota;
+    } catch (error) {
+      isolate.isBlind = true;
+      throw error;
+    }
   }
 
   #start(): RateLimiter {
     let row = this.#disk;
-    this.witness.starts(this.stored.limiter, this.stored.cancelledMs);
+    this.witness.starts(this.stored, readState(row).cancelledMs);
     const storage = {
       kv: {
         get: () => row,
-        put: (_: string, value: unknown) => (row = structuredClone(value)),
+        put: (_: string, value: unknown) => this.rows.push((row = structuredClone(value))),
       },
       sync: async () => {
         const writing = row;
@@ -231,11 +254,12 @@ export class World {
       },
       getAlarm: async () => this.#alarmMs,
       setAlarm: async (ms: number) => {
+        if (this.isAlarmBroken) throw new Error("alarm");
         this.#setAlarm(ms);
       },
       deleteAll: async () => {
         this.#disk = row = undefined;
-        this.witness.deletes(Date.now());
+        this.witness.deletes();
       },
     };
     const ctx = {
@@ -263,8 +287,17 @@ export class World {
 
   async #transact(transact: () => void): Promise<void> {
     const { outMs, backMs, error, before } = this.reports.shift() ?? PERFECT;
+    const nth = (this.#reports.sent += 1);
     await pause(outMs);
-    if (before === undefined) transact();
+    if (before === undefined) {
+      const { writes } = this.#keys;
+      const isLate = nth < this.#reports.latest;
+      this.#reports.latest = Math.max(nth, this.#reports.latest);
+      const read = this.usage;
+      transact();
+      const written = this.#keys.writes - writes;
+      this.witness.reports(read, this.usage, isLate, written);
+    }
     await pause(backMs);
     if (error !== undefined) throw new Error("D1_ERROR: Network connection lost.");
   }
