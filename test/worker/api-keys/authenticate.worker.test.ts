@@ -1,11 +1,9 @@
-import { env } from "cloudflare:workers";
 import { beforeEach, expect, test } from "vitest";
 import { generateSecret } from "../../../src/store/keys/new-secret.ts";
 import { expectError, quotaOf } from "../../support/answer.ts";
 import { createApiKey, rotate, updateApiKey } from "../../support/api-key-fixture.ts";
 import { advanceClock, HOUR_MS, stopClock } from "../../support/clock.ts";
 import { faultyDatabases, LOST } from "../../support/faults.ts";
-import { eventLines } from "../../support/written-lines.ts";
 import { LIST, type RequestOptions, type Send, send, startService } from "../../support/service.ts";
 
 /** Changes of a key take effect within this time (docs/api.md, Authentication). */
@@ -57,17 +55,6 @@ test("anything but one header with one token in the form of a key is 401 without
     }
   }
   expect(script.calls).toBe(0);
-});
-
-test("a key whose plan this version does not know is 500, which is logged", async () => {
-  const { key } = await createApiKey();
-  await env.KEYS.batch([
-    env.KEYS.prepare("PRAGMA ignore_check_constraints = ON"),
-    env.KEYS.prepare("UPDATE api_keys SET plan = 'team'"),
-  ]);
-  await expectError(await send(LIST, { key }), 500, "internal_error");
-  const error = "This version does not know the plan of the key.";
-  expect(eventLines()).toMatchObject([{ error }]);
 });
 
 test("an address has one budget, the Free plan's limits, for all kinds of wrong credentials together; a valid key is served without it", async () => {

@@ -1,9 +1,6 @@
 import { env } from "cloudflare:workers";
 import { expect, test } from "vitest";
-import { lastDays } from "../../../src/rules/days.ts";
-import { ormOver } from "../../../src/store/database.ts";
 import { generateSecret } from "../../../src/store/keys/new-secret.ts";
-import { readUsage } from "../../../src/store/keys/usage.ts";
 import { createApiKey, createEnterpriseKey, rotate } from "../../support/api-key-fixture.ts";
 import { HOUR_MS } from "../../support/clock.ts";
 import { limiterStorage } from "../../support/limiter.ts";
@@ -131,21 +128,4 @@ test("a list of 40 segments reads those that memory lacks", async () => {
     // Six rows for each segment in the manifest, and three for each segment that is read.
     expect(rowsRead).toBeLessThanOrEqual(10 + segments * 6 + missing * (perSegment + 3));
   }
-});
-
-test("the usage of one key costs a look-up for each day, however many keys there are", async () => {
-  await env.KEYS.prepare(`
-    WITH RECURSIVE n (id) AS (SELECT 0 UNION ALL SELECT id + 1 FROM n WHERE id < 4199)
-    INSERT INTO key_usage
-    SELECT 'key_' || (id / 14), date('2026-11-01', '+' || (id % 14) || ' days'), 1, 0, 0, 0, 1, 1, 60, 1000, 0
-    FROM n`).run();
-  let rowsRead = 0;
-  const orm = ormOver(async ({ sql, params }) => {
-    const statement = env.KEYS.prepare(sql).bind(...params);
-    rowsRead += (await statement.run()).meta.rows_read;
-    return statement.raw();
-  });
-  const days = lastDays(Date.UTC(2026, 10, 14), 14);
-  expect(await readUsage(orm, "key_7", days)).toHaveLength(14);
-  expect(rowsRead).toBeLessThanOrEqual(3 * days.length);
 });

@@ -1,11 +1,10 @@
 import type { SQLInputValue } from "node:sqlite";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { SEGMENT_BYTES } from "../../../src/schema/orders.ts";
 import { DatabaseQueries } from "../../../src/worker/db/availability.ts";
 import { NearestReads } from "../../../src/worker/db/nearest-reads.ts";
 import { pause } from "../../../src/worker/deadline.ts";
 import { readSnapshot, segmentReader } from "../../../src/worker/orders/list-database.ts";
-import { LIST_SIZES, type ListSizes } from "../../../src/worker/orders/list-sizes.ts";
+import type { ListSizes } from "../../../src/worker/orders/list-sizes.ts";
 import { OrderLists } from "../../../src/worker/orders/order-lists.ts";
 import { eventLines, events, expectCauses, startListening } from "../../support/written-lines.ts";
 import { requestList } from "./isolates/list-request.ts";
@@ -77,7 +76,7 @@ test("segments are read only from a database that knows the manifest's change, e
   await expect(read()).rejects.toMatchObject({ event: "order_list_moved" });
 });
 
-test("a list needs at most 1,000 queries, and a replica that is too old costs it only one more", async () => {
+test("a list needs one query for each segment, and a replica that is too old costs it only one more", async () => {
   store.placeMany(database, 40);
   const stale = store.openOrderDatabase();
   const see = vi.fn();
@@ -87,20 +86,31 @@ test("a list needs at most 1,000 queries, and a replica that is too old costs it
   const d1 = store.d1Of(on(see), on(see, stale));
   const list = await requestList(lists, d1, { admission: Promise.resolve({}) });
   expect(await list.text()).toBe(store.listOf(database));
-  // One query for each segment; the replica is asked for the snapshot and one segment in vain.
+  // The replica is asked for the snapshot and one segment in vain.
   expect(see.mock.calls.length).toBeLessThanOrEqual(segmentCount() + 3);
   expect(events()).toEqual([]);
   stale.close();
-  const { maxQueries, maxSegments, groupBytes } = LIST_SIZES;
-  expect(maxQueries).toBeLessThan(1_000 - 50);
-  expect(Math.ceil(maxSegments / maxQueries) * SEGMENT_BYTES).toBe(groupBytes);
 });
 
-test("an isolate's memory for lists leaves room for the results of queries and for the code", () => {
-  const { memoryBytes, placeBytes, bytesWithManifest, concurrency } = LIST_SIZES;
-  // A result is the text from the database, the values in it, and their JSON.
-  const resultBytes = concurrency * bytesWithManifest * 2;
-  expect(memoryBytes + placeBytes + resultBytes).toBeLessThanOrEqual(120 * 2 ** 20);
+test("a request that must not read a replica shares no query with one that may", async () => {
+  store.placeMany(database, 2);
+  const stale = store.openOrderDatabase();
+  const shared = listsOf({ concurrency: 1 }, true);
+  const texts: Promise<string>[] = [];
+  /** At the beginning of each query, another request arrives. */
+  const arrive = async () => {
+    await pause(0);
+    if (texts.length === 6) return;
+    const admission = Promise.resolve({ mayReadReplica: texts.length % 2 === 1 });
+    texts.push(requestList(shared, d1, { admission }).then((response) => response.text()));
+  };
+  const d1 = store.d1Of(on(arrive), on(arrive, stale));
+  await arrive();
+  for (const [index, text] of texts.entries()) {
+    const list = await text;
+    if (index % 2 === 0) expect(list).toBe(store.listOf(database));
+  }
+  stale.close();
 });
 
 const LOST = "D1_ERROR: Network connection lost.";
