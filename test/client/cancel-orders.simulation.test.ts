@@ -66,7 +66,6 @@ function latency(seed: number, maxMs: number): Draw {
 test.each<[count: number, perMinute: number, perDay: number, Draw, number, least: number]>([
   [110, 20, 100, latency(7, 200), 16, 86_400],
   [350, 100, 1_000, latency(7, 200), 16, 180],
-  [10, 1, 50, latency(7, 200), 16, 540],
   [55, 30, 1_000, () => 500, 5, 60],
   [55, 30, 1_000, latency(3, 200), 16, 60],
 ])(
@@ -119,15 +118,15 @@ test("a batch waits and is not banned while another client uses the same key", a
   expect(service.counts).toMatchObject({ banned: 0, mostUnderWay: 6 });
 });
 
-test("a batch that waits for a day goes on when a newer response shows room", async () => {
+test("a batch that waits for a day goes on when a look at the quota, which never waits, shows room", async () => {
   const service = new ScriptedService(
     failed(429, "api_key_banned", { ...quota(0), "Retry-After": "86400" }),
-    () => Response.json([], { headers: quota(999) }),
+    () => Response.json({ windows: [], ban: null, expiresAt: null }, { headers: quota(999) }),
     roomy,
   );
-  const client = clientOf(service);
+  const client = clientOf(service, { pacing: true });
   const batch = client.cancelOrders(ids(3));
-  setTimeout(() => void client.listOrders().all(), 5_000);
+  setTimeout(() => void client.quota(), 5_000);
   expect(await settled(batch)).toMatchObject({ value: { length: 3 } });
   expect(service.requests.at(-1)!.atMs - service.requests[0]!.atMs).toBeLessThan(6_000);
 });
@@ -164,12 +163,10 @@ test("cancels each id once and returns the outcomes in the order of the ids", as
 });
 
 const revoked = [cancelled, cancelled, failed(401, "unauthorized"), ignoresSignal];
-const refused = failed(429, "rate_limit_exceeded", { ...quota(0), "Retry-After": "31" });
 const UNAUTHORIZED = { status: 401, requestId: "request-1", cause: { code: "unauthorized" } };
 test.each([
   ["a 401", new ScriptedService(...revoked), { concurrency: 2 }, 2, UNAUTHORIZED],
   ["an abort while it waits", limitedService(5, 1_000, latency(9, 50)), {}, 5, { cause: 5 }],
-  ["an abort", new ScriptedService(refused), {}, 0, { cause: 5 }],
 ])("%s ends a batch at once, with a list of every order", async (_, service, more, done, error) => {
   const abort = new AbortController();
   setTimeout(() => abort.abort(5), 30_000);
@@ -179,7 +176,6 @@ test.each([
   const ended = batch.finally(() => (tookMs = performance.now() - startMs));
   const { reason } = (await settled(ended)) as { readonly reason: BatchInterruptedError };
   expect(reason).toMatchObject({ code: "batch_interrupted", results: { length: done }, ...error });
-  expect(reason.message).toContain(`The batch ended with ${12 - done} orders unsettled: `);
   const listed = [...reason.results.map(({ id }) => id), ...reason.unsettledIds];
   expect(listed.toSorted((one, other) => Number(one - other))).toEqual(ids(12));
   expect(tookMs).toBe("cause" in error && error.cause === 5 ? 30_000 : 0);

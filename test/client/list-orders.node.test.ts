@@ -53,24 +53,21 @@ test.each([
   ["an element without an id", 0, false, ['[{"petId":1}]']],
   ["bytes after the end", 2, false, ['[{"id":1},', '{"id":2}]', "1"]],
   ["an object as body", 0, false, ['{"orders":[]}']],
-])("a list with %s throws in a loop, and is read again only if cut off", async (...row) => {
+])("a list with %s throws in a loop; oneMoment reads it again if cut off", async (...row) => {
   const [, count, isCutOff, parts] = row;
-  const service = new ScriptedService(list(...parts), list(...parts), list("[]"));
-  const orders = clientOf(service).listOrders();
+  const service = new ScriptedService(list(...parts), list(...parts), list('[{"id":9}]'));
+  const client = clientOf(service);
+  const orders = client.listOrders();
   const { received, error } = await loop(orders);
   const broken = { code: "broken_list", status: 200, receivedCount: count, isCutOff };
   expect(error).toMatchObject(broken);
-  const what = isCutOff ? "was cut off" : "is malformed";
-  const start = `The list ${what} after ${count} ${count === 1 ? "order" : "orders"}: `;
-  const advice = isCutOff ? " Request the list again." : "";
-  expect(error!.message.startsWith(start) && error!.message.endsWith(`.${advice}`)).toBe(true);
-  expect(error!.message).not.toMatch(isCutOff ? /\.\./ : /\.\.|again/);
   expect(received).toHaveLength(count);
   expect(service.requests).toHaveLength(1);
   expect(orders.etag).toBeNull();
-  const again = orders.all().catch((thrown: unknown) => thrown);
-  expect(await again).toMatchObject(isCutOff ? [] : broken);
-  expect(orders.etag).toBe(isCutOff ? TAG : null);
+  const whole = { received: [{ id: 9n }], error: null };
+  const again = client.listOrders({ oneMoment: true });
+  expect(await loop(again)).toMatchObject(isCutOff ? whole : { received: [], error: broken });
+  expect(again.etag).toBe(isCutOff ? TAG : null);
   expect(service.requests).toHaveLength(isCutOff ? 3 : 2);
 });
 
@@ -126,21 +123,17 @@ test.each([true, false])(
 
 test("follows no redirect, because the key could go to another address, and names it", async () => {
   let received = 0;
-  let location = "";
   const server = createServer((_, response) => {
     received += 1;
-    response.writeHead(301, { Location: location }).end();
+    response.writeHead(301, { Location: "/elsewhere?x" }).end();
   });
   onTestFinished(() => void server.close());
   await once(server.listen(0, "127.0.0.1"), "listening");
   const baseUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  const orders = clientOf(globalThis, { baseUrl, retries: 0 }).listOrders();
-  for (const target of ["https://shop.example", baseUrl]) {
-    location = target === baseUrl ? "/elsewhere" : `${target}/elsewhere?x`;
-    const message = expect.stringContaining(`status 301. It redirects to ${target}: `);
-    await expect(orders.all()).rejects.toMatchObject({ code: "unexpected_answer", message });
-  }
-  expect(received).toBe(2);
+  const listing = clientOf(globalThis, { baseUrl, retries: 0 }).listOrders().all();
+  const message = expect.stringContaining(`status 301. It redirects to ${baseUrl}: `);
+  await expect(listing).rejects.toMatchObject({ code: "unexpected_answer", message });
+  expect(received).toBe(1);
 });
 
 test("a loop over many orders needs no more memory than one over a few", async () => {

@@ -63,18 +63,3 @@ test("quota() has numbers, and dates by the client's clock, which are never earl
   expect(ban).toEqual({ endsAt: new Date(Date.now() + 60_000), number: 1 });
   expect(windows[1]).toMatchObject({ remaining: 0, resetsAt: ban!.endsAt });
 });
-
-test("quota() never waits for the limits, and a batch that waits goes on when it shows room", async () => {
-  const limiter = new SimulatedLimiter(keyPolicy(2, 100));
-  const service = serviceOf(limiter);
-  const client = clientOf(service, { pacing: true });
-  const batch = client.cancelOrders([1n, 2n, 3n]);
-  await vi.advanceTimersByTimeAsync(10_000);
-  expect(service.requests).toHaveLength(2);
-  expect((await client.quota()).retryAfterSeconds).toBe(50);
-  limiter.state = null;
-  await vi.advanceTimersByTimeAsync(1_000);
-  expect((await client.quota()).retryAfterSeconds).toBe(0);
-  await vi.advanceTimersByTimeAsync(0);
-  expect(await batch).toHaveLength(3);
-});
