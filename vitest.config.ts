@@ -21,7 +21,6 @@ export default defineConfig({
   test: {
     // Keeps transformed modules in node_modules: for other workers, and for the next run.
     fsModuleCache: true,
-    reporters: ["default", "./test/support/skip-reporter.ts"],
     teardownTimeout: 300_000,
     projects: [
       {

@@ -4,10 +4,8 @@ import { createConfig, lintFromString } from "@redocly/openapi-core";
 import { parse } from "lossless-json";
 import { expect, test } from "vitest";
 import { openApiDocument } from "../../src/openapi/document.ts";
-import { differencesFromDocument } from "../../src/openapi/documented-answer.ts";
 import { EXACT_READERS } from "../../src/openapi/exact-integers.ts";
 import { INT64_MAX, INT64_MIN } from "../../src/rules/int64.ts";
-import { EXAMPLES } from "./example-answers.ts";
 
 const text = openApiDocument();
 
@@ -16,27 +14,6 @@ test("is what the service serves, and passes an independent linter without a war
   const config = await createConfig({ extends: ["recommended-strict"], telemetry: "off" });
   const problems = await lintFromString({ source: text, absoluteRef: "/openapi.json", config });
   expect(problems).toStrictEqual([]);
-});
-
-test("each operation has these answers, and its examples fit", () => {
-  const statuses = Object.entries(EXAMPLES).map(([operation, byStatus]) => {
-    for (const answer of Object.values(byStatus).flat()) {
-      expect(differencesFromDocument(answer), `${operation} ${answer.status}`).toStrictEqual([]);
-    }
-    return [operation, Object.keys(byStatus).toSorted().join(" ")];
-  });
-  expect(Object.fromEntries(statuses)).toStrictEqual({
-    "GET /store/orders": "200 304 401 403 405 412 429 500 503",
-    "DELETE /store/orders/{orderId}": "204 401 403 404 405 409 412 429 500 503",
-    "GET /quota": "200 401 403 405 412 429 500 503",
-  });
-});
-
-test("the description has the numbers of plans and bans", () => {
-  const { description } = JSON.parse(text).info;
-  expect(description).toContain("| Pro | 300 | 10,000 |");
-  expect(description).toContain("keeps sending for more than 10 seconds instead");
-  expect(description).toContain("The first ban lasts 60 seconds.");
 });
 
 test("no header that API consoles fill by themselves turns a request into a 412", () => {

@@ -72,6 +72,7 @@ test("the page has the numbers of plans, windows, strikes and bans", () => {
     "Every refusal after the first 10 seconds of a wait is a strike. A key is banned if it collects as many strikes within 60 seconds as its limit per minute, but at least 60 and at most 1,000.",
   );
   expect(shown).not.toMatch(/\{\w/);
+  expect(text).toContain("| Pro | 300 | 10,000 |");
 });
 
 test("the page says that lists can be out of date only with near reads", async () => {
