@@ -73,28 +73,24 @@ test("each request writes one log line, and one data point with the same fields,
   expect(points).toHaveLength(requestLines().length);
 });
 
-test("a data set that cannot be written to does not fail requests, and each outage is logged once", async () => {
+test("a data set that cannot be written to does not fail requests, and its outage is logged once", async () => {
   const { service, writeDataPoint } = startWithDataSet({ REQUEST_LOG: "none" });
   const error = "writeDataPoint(): out of order";
-  for (const failures of [3, 1]) {
-    writeDataPoint.mockThrow(new TypeError(error));
-    for (let n = 1; n <= failures; n += 1) {
-      const headers = { "X-Request-Id": `request-${n}` };
-      expect((await service(LIST, { key, headers })).status).toBe(200);
-      advanceClock(5_000);
-    }
-    writeDataPoint.mockReset();
+  writeDataPoint.mockThrow(new TypeError(error));
+  for (const requestId of ["first", "second", "third"]) {
+    const headers = { "X-Request-Id": requestId };
+    expect((await service(LIST, { key, headers })).status).toBe(200);
     advanceClock(5_000);
-    await service(LIST, { key });
-    // With `REQUEST_LOG=none`, a request is not logged, but its data point is written.
-    expect(writeDataPoint).toHaveBeenCalledOnce();
   }
+  writeDataPoint.mockReset();
+  advanceClock(5_000);
+  await service(LIST, { key });
+  // With `REQUEST_LOG=none`, a request is not logged, but its data point is written.
+  expect(writeDataPoint).toHaveBeenCalledOnce();
   expect(requestLines()).toStrictEqual([]);
   expect(eventLines()).toMatchObject([
-    { event: "telemetry_failing", requestId: "request-1", error },
+    { event: "telemetry_failing", requestId: "first", error },
     { event: "telemetry_recovered", failures: 3, seconds: 10 },
-    { event: "telemetry_failing", requestId: "request-1", error },
-    { event: "telemetry_recovered", failures: 1, seconds: 0 },
   ]);
 });
 
