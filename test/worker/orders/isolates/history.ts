@@ -35,8 +35,6 @@ const reader = fc.record({
 export type Reader = ValueOf<typeof reader>;
 
 export const plan = fc.record({
-  /** By how many changes near reads lag, again and again; `null` for the primary database. */
-  nearest: fc.oneof(fc.constant([]), fc.array(fc.option(fc.nat(4)), { minLength: 1 })),
   first: fc.uniqueArray(anyId, { maxLength: 24 }),
   readers: fc.array(reader, { minLength: 1, maxLength: 14, size: "max" }),
   changes: fc.array(change, { maxLength: 12, size: "max" }),
@@ -53,14 +51,11 @@ export type Plan = ValueOf<typeof plan>;
 
 type End = "whole" | "known" | "head" | "left" | "cut off" | "refused" | "failed";
 
-/**
- * What one client and the log saw of one request. Moments are indexes of `History.moments`: the oldest
- * one that may be answered, and those of the beginning and the end.
- */
+/** What one client and the log saw of one request, which `begun` and `ended` at indexes of moments. */
 export type Read = ReturnType<typeof beginRead>;
 
 export const beginRead = (
-  asked: Readonly<{ reader: Reader; tag: string | undefined; oldest: number; begun: number }>,
+  asked: Readonly<{ reader: Reader; tag: string | undefined; begun: number }>,
 ) => ({
   ...asked,
   ended: asked.begun,
@@ -81,9 +76,7 @@ export const beginRead = (
 interface Moment {
   readonly list: string;
   readonly version: string;
-  readonly atMs: number;
   readonly barrier: "bulk" | "restore" | null;
-  readonly contents: Uint8Array | null;
 }
 
 export interface History {
@@ -101,19 +94,10 @@ type Invariant = (read: Read, history: History) => boolean;
 const wasAway = ({ begunMs, endedMs }: Read, { away }: History) =>
   away.some(({ fromMs, untilMs }) => untilMs >= begunMs && fromMs <= endedMs);
 
-/** The moments that a list may show. A replica may show one from before a restore. */
-const momentsOf = ({ oldest, ended }: Read, { moments, plan: { nearest } }: History) =>
-  nearest.length > 0 && moments.some(({ barrier }) => barrier === "restore")
-    ? moments
-    : moments.slice(oldest, ended + 1);
-
 /** What may cut a list off, by the event that is logged. */
 const CAUSES: Record<string, Invariant> = {
-  // A replica may show a moment that the primary database has passed.
-  order_list_moved: (read, history) =>
-    history.moments
-      .slice(history.plan.nearest.length > 0 ? 0 : read.begun + 1, read.ended + 1)
-      .some(({ barrier }) => barrier !== null),
+  order_list_moved: ({ begun, ended }, { moments }) =>
+    moments.slice(begun + 1, ended + 1).some(({ barrier }) => barrier !== null),
   order_list_displaced: (read, { reads }) => {
     const { isolate, key } = read.reader;
     const isUnderWay = (other: Read) =>
@@ -130,13 +114,15 @@ const CAUSES: Record<string, Invariant> = {
 };
 
 const INVARIANTS: Record<string, Invariant> = {
-  "a list is whole, and the store at one moment while it was sent": (read, history) =>
+  "a list is whole, and the store at one moment while it was sent": (read, { moments }) =>
     read.version === null ||
     ["left", "cut off"].includes(read.end!) ||
-    momentsOf(read, history).some(
-      ({ version, list }) =>
-        version === read.version && (read.end !== "whole" || list === read.received),
-    ),
+    moments
+      .slice(read.begun, read.ended + 1)
+      .some(
+        ({ version, list }) =>
+          version === read.version && (read.end !== "whole" || list === read.received),
+      ),
   "304 is for the tag that the client has": ({ end, tag, version }) =>
     version === null || (end === "known") === (tag === "*" || tag === version),
   "a list is cut off only for one of the causes": (read, history) =>
