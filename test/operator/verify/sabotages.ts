@@ -67,6 +67,7 @@ export function add(difference: number, numbers: RegExp) {
 const noContent: Change = (text) => edit(edit(text, become(204)), [/etag.*\ncache.*\n/, ""]);
 const challenge = (by: string): Change => [/(?<=www-authenticate: ).*/, by];
 const REALM = 'Bearer realm="store-orders"';
+const INVALID = `${REALM}, error="invalid_token"`;
 const OTHER_LIMIT: Change = [/(?<="minute";q=|ratelimit-limit: )60/g, "61"];
 
 const DAY_LEFT = /(?<="day";r=|"day",.*"remaining":)\d+/g;
@@ -91,6 +92,7 @@ export const SABOTAGES: readonly [promise: string, RegExp, Change, reason?: stri
   ["An order is listed", /=> 200/, [/"petId":92233\d+/, '"petId":9223372036854775806']],
   ["Of simultaneous", /orders\/-9.*=> 404/s, noContent],
   ["Of simultaneous", /orders\/-9.*=> 404/s, once(become(409, "order_already_shipped"))],
+  ["Of simultaneous", /orders\/-9.*=> 204/s, become(404, "order_not_found")],
   ["A list that begins", /GET .*orders\n.*if-none-match: "[^o].*=> 200/s, become(304)],
   ["A list that begins", LISTED, (text, before) => edit(text, [/\[.*/, listIn(before)])],
   ["The list is one JSON", LISTED, [/(\[)({"id":[^}]*})/, "$1$2,$2"]],
@@ -100,12 +102,19 @@ export const SABOTAGES: readonly [promise: string, RegExp, Change, reason?: stri
   ["GET /healthz", /\/healthz/, [/(?<=x-request-id: )/, "1"]],
   ["The key is accepted", /sord_/, once(become(412, "precondition_failed"))],
   ["The reference page", /GET \/\n/, [/<!doctype html>/, ""]],
+  ["openapi.json", /GET \/openapi.json/, [/^200/, "404"]],
+  ["A path outside /v1", /GET \/x\n/, [/\n\n/, "\nx-ratelimit-limit: 60\n\n"]],
   ["Without a key", KEYLESS, [/(?<=limit-reset: \d+)\n/, "000\n"]],
   ["Without a key", KEYLESS, [/(?<=limit-reset: )1/, ""]],
+  ["An empty Authorization", /orders\n.*authorization: \n/s, challenge(INVALID)],
+  ["A scheme other than Bearer", /Basic/, become(412, "precondition_failed")],
+  ["Bearer without a token", /: Bearer\n/, challenge(INVALID)],
+  ["Two tokens", /Bearer a b/, challenge(REALM)],
   ["A mistyped key", /Bearer sord_a\n/, OTHER_LIMIT],
   ["An unknown key", /orders\n.*Bearer sord_\w{9}(?!.*if-none).*=> 401/s, challenge(REALM)],
   ["A key in the query string", /\?key=sord_\w+&api_key=sord_/, become(304)],
   ["A key in the query string", /cookie: key=sord_\w+; .*=sord_.*x-api-key: sord_/s, become(304)],
+  ["An unknown path under", /\/v1\/verify.*=> 401/s, become(404, "not_found")],
   ["An origin", /OPTIONS/, [/\n/, "\naccess-control-allow-origin: *\n"]],
   ["Scripts of an origin", /GET.*origin: /s, [/\n/, "\naccess-control-allow-origin: *\n"]],
   ["The list is one", /=> 200/, [/({"id":1,.*}),({"id":2})/, "$2,$1"]],
@@ -117,9 +126,11 @@ export const SABOTAGES: readonly [promise: string, RegExp, Change, reason?: stri
   ["The scheme's name", /bEARER/, [/[^]*/, "500\n\n<p>\n  sord_a"], "500 <p> sord_…: the header"],
   ["The response", /^(?![^]*x-request-id)[^]*=> 304/, [/(?<=x-request-id: ).*/, "1"]],
   ["An unknown path returns 404", /\/verify.*=> 404/s, once([/}$/, ',"trace":1}'])],
+  ["A path with a trailing slash", /orders\/\n/, become(304)],
   ["An orderId", /\/007/, [/int64/, ""], "the body does not include int64"],
   ["An orderId", /abc/, [/int64/, "int64: SELECT id FROM orders"]],
   ["Any other method returns", ...OTHER_METHOD, "Allow is DELETE, not GET, HEAD"],
+  ["Any other method of an order", /POST.*\/1\n/, [/DELETE/, "GET, HEAD"]],
   ["Each request counts once", /\/verify.*=> 404/s, [/(?<="day";r=)\d+/, "939"]],
   ["Looking at the quota", /quota.*=> 200/s, [/no-store/, "private, no-cache"]],
   ["Looking at the quota", /quota.*=> 200/s, [/(?<="day".*"remaining":)\d+/, "999"]],
