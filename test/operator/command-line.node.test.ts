@@ -1,6 +1,5 @@
-import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
-import { delimiter, join } from "node:path";
+import { join } from "node:path";
 import { afterEach, beforeAll, expect, it, vi } from "vitest";
 import packageJson from "../../package.json" with { type: "json" };
 import { generateSecret } from "../../src/store/keys/new-secret.ts";
@@ -23,39 +22,22 @@ async function runWith(settings: Readonly<Record<string, string>>, line: string)
   return run(line).finally(() => vi.unstubAllEnvs());
 }
 
-// npm puts its own Node first in PATH; another one, behind it, may be an old one.
-const oldNode = (process.env["PATH"] ?? "")
-  .split(delimiter)
-  .map((folder) => join(folder, "node"))
-  .find((node) => /^v(?:1|20|22)\d*\./.test(String(spawnSync(node, ["--version"]).stdout)));
-it(
-  "an old Node that runs a command is told in one sentence",
-  needs("an old Node", oldNode !== undefined),
-  async () => {
-    const told = /^error: Node [\d.]+ is too old\. Start commands and tests through npm.*\n$/;
-    const refused = { status: 1, stdout: "", stderr: expect.stringMatching(told) };
-    const args = ["src/operator/main.js", "keys", "--help"];
-    expect(await runCommand(oldNode!, args)).toEqual(refused);
-  },
-);
-
 const CREATE = "keys create --plan pro --name N";
-const ENTERPRISE = "keys create --plan enterprise --name N";
 
 it.each([
   // The name is valid, although it begins like a secret. Only the plan is wrong.
   ["keys create --plan gold --name sord_shop", "free, pro, business, enterprise"],
   ["keys create --plan pro --name a\u2028b", "control and direction characters"],
   [`keys create --plan pro --name ${"x".repeat(101)}`, "1 to 100 characters"],
-  [`${CREATE} --per-minute 5`, "fixed limits: --per-minute and --per-day are"],
   [`${CREATE} --expires 2027-02-30`, "2027-01-31"],
   [`${CREATE} --expires 2027-01-31T12:00:00`, "2027-01-31"],
   [`${CREATE} --env staging --persist-to x`, "cannot be used with"],
-  [`${ENTERPRISE} --per-minute 5`, "--per-day"],
-  [`${ENTERPRISE} --per-minute 5 --per-day 1000000001`, "from 1 to 1000000000"],
+  [
+    "keys create --plan enterprise --name N --per-minute 5 --per-day 1000000001",
+    "from 1 to 1000000000",
+  ],
   [`${CREATE} --expires 2027-01-31T24:00:00Z`, "2027-01-31"],
   ["keys list --ending abc8", "one to four letters or digits"],
-  ["keys audit --limit 0", "from 1 to 999999999"],
   ["keys rotate key_x --grace 5mm", "such as 90m"],
   ["orders import ", "Expected a path"],
   ["keys rotate key_x --grace 91d", "90 days"],
@@ -75,9 +57,8 @@ it("a path is looked up where the operator stands, and an error names it in full
   expect(await run("orders import no/such/file")).toEqual(missing);
   expect(await run("keys list --persist-to=a")).toEqual(failure(`no store in ${store.path}/a,`));
   const isFile = failure(`${process.cwd()}/package.json is a file: name a folder\n`);
-  for (const inFile of ["package.json", "package.json/store"]) {
-    expect(await run(`${CREATE} --persist-to ${process.cwd()}/${inFile}`)).toEqual(isFile);
-  }
+  const inFile = `${process.cwd()}/package.json/store`;
+  expect(await run(`${CREATE} --persist-to ${inFile}`)).toEqual(isFile);
   // As typed to Node itself: then the folder of the process counts.
   const line =
     'cd "$2" && exec env -i INIT_CWD=/ "$0" "$1" keys usage --persist-to=. --html=a.html';
@@ -155,12 +136,6 @@ it("every command has --help, and refuses its options if npm kept them", async (
       }
     }
   }
-});
-
-it("help is as wide as the terminal", async () => {
-  const [program, args] = [await programOf("keys"), ["undo", "--help"]];
-  const { stdout } = await runInProcess(program, args, "", { columns: 999 });
-  expect(stdout).toContain("unless a later change replaced them. Keys that were created since");
 });
 
 it("a command does nothing if npm kept options that stood before --", async () => {

@@ -1,7 +1,6 @@
 import { Readable } from "node:stream";
 import { beforeEach, expect, it, onTestFinished, vi } from "vitest";
 import { hashSecret } from "../../../src/rules/keys/secret.ts";
-import { errorMessage } from "../../../src/operator/command-line.ts";
 import { keysProgram } from "../../../src/operator/keys/program.ts";
 import * as wrangler from "../../../src/operator/wrangler.ts";
 import { runInProcess } from "../commands.ts";
@@ -34,15 +33,12 @@ async function json(line: string): Promise<any> {
   return JSON.parse(stdout);
 }
 
-it("the real wrangler prints the token with which commands log in, and says why it fails", async () => {
-  const printing = runRealWrangler(["auth", "token"]);
-  const failing = runRealWrangler(["deploy", "--config", "/missing.toml"]).catch(errorMessage);
-  vi.mocked(wrangler.runWrangler).mockResolvedValueOnce(`A notice.\n${await printing}`);
+it("the real wrangler prints the token with which commands log in", async () => {
+  const printed = await runRealWrangler(["auth", "token"]);
+  vi.mocked(wrangler.runWrangler).mockResolvedValueOnce(`A notice.\n${printed}`);
   vi.stubEnv("CLOUDFLARE_API_TOKEN", "");
   await json("list");
   cloudflare.logIn();
-  const missing = "ENOENT: no such file or directory, open '/missing.toml'";
-  expect(await failing).toBe(`Could not read file: /missing.toml\n${missing}`);
 });
 
 it.each(["create --plan pro --name Lost", "rotate ID --grace 0 --yes"])(
@@ -106,7 +102,6 @@ it.each([
   ["revoke ID --yes", true],
   ["create --plan pro --name New", false],
   ["rotate ID --grace 60m", false],
-  ["reset ID --yes", false],
 ])("keys %s that ends before its answer says how to go on", async (line, isRepeated) => {
   for (const end of [interrupt, lose]) {
     id = await create();
@@ -180,6 +175,7 @@ const STORIES = {
   "undo leaves what somebody else has chosen since, even the same value, and what it took back itself": `
     ada create --name Shop --plan pro
     since
+    bob update C --plan free
     mallory update A --plan business
     mallory update B --plan business
     mallory update C --plan business
@@ -189,35 +185,17 @@ const STORIES = {
     ada update B --plan enterprise --per-minute 1000 --per-day 9
     ada undo C --actor mallory
     gives back C; revokes
-    mallory update C --plan free
+    mallory update C --plan business
     ada undo --actor mallory
     gives back C; revokes
+    ada undo C --actor bob
+    gives back C; revokes
     A Shop business, B Shop enterprise 1000 9, C Shop`,
-  "undo leaves what it went back to for an undo of another actor, or since an earlier time": `
-    since
-    bob update A --name Bob
-    mallory update A --name Mallory
-    ada undo A --actor mallory
-    gives back A; revokes
-    A Bob, B Shop
-    ada undo A --actor bob
-    gives back A; revokes
-    A Shop, B Shop
-    ada update B --name First --expires 2099-01-01
-    since
-    ada update B --name Second --expires never
-    ada undo
-    gives back B; revokes
-    A Shop, B First 2099
-    earlier
-    ada undo
-    gives back B; revokes
-    A Shop, B Shop`,
 };
 it.each(Object.entries(STORIES))("%s", async (_, story) => {
   const ids = [id, await create()];
-  /** The last changes before the times from which an undo takes back all. */
-  const since: number[] = [];
+  /** The last change before the time from which an undo takes back all. */
+  let since = 0;
   const lastChange = () => rows("SELECT max(id) AS last FROM key_changes")[0].last;
   const lettersOf = (of: string[]) => {
     const letters = of.map((each) => "ABCDEF"[ids.indexOf(each)]);
@@ -232,7 +210,7 @@ it.each(Object.entries(STORIES))("%s", async (_, story) => {
     ];
     const before = kept();
     const last = lastChange();
-    const [{ at }] = rows(`SELECT min(at) AS at FROM key_changes WHERE id > ${since.at(-1)}`);
+    const [{ at }] = rows(`SELECT min(at) AS at FROM key_changes WHERE id > ${since}`);
     const line = `${typed} --since ${new Date(at).toISOString()}`;
     const { restored, revoked } = await json(`${line} --yes`);
     const trail = rows(`SELECT actor, action, key_id FROM key_changes WHERE id > ${last}`);
@@ -254,8 +232,7 @@ it.each(Object.entries(STORIES))("%s", async (_, story) => {
     const [actor = "", ...words] = line.split(" ");
     const typed = words.map((word) => ids["ABCDEF".indexOf(word)] ?? word).join(" ");
     vi.stubEnv("STORE_ORDERS_ACTOR", actor);
-    if (actor === "since") since.push(lastChange());
-    else if (actor === "earlier") since.pop();
+    if (actor === "since") since = lastChange();
     else if (actor === "expires") rows(`UPDATE api_keys SET expires_at = 1 WHERE id = '${typed}'`);
     else if (actor === "gives") expect(changed).toBe(line);
     else if (actor === "A") expect((await Promise.all(ids.map(stateOf))).join(", ")).toBe(line);

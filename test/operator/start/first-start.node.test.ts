@@ -1,8 +1,6 @@
-import { mkdirSync, rmSync } from "node:fs";
-import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { expect, it, vi } from "vitest";
-import { databaseFile, ownFolder } from "../../../src/operator/database/local-store.ts";
+import { databaseFile } from "../../../src/operator/database/local-store.ts";
 import { currentActor } from "../../../src/operator/keys/actor.ts";
 import { prepareStore } from "../../../src/operator/start/sample-store.ts";
 import { hashSecret } from "../../../src/rules/keys/secret.ts";
@@ -47,16 +45,4 @@ it("a first start that is interrupted anywhere is repeated, shows keys that work
     expect(plans).toEqual(["free", "pro", "business", "enterprise"]);
   }
   expect(starts).toBeGreaterThan(10);
-});
-
-it("a first start stores no keys whose ids it could not keep", async () => {
-  const store = new StoreFolder();
-  const file = join(ownFolder(store.path), "unfinished");
-  using _ = beforeStatements((query) => {
-    if (!/delete from .api_keys/i.test(query)) return;
-    rmSync(file);
-    mkdirSync(file);
-  });
-  await expect(prepareStore(store.path, false)).rejects.toThrow("EISDIR");
-  expect(await store.keysJson("list")).toEqual([]);
 });

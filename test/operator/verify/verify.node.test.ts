@@ -334,7 +334,6 @@ it("finds the port of the service in its store, and makes no key if none answers
 it.each([
   [["--url", "https://shop.example", "--write"], 2, "--write needs the store"],
   [["--write", "--read-only"], 2, "'--write' cannot be used with option '--read-only'"],
-  [["--env", "staging", "--persist-to", "x"], 2, "cannot be used with option '--persist-to"],
   [["--env", "production", "--write"], 1, "nothing was changed, because there is no terminal"],
 ])("refuses %j with status %i", async (args, status, message) => {
   expect(await run(args)).toEqual(failure(message, status));
