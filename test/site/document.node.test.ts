@@ -62,7 +62,7 @@ test("llms.txt has the meaning of each operation, parameter, answer, header and 
   }
 });
 
-test("the page has the numbers of plans, windows, strikes and bans", () => {
+test("the page has the numbers of plans, windows, strikes and bans, and the document those of plans", () => {
   const [limits = ""] = /<section id="limits".*?<\/section>/s.exec(page) ?? [];
   const shown = textOf(limits.replaceAll(/<(td|th|text)/g, " <$1")).replace(/\s+/g, " ");
   for (const row of ["free 60 1,000", "pro 300 10,000", "business 1,000 100,000"]) {
