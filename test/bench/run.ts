@@ -23,11 +23,6 @@ const program = createProgram(
   .option("--baseline <dir>", "a checkout of another commit, with its packages installed")
   .option("--rounds <n>", "how many times each checkout is measured", parseCount, 5)
   .option("--orders <n>", "orders of the largest store", parseCount, 1_000_000)
-  .addHelpText(
-    "after",
-    "\nAll files are in a new folder below TMPDIR, which is removed at the end. A slow disk hides\n" +
-      "differences in processor time. To avoid this, set TMPDIR=/dev/shm, which needs 4 GB free.\n",
-  )
   .action(run);
 
 async function run({ only, rounds, orders, baseline }: Options): Promise<void> {

@@ -67,7 +67,6 @@ test.each<[count: number, perMinute: number, perDay: number, Draw, number, least
   [110, 20, 100, latency(7, 200), 16, 86_400],
   [350, 100, 1_000, latency(7, 200), 16, 180],
   [55, 30, 1_000, () => 500, 5, 60],
-  [55, 30, 1_000, latency(3, 200), 16, 60],
 ])(
   "%d cancellations on %d a minute and %d a day are not refused, and end when etaSeconds says (%#)",
   async (count, perMinute, perDay, draw, concurrency, least) => {
