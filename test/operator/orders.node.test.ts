@@ -151,11 +151,9 @@ describe("orders import and export", () => {
     expect(escaped).toContain("got \\u{1b}]52;c;eA==\\u{7}\n");
     const lines = Array.from({ length: 12 }, (_, index) => `{"id":${index},"petId":null}`);
     const ten = await bad(`{"id":1}\n\n${lines.join("\n")}\n{"id":2}`);
-    let listed = "error: 12 orders are bad: nothing was imported. The first 10:\n";
-    for (let line = 3; line < 13; line += 1) {
-      listed += `  line ${line}: petId: null is no value, leave the field out\n`;
-    }
-    expect(ten).toEqual({ status: 1, stdout: "", stderr: listed });
+    expect(ten).toEqual(failure("error: 12 orders are bad: nothing was imported. The first 10:\n"));
+    const listed = /\n  line 3: petId: null is no value, leave the field out\n(?:  line .*\n){9}$/;
+    expect(ten.stderr).toMatch(listed);
     const both = "  element 2: unknown field.*\n  element 3: the file ends before";
     expect((await bad('[{"id":1},{"id":1,"a":1},')).stderr).toMatch(new RegExp(both));
     expect((await store.orders(["export"])).stdout === EXPORT).toBe(true);
@@ -231,23 +229,13 @@ describe("orders import and export", () => {
     },
   );
 
-  it.each([
-    ["import .", 1, "is a folder: name a file"],
-    ["export .", 1, "is a folder"],
-    ["export - --json", 2, "--json needs a FILE"],
-    ["show 9999", 1, "no order has, or had, the id 9999"],
-  ])("refuse %s", async (line, status, reason) => {
-    const outcome = await store.orders(line.split(" "));
-    expect(outcome).toEqual(failure(reason, status));
-    expect(outcome.stderr).toMatch(/^error: .*\n$/);
-  });
-
   it("show an order, cancelled or not, and which key cancelled it", async () => {
     const show = (...words: string[]) => store.orders(["show", ...words]);
     expect(await show(String(INT64_MIN), "--json")).toEqual(written(`${LINES[0]}\n`));
     const text = await show("-5");
     for (const each of [KEY, "2026-11-20 12:00", "cancelled"]) expect(text.stdout).toContain(each);
     expect(await show("7", "--json")).toEqual(written(`${LINES[9]}\n`));
+    expect(await show("9999")).toEqual(failure("no order has, or had, the id 9999"));
     expect(await show("x")).toEqual(failure("Expected an integer", 2));
   });
 });

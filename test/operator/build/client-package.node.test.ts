@@ -29,4 +29,5 @@ it("the client's package has its modules as JavaScript with types, and its docum
     syncBuiltinESMExports();
   });
   expect(await packClient(cache)).not.toEqual(Buffer.from("kept"));
+  expect(readdirSync(cache)).toHaveLength(1);
 });

@@ -4,7 +4,7 @@ import * as fs from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { text as readText } from "node:stream/consumers";
-import { afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
+import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { databaseFile } from "../../../src/operator/database/local-store.ts";
 import { PATIENCE } from "../../support/patience.ts";
 import { testFolder } from "../../support/test-folder.ts";
@@ -115,18 +115,6 @@ it("a signal ends a command as typed at once, although nobody writes its input",
   await exit;
   expect(child.signalCode).toBe("SIGTERM");
   expect(await stderr).toBe("error: ended by SIGTERM before the file was read: nothing was sent\n");
-});
-
-it("an import and an export say every ten seconds how far they are", async () => {
-  store = new StoreFolder();
-  vi.useFakeTimers({ toFake: ["setInterval", "clearInterval", "Date"] });
-  onTestFinished(() => void vi.useRealTimers());
-  const slow = /insert into "order_import_parts"|from "order_list"/;
-  beforeStatements((query) => void (slow.test(query) && vi.advanceTimersByTime(10_000)));
-  const { stderr } = await store.orders(["import", "-"], ORDERS);
-  expect(stderr).toContain("Sending: 10 s\nSending: 26 of 60 orders, 20 s\n");
-  const exporting = "Exporting: 10 s\nExporting: 60 orders, 20 s\n";
-  expect(await store.orders(["export"])).toEqual({ status: 0, stdout: ORDERS, stderr: exporting });
 });
 
 it("two imports of one file at the same time both succeed", async () => {
