@@ -194,9 +194,8 @@ describe("orders import and export", () => {
     ["a zip archive", "unzip", "python3 -m zipfile -c FILE orders.ndjson"],
     ["compressed with bzip2", "bzip2", "bzip2 -c orders.ndjson > FILE"],
     ["compressed with zstd", "zstd", "zstd -qc orders.ndjson > FILE"],
-    ["text in UTF-16", "iconv", "iconv -t UTF-16 orders.ndjson > FILE"],
     ["text in UTF-16", "iconv", "iconv -t UTF-16LE orders.ndjson > FILE"],
-    ["text in UTF-16", "iconv", "(printf '\\xfe\\xff' && iconv -t UTF-16BE orders.ndjson) > FILE"],
+    ["text in UTF-16", "iconv", "iconv -t UTF-16 orders.ndjson > FILE"],
     ["one object with the orders inside", "sqlite3", `{"count":2,"list":\n[${OBJECTS}]}`],
     ["one object with the orders inside", "sqlite3", `{"7":${OBJECTS.replace(",\n", ',"8":')}}`],
   ] as const)(

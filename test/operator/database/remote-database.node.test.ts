@@ -8,10 +8,9 @@ import { apiKeys } from "../../../src/schema/keys.ts";
 import { orders } from "../../../src/schema/orders.ts";
 import { keysProgram } from "../../../src/operator/keys/program.ts";
 import * as retrying from "../../../src/operator/retry.ts";
-import * as wrangler from "../../../src/operator/wrangler.ts";
 import { testFolder } from "../../support/test-folder.ts";
 import { failure, runInProcess } from "../commands.ts";
-import { listen, runRealWrangler, useFakeCloudflare } from "../deploy/fake-cloudflare.ts";
+import { listen, useFakeCloudflare } from "../deploy/fake-cloudflare.ts";
 import { ApiError } from "../deploy/route.ts";
 
 const cloudflare = useFakeCloudflare("staging");
@@ -98,15 +97,6 @@ describe("an error of Cloudflare", () => {
     const pauses = { retries: 6, minTimeout: 500, maxTimeout: 8_000, randomize: true };
     expect(vi.mocked(retrying.retry).mock.lastCall?.[1]).toMatchObject(pauses);
   });
-});
-
-it("says why a long transaction failed in the real wrangler", async () => {
-  vi.mocked(wrangler.runWrangler).mockImplementationOnce(runRealWrangler);
-  cloudflare.interfere = ({ path }) => {
-    if (path.endsWith("/import")) throw new ApiError(400, 7500, "status_is_known");
-  };
-  const failing = database.transaction([insertOrder(1)], { isLong: true });
-  await expect(failing).rejects.toThrow(/status_is_known \[code: 7500\]$/);
 });
 
 it("says what to do if a database or a migration is missing, or a token is wrong", async () => {

@@ -24,8 +24,19 @@ const status = fc.constantFrom<Line["status"]>("pending", "shipped");
 const id = fc.integer({ min: -60, max: 60 });
 const line = fc.record({ id, status, ...fields }, { requiredKeys: ["id", "status"] });
 
-/** Random lines, of which several may have the same id. Usually enough for many parts and segments. */
-const lines = fc.array(line, { maxLength: 150 }).map((found) => () => found);
+/** Up to 30 random lines. Several lines may have the same id. */
+const few = fc.array(line, { maxLength: 30 }).map((lines) => () => lines);
+
+/** Up to 200 orders, often with descending ids, usually enough for many parts and segments. */
+const many = fc
+  .tuple(fc.integer({ min: -300, max: 300 }), fc.nat(200), fc.record({ status, ...fields }))
+  .map(([first, count, order]) => () => {
+    const by = order.petId === 0 ? 1 : -1;
+    return Array.from({ length: count }, (_, index): Line => ({
+      id: first + by * index,
+      ...order,
+    }));
+  });
 
 /** All stored orders or the first ones, of which the first, the last, or none is changed. */
 const again = fc
@@ -58,7 +69,7 @@ const FAULTS = {
 
 const step = fc.record({
   /** Returns the lines of an imported file. */
-  file: fc.oneof<fc.Arbitrary<(stored: readonly Line[]) => readonly Line[]>[]>(lines, again),
+  file: fc.oneof<fc.Arbitrary<(stored: readonly Line[]) => readonly Line[]>[]>(few, many, again),
   /** A change by someone else while the import places its orders. */
   fault: fc.constantFrom<keyof typeof FAULTS>("none", "none", "part gone", "ships", "same import"),
   /** The position of an order that is cancelled after the import. */
