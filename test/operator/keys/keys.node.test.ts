@@ -56,7 +56,6 @@ const FAR = "2099-12-31T23:59:59.5000+02:00";
 /** Commands, the fields that they change, and in how many hours the former secrets end then. */
 const CHANGES: readonly [line: string, changes: object, ends?: readonly number[]][] = [
   ["update ID --per-minute=7", { perMinute: 7 }],
-  ["update ID --per-day 8", { perDay: 8 }],
   [`update ID --expires ${FAR}`, { expiresAt: "2099-12-31T21:59:59.500Z" }],
   [`update ID --expires never --name ${LONG}`, { expiresAt: null, name: LONG }],
   ["update ID --plan pro", { plan: "pro", perMinute: 300, perDay: 10_000 }],
@@ -224,7 +223,6 @@ it("several rotations at the same time each print a secret that they stored", as
   const found = [...rows, ...formerRows].map(({ hash }) => hash);
   expect(found.toSorted()).toEqual(secrets.map(hashSecret).toSorted());
   expect(rows).toMatchObject([{ revision: 3 }]);
-  expect(await store.keysJson("audit", record.id)).toHaveLength(4);
 });
 
 it("list shows the keys that match all filters, the oldest first", async () => {
