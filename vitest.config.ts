@@ -21,6 +21,7 @@ export default defineConfig({
   test: {
     // Keeps transformed modules in node_modules: for other workers, and for the next run.
     fsModuleCache: true,
+    reporters: ["default", "./test/support/skip-reporter.ts"],
     teardownTimeout: 300_000,
     projects: [
       {

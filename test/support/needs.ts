@@ -1,5 +1,11 @@
-/** Options of tests that are skipped, and say so, where `program` is missing. */
+declare module "vitest" {
+  interface TaskMeta {
+    /** The program without which a test is skipped. */
+    lacks?: string;
+  }
+}
+
+/** Options of tests that are skipped where `program` is missing. `SkipReporter` says so. */
 export function needs(program: string, isHere: boolean) {
-  if (!isHere) console.log(`Skipped without ${program}`);
-  return { skip: !isHere };
+  return isHere ? {} : { skip: true, meta: { lacks: program } };
 }
