@@ -46,6 +46,17 @@ test("an int64 has exact bounds, an orderId is one or its text, and no field of 
   expect([...texts, ...others].filter(isOrderId)).toStrictEqual(texts);
 });
 
+test("in compiled languages, integers have 64 bits, and an order's fields can all be missing, but for its id", () => {
+  for (const [name, pattern, ...types] of [
+    ["Go", /^\t\w+\s+(\S+)\s+`json/gm, "int64", "*int64", "*int64", "*time.Time", "*bool"],
+    ["Java", /(\w+) \w+[,)]/g, "long", "Long", "Long", "String", "Boolean"],
+    ["C#", /([\w?]+) \w+[,)]/g, "long", "long?", "long?", "DateTimeOffset?", "bool?"],
+  ] as const) {
+    const { lines = "" } = EXACT_READERS.find(({ language }) => language === name) ?? {};
+    expect([...lines.matchAll(pattern)].map(([, type]) => type)).toStrictEqual(types);
+  }
+});
+
 // The tests of the page's samples run the code in the other languages.
 test.each(["JavaScript", "TypeScript"])("the code in %s keeps every digit", (name) => {
   const lines = EXACT_READERS.find(({ language }) => language === name)?.lines ?? "";

@@ -41,23 +41,25 @@ function withHeader(answer: SeenAnswer, name: string, value: string | null): See
   return { ...answer, headers };
 }
 
-test("each operation has these answers, and its examples fit", () => {
+test("each operation has these answers and allows these methods, and its examples fit", () => {
   for (const answer of EXAMPLES) {
     expect(differencesFromDocument(answer), `${answer.path} ${answer.status}`).toStrictEqual([]);
   }
-  const statuses = operations.map(({ method, path, responses }) => {
-    return [`${method} ${path}`, Object.keys(responses).join(" ")];
+  const answers = operations.map(({ method, path, responses }) => {
+    const allowed = responses["405"]!.headers["Allow"]!.example;
+    return [`${method} ${path}`, `${Object.keys(responses).join(" ")}; ${String(allowed)}`];
   });
-  expect(Object.fromEntries(statuses)).toStrictEqual({
-    "GET /store/orders": "200 304 401 403 405 412 429 500 503",
-    "DELETE /store/orders/{orderId}": "204 401 403 404 405 409 412 429 500 503",
-    "GET /quota": "200 401 403 405 412 429 500 503",
+  expect(Object.fromEntries(answers)).toStrictEqual({
+    "GET /store/orders": "200 304 401 403 405 412 429 500 503; GET, HEAD",
+    "DELETE /store/orders/{orderId}": "204 401 403 404 405 409 412 429 500 503; DELETE",
+    "GET /quota": "200 401 403 405 412 429 500 503; GET, HEAD",
   });
 });
 
 test.each<[difference: string, SeenAnswer]>([
   ["the document has no 304 here", { ...cancelled, status: 304 }],
   ["the document has no 405 here", { ...conflict, status: 405, path: "/v1/pets" }],
+  ["the document has no 405 here", { ...conflict, status: 405 }],
   ["the document has no 404 here", { ...conflict, status: 404, method: "PUT", path: list.path }],
   ["the header Link is missing", withHeader(cancelled, "Link", null)],
   ["the header ETag is missing", withHeader(list, "ETag", null)],

@@ -50,6 +50,9 @@ test("the page shows everything in a changed document", async () => {
   for (const one of texts) {
     for (const paragraph of String(one).split("\n\n")) expect(shown).toContain(plain(paragraph));
   }
+  // Of several errors with one status, the first is the example.
+  const [errors = ""] = /<table class="reference-table errors">.*?<\/table>/s.exec(html) ?? [];
+  expect(textOf(errors)).toContain("The list has another entity tag");
 });
 
 test("llms.txt has the meaning of each operation, parameter, answer, header and field", () => {

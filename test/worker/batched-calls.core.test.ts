@@ -110,20 +110,29 @@ test("each request soon receives a result for its key that was read after the re
   await fc.assert(fc.asyncProperty(fc.scheduler(), ends, delays, play), { numRuns: 500 });
 });
 
-test("one query serves all waiting requests, which stay alive for it", async () => {
+test("one query serves all waiting requests, which stay alive for it; if the platform has ended the request that is woken, the end of another call wakes the next one", async () => {
   const waiting: (() => void)[] = [];
   const world = databaseOf(() => new Promise((resolve) => void waiting.push(resolve)));
   const underWay = Promise.all([world.read(0), world.read(1)]);
-  const others = Promise.all([world.read(2), world.read(3)]);
+  const real: () => PromiseWithResolvers<any> = Promise.withResolvers.bind(Promise);
+  // The platform never resumes a request that it has ended.
+  const wake = () => ({ ...real(), promise: new Promise(() => undefined) });
+  const resolvers = vi.spyOn(Promise, "withResolvers");
+  resolvers.mockImplementationOnce(real).mockImplementationOnce(real).mockImplementationOnce(wake);
+  void world.read(2);
+  resolvers.mockRestore();
+  const others = Promise.all([world.read(3), world.read(4)]);
   world.held = 1;
-  for (const queries of [CONCURRENCY, CONCURRENCY + 1, CONCURRENCY + 1]) {
+  for (const queries of [CONCURRENCY, CONCURRENCY, CONCURRENCY + 1]) {
     expect(world.queries).toBe(queries);
     waiting.shift()?.();
     await idle();
   }
   expect((await underWay).map(({ held }) => held)).toStrictEqual([0, 0]);
   expect((await others).map(({ held }) => held)).toStrictEqual([1, 1]);
-  expect(vi.getTimerCount()).toBe(0);
-  // Three queries, and two requests that waited.
-  expect(world.kept).toHaveLength(5);
+  const few = new BatchedCalls<number, number>({ concurrency: 1, timeoutMs: TIMEOUT_MS });
+  const none = few.valueOf(1, () => Promise.resolve([]), vi.fn());
+  await expect(none).rejects.toThrow("too few");
+  // Three queries, and three requests that waited.
+  expect(world.kept).toHaveLength(6);
 });
