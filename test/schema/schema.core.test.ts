@@ -22,6 +22,8 @@ function declared(table: SQLiteTable): string[] {
   return [
     `${name} STRICT`,
     ...columns.map((column) => {
+      // Every time is in milliseconds.
+      if (column.dataType === "date") expect(column.mapToDriverValue(new Date(1))).toBe(1);
       const position = key.findIndex((part) => part.name === column.name) + 1;
       const type = column.getSQLType().toUpperCase();
       const value = column.default === undefined ? "" : literal(column.default);
