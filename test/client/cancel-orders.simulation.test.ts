@@ -178,4 +178,5 @@ test.each([
   const listed = [...reason.results.map(({ id }) => id), ...reason.unsettledIds];
   expect(listed.toSorted((one, other) => Number(one - other))).toEqual(ids(12));
   expect(tookMs).toBe("cause" in error && error.cause === 5 ? 30_000 : 0);
+  expect(vi.getTimerCount()).toBe(0);
 });

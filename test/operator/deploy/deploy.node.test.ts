@@ -171,6 +171,7 @@ for (const args of [STAGING, CREATE]) {
       const [, claim = ""] =
         /\n(.*)\nRemove the cause, and run the same command again\.\n$/.exec(stderr) ?? [];
       const isNew = worker()?.current !== before;
+      if (stderr.includes('"Apply workers.dev')) expect(isNew, label).toBe(true);
       const isOld = RegExp(
         `Nothing was changed|still serves|back at the version before, ${before}`,
       );

@@ -16,16 +16,6 @@ test("a placement whose answer is lost is not reported as refused, although its 
   await expect(place(open())).rejects.toMatchObject({ code: "order_already_shipped" });
 });
 
-test("orders whose ids are the same number as doubles are all placed", async () => {
-  const { sqlite, open } = openMemoryStore();
-  const ids = [2n ** 53n, 2n ** 53n + 1n];
-  await placeOrders(
-    open(),
-    ids.map((id) => ({ id, status: "pending" as const })),
-  );
-  expect(sqlite.prepare("SELECT count(*) AS n FROM orders").get()).toEqual({ n: ids.length });
-});
-
 test.each(["orders (id) VALUES (1)", "cancelled_orders (cancelled_at, id) VALUES (1, 1)"])(
   "an import of cancelled orders fails if another order comes before them: %s",
   async (other) => {
