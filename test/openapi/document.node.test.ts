@@ -4,8 +4,10 @@ import { createConfig, lintFromString } from "@redocly/openapi-core";
 import { parse } from "lossless-json";
 import { expect, test } from "vitest";
 import { openApiDocument } from "../../src/openapi/document.ts";
+import { differencesFromDocument } from "../../src/openapi/documented-answer.ts";
 import { EXACT_READERS } from "../../src/openapi/exact-integers.ts";
 import { INT64_MAX, INT64_MIN } from "../../src/rules/int64.ts";
+import { EXAMPLES } from "./example-answers.ts";
 
 const text = openApiDocument();
 
@@ -16,6 +18,58 @@ test("is what the service serves, and passes an independent linter without a war
   expect(problems).toStrictEqual([]);
 });
 
+const UNAUTHORIZED = 'www-authenticate: Bearer realm="store-orders"';
+const RETRY = "retry-after: 5";
+const ERRORS = { 401: [UNAUTHORIZED], 403: [], 429: [RETRY], 500: [], 503: [RETRY] };
+const READ = { ...ERRORS, 405: ["allow: GET, HEAD"] };
+const LIST = ["cache-control: private, no-cache", 'etag: "b635bf2fd4266e169c4c0e2344af96d9"'];
+
+test("each operation has these answers and headers of its own, and its examples fit", () => {
+  const everywhere = EXAMPLES["GET /quota"]!["403"]![0]!.headers;
+  const found = Object.entries(EXAMPLES).map(([operation, byStatus]) => {
+    const answers = Object.entries(byStatus).map(([status, examples]) => {
+      for (const answer of examples) {
+        expect(differencesFromDocument(answer), `${operation} ${status}`).toStrictEqual([]);
+      }
+      const own = [...examples[0]!.headers].filter(([name]) => !everywhere.has(name));
+      const messages = examples.map(({ body }) => status === "412" && JSON.parse(body!).message);
+      return [status, [...own.map((header) => header.join(": ")), ...messages.filter(Boolean)]];
+    });
+    return [operation, Object.fromEntries(answers)];
+  });
+  const list = "The list has another entity tag than If-Match requires.";
+  const untagged = (what: string) => [expect.stringMatching(`${what} has no entity tag`)];
+  expect(Object.fromEntries(found)).toStrictEqual({
+    "GET /store/orders": { 200: LIST, 304: LIST, ...READ, 412: [expect.stringContaining(list)] },
+    "DELETE /store/orders/{orderId}": {
+      204: [],
+      404: [],
+      ...ERRORS,
+      405: ["allow: DELETE"],
+      409: [],
+      412: untagged("An order"),
+    },
+    "GET /quota": { 200: ["cache-control: no-store"], ...READ, 412: untagged("The quota") },
+  });
+});
+
+test("the description has the numbers of plans and bans", () => {
+  const { description } = JSON.parse(text).info;
+  for (const row of ["Free | 60 | 1,000", "Pro | 300 | 10,000", "Business | 1,000 | 100,000"]) {
+    expect(description).toContain(`| ${row} |`);
+  }
+  expect(description).toContain("keeps sending for more than 10 seconds instead");
+  const bans =
+    "The first ban lasts 60 seconds. Each further ban lasts twice as long, up to 24 hours.";
+  expect(description).toContain(bans);
+});
+
+test("names the server that it was built for, and lets clients accept fields that are added later", () => {
+  const { servers } = JSON.parse(openApiDocument("http://localhost:9000"));
+  expect(servers[0].url).toBe("http://localhost:9000/v1");
+  expect(text).not.toContain("additionalProperties");
+});
+
 test("no header that API consoles fill by themselves turns a request into a 412", () => {
   const { paths, components } = JSON.parse(text);
   const operations = Object.values<any>(paths).flatMap((path) => Object.values<any>(path));
@@ -23,6 +77,9 @@ test("no header that API consoles fill by themselves turns a request into a 412"
   const all = [...own, ...Object.values<any>(components.parameters)];
   const headers = all.filter((parameter) => parameter.in === "header").map(({ name }) => name);
   expect(headers).toStrictEqual(["If-None-Match", "X-Request-Id"]);
+  const requestId = new RegExp(all.find(({ name }) => name === "X-Request-Id").schema.pattern);
+  const ids = ["bGlzdA==", "nightly_17-a", "a b", "a\n", ""].filter((id) => requestId.test(id));
+  expect(ids).toStrictEqual(["bGlzdA==", "nightly_17-a"]);
 });
 
 test("an int64 has exact bounds, an orderId is one or its text, and no field of an order is required", () => {
@@ -35,8 +92,6 @@ test("an int64 has exact bounds, an orderId is one or its text, and no field of 
     expect(Order.properties[name].$ref).toBe("#/components/schemas/Int64");
   }
   expect(Order.required).toBeUndefined();
-  // Clients accept fields that are added later.
-  expect(text).not.toContain("additionalProperties");
   expect(Order.description).toContain("Every order has an `id`");
   const [parameter] = paths["/store/orders/{orderId}"].parameters;
   expect(parameter.schema.$ref).toBe("#/components/schemas/OrderId");

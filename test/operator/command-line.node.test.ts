@@ -1,5 +1,6 @@
+import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
-import { join } from "node:path";
+import { delimiter, join } from "node:path";
 import { afterEach, beforeAll, expect, it, vi } from "vitest";
 import packageJson from "../../package.json" with { type: "json" };
 import { generateSecret } from "../../src/store/keys/new-secret.ts";
@@ -22,30 +23,59 @@ async function runWith(settings: Readonly<Record<string, string>>, line: string)
   return run(line).finally(() => vi.unstubAllEnvs());
 }
 
+// npm puts its own Node first in PATH; another one, behind it, may be an old one.
+const oldNode = (process.env["PATH"] ?? "")
+  .split(delimiter)
+  .map((folder) => join(folder, "node"))
+  .find((node) => /^v(?:1|20|22)\d*\./.test(String(spawnSync(node, ["--version"]).stdout)));
+it.each([
+  ["src/operator/main.js", "keys", "--help"],
+  ["node_modules/.bin/vitest", "run", "core"],
+])(
+  "an old Node that runs %s is told in one sentence",
+  needs("an old Node", oldNode !== undefined),
+  async (...args) => {
+    const told = /^error: Node [\d.]+ is too old\. Start commands and tests through npm.*\n$/;
+    const refused = { status: 1, stdout: "", stderr: expect.stringMatching(told) };
+    expect(await runCommand(oldNode!, args)).toEqual(refused);
+  },
+);
+
 const CREATE = "keys create --plan pro --name N";
+const ENTERPRISE = "keys create --plan enterprise --name N";
 
 it.each([
   // The name is valid, although it begins like a secret. Only the plan is wrong.
   ["keys create --plan gold --name sord_shop", "free, pro, business, enterprise"],
   ["keys create --plan pro --name a\u2028b", "control and direction characters"],
+  ["keys create --plan pro --name a\u202eb", "control and direction characters"],
   [`keys create --plan pro --name ${"x".repeat(101)}`, "1 to 100 characters"],
+  [`${CREATE} --per-minute 5`, "fixed limits: --per-minute and --per-day are"],
   [`${CREATE} --expires 2027-02-30`, "2027-01-31"],
   [`${CREATE} --expires 2027-01-31T12:00:00`, "2027-01-31"],
+  [`${CREATE} --expires 2027-01-31T12:00:00.0001Z`, "2027-01-31"],
   [`${CREATE} --env staging --persist-to x`, "cannot be used with"],
-  [
-    "keys create --plan enterprise --name N --per-minute 5 --per-day 1000000001",
-    "from 1 to 1000000000",
-  ],
+  [`${ENTERPRISE} --per-minute 5`, "--per-day"],
+  [`${ENTERPRISE} --per-minute 5 --per-day 1000000001`, "from 1 to 1000000000"],
   [`${CREATE} --expires 2027-01-31T24:00:00Z`, "2027-01-31"],
+  [`${CREATE} --expires 2027-01-31T12:00:00+30:00`, "2027-01-31"],
+  ["keys list --ending abcde", "one to four letters or digits"],
   ["keys list --ending abc8", "one to four letters or digits"],
+  ["keys audit --limit 0", "from 1 to 999999999"],
   ["keys rotate key_x --grace 5mm", "such as 90m"],
+  ["orders import ", "Expected a path"],
+  ["keys rotate key_x --grace 1.5h", "such as 90m"],
   ["keys rotate key_x --grace 91d", "90 days"],
   ["keys usage --days 367", "from 1 to 366"],
   ["keys update key_x", "nothing to change"],
   ["start --port 65536", "from 1 to 65535"],
   ["verify --url https://shop.example/v1", "an address without a path"],
+  ["verify --url https://shop.example/?a", "an address without a path"],
+  ["verify --url ftp://shop.example", "an address without a path"],
   ["keys create --plna pro", "unknown option '--plna'\n(Did you mean --plan?)"],
   ["keys create --plan pro", "required option '--name <text>' not specified"],
+  ["orders import", "missing required argument 'file'"],
+  ["orders export a b", "too many arguments"],
 ])("%j exits with status 2 and says why", async (line, reason) => {
   expect(await run(line)).toEqual(failure(reason, 2));
 });
@@ -56,8 +86,9 @@ it("a path is looked up where the operator stands, and an error names it in full
   expect(await run("orders import no/such/file")).toEqual(missing);
   expect(await run("keys list --persist-to=a")).toEqual(failure(`no store in ${store.path}/a,`));
   const isFile = failure(`${process.cwd()}/package.json is a file: name a folder\n`);
-  const inFile = `${process.cwd()}/package.json/store`;
-  expect(await run(`${CREATE} --persist-to ${inFile}`)).toEqual(isFile);
+  for (const inFile of ["package.json", "package.json/store"]) {
+    expect(await run(`${CREATE} --persist-to ${process.cwd()}/${inFile}`)).toEqual(isFile);
+  }
   // As typed to Node itself: then the folder of the process counts.
   const line =
     'cd "$2" && exec env -i INIT_CWD=/ "$0" "$1" keys usage --persist-to=. --html=a.html';
@@ -137,6 +168,26 @@ it("every command has --help, and refuses its options if npm kept them", async (
   }
 });
 
+it("help is as wide as the terminal", async () => {
+  const [program, args] = [await programOf("keys"), ["undo", "--help"]];
+  const { stdout } = await runInProcess(program, args, "", { columns: 999 });
+  expect(stdout).toContain("unless a later change replaced them. Keys that were created since");
+});
+
+it("help loads neither drizzle nor zod, which take a second", async () => {
+  const resolve = `(name, ...rest) => {
+    if (/^(?:drizzle-orm|zod)/.test(name)) process.stderr.write(name);
+    return rest[1](name, rest[0]);
+  }`;
+  const hooks = `import { registerHooks } from "node:module"; registerHooks({ resolve: ${resolve} });`;
+  const watch = ["--import", `data:text/javascript,${encodeURIComponent(hooks)}`];
+  const helps = ["keys", "orders", "start", "deploy", "verify"].map((name) =>
+    runCommand(process.execPath, [...watch, "src/operator/main.js", name, "--help"]),
+  );
+  const silent = { status: 0, stderr: "" };
+  expect(await Promise.all(helps)).toMatchObject(helps.map(() => silent));
+});
+
 it("a command does nothing if npm kept options that stood before --", async () => {
   const options = ["--plan", "free", "--name", "Pet's", "--env=production"];
   const npm = ["run", "-s", "keys", "create", ...options, "--", "--persist-to", store.path];
@@ -156,4 +207,6 @@ it("a command does nothing if npm kept options that stood before --", async () =
   // pnpm passes the `--` on, and CI sets `yes` for npm itself.
   const list = `--json --name=N --persist-to=${store.path}`;
   expect((await runWith(letters, `keys -- list ${list}`)).status).toBe(0);
+  // An option that was typed after -- too does no harm.
+  expect((await runWith({ json: "N", name: "N" }, `keys list ${list}`)).status).toBe(0);
 });

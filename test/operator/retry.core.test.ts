@@ -1,14 +1,21 @@
-import { expect, it, onTestFinished, vi } from "vitest";
+import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { retryWhileBusy } from "../../src/operator/retry.ts";
 
-it("a lock is waited for during half a minute", async () => {
-  vi.useFakeTimers();
-  onTestFinished(() => void vi.useRealTimers());
-  const locked = vi.fn(() => Promise.reject(new Error("internal error; reference = a")));
-  const failed = expect(retryWhileBusy(locked)).rejects.toThrow("for 30 seconds");
-  await vi.advanceTimersByTimeAsync(29_000);
-  const early = locked.mock.calls.length;
-  await vi.advanceTimersByTimeAsync(2_000);
-  await failed;
-  expect(locked.mock.calls.length).toBeGreaterThan(early);
+beforeEach(() => void vi.useFakeTimers());
+afterEach(() => void vi.useRealTimers());
+
+it("a lock is waited for during half a minute, and no other failure is retried", async () => {
+  for (const message of ["SQLITE_BUSY", "database is locked", "internal error; reference = a"]) {
+    const locked = vi.fn(() => Promise.reject(new Error(message)));
+    const failed = expect(retryWhileBusy(locked)).rejects.toThrow("for 30 seconds");
+    await vi.advanceTimersByTimeAsync(29_000);
+    const early = locked.mock.calls.length;
+    expect(early).toBeGreaterThan(280);
+    await vi.advanceTimersByTimeAsync(2_000);
+    await failed;
+    expect(locked.mock.calls.length).toBeGreaterThan(early);
+  }
+  const missing = vi.fn(() => Promise.reject(new Error("no such table")));
+  await expect(retryWhileBusy(missing)).rejects.toThrow("no such table");
+  expect(missing).toHaveBeenCalledTimes(1);
 });

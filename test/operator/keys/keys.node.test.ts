@@ -56,6 +56,7 @@ const FAR = "2099-12-31T23:59:59.5000+02:00";
 /** Commands, the fields that they change, and in how many hours the former secrets end then. */
 const CHANGES: readonly [line: string, changes: object, ends?: readonly number[]][] = [
   ["update ID --per-minute=7", { perMinute: 7 }],
+  ["update ID --per-day 8", { perDay: 8 }],
   [`update ID --expires ${FAR}`, { expiresAt: "2099-12-31T21:59:59.500Z" }],
   [`update ID --expires never --name ${LONG}`, { expiresAt: null, name: LONG }],
   ["update ID --plan pro", { plan: "pro", perMinute: 300, perDay: 10_000 }],
@@ -151,40 +152,70 @@ it("each command changes and records what it says, and leaves all else as it is"
 
 /** Commands, one a minute, with what they print on stdout and, after \`!\`, on stderr. */
 const TRANSCRIPT = `
-$ create --plan free --name 家家家家家家家 --expires 2031-02-01T12:30:00Z
+$ audit
+! No changes are recorded.
+$ create --plan free --name Ann --expires 2031-02-01T12:30:00Z
 SECRET
 ! Keep this key: it is not shown again.
-! id          ID | name        家家家家家家家 | plan        free | per minute  60 | per day     1,000
+! id          A | name        Ann | plan        free | per minute  60 | per day     1,000
 ! expires at  2031-02-01 12:30 UTC
-! created at  2031-01-31 12:01 UTC | last four   LAST | state       active
+! created at  2031-01-31 12:02 UTC | last four   LAST | state       active
+$ create --plan enterprise --per-minute 9 --per-day 8 --name 家家家家家 --expires 2032-01-01
+SECRET
+! Keep this key: it is not shown again.
+! id          B | name        家家家家家 | plan        enterprise | per minute  9 | per day     8
+! expires at  2032-01-01 00:00 UTC
+! created at  2031-01-31 12:03 UTC | last four   LAST | state       active
+! warning: the day ends first: after 8 requests the key is refused for a day
 $ list
-id                    plan  state   ends in  expires               name
-ID  free  active  LAST     2031-02-01 12:30 UTC  家家家家家家…
-$ update ID --plan enterprise --per-minute 9 --per-day 9 --expires never
-id          ID | name        家家家家家家家 | plan        enterprise | per minute  9 | per day     9
-created at  2031-01-31 12:01 UTC | last four   LAST | state       active
+id                    plan        state   ends in  expires               name
+A  free        active  LAST     2031-02-01 12:30 UTC  Ann
+B  enterprise  active  LAST     2032-01-01            家家家…
+$ update A --plan enterprise --per-minute 9 --per-day 9 --expires never
+id          A | name        Ann | plan        enterprise | per minute  9 | per day     9
+created at  2031-01-31 12:02 UTC | last four   LAST | state       active
 ! The key is now:
-$ audit --limit 1
+$ audit --limit 2
 at                    actor  action  key
-2031-01-31 12:03 UTC  Ada    update  ID
+2031-01-31 12:05 UTC  Ada    update  A
     plan: free → enterprise, perMinute: 60 → 9, perDay: 1000 → 9, expiresAt:
     2031-02-01T12:30:00.000Z → none
-! The newest 1; --limit N shows more.
-$ undo --since 2031-01-31T12:02Z
-Done: this gives back the former settings of ID.
+2031-01-31 12:03 UTC  Ada    create  B
+    name: 家家家家家, plan: enterprise, perMinute: 9, perDay: 8, expiresAt:
+    2032-01-01T00:00:00.000Z
+! The newest 2; --limit N shows more.
+$ undo --since 2031-01-31T12:03Z
+Done: this gives back the former settings of A, and revokes, because they were created since: B.
+$ undo --since 2031-01-31T12:03Z
+! There was nothing to take back.
+$ revoke A B
+id          A | name        Ann | plan        free | per minute  60 | per day     1,000
+expires at  2031-02-01 12:30 UTC
+revoked at  2031-01-31 12:09 UTC
+created at  2031-01-31 12:02 UTC | last four   LAST | state       revoked
+
+id          B | name        家家家家家 | plan        enterprise | per minute  9 | per day     8
+expires at  2032-01-01 00:00 UTC
+revoked at  2031-01-31 12:07 UTC
+created at  2031-01-31 12:03 UTC | last four   LAST | state       revoked
+! The keys are now:
 `;
 
 it("data goes to stdout, and words go to stderr", async () => {
   let printed = "\n";
-  const id = () => /key_\w{16}/.exec(printed)?.[0] ?? "ID";
+  /** The keys A, B, ... */
+  const ids = () => [...new Set(printed.match(/key_\w{16}/g))];
   for (const [command, line = ""] of TRANSCRIPT.matchAll(/^\$ (.*)$/gm)) {
     vi.setSystemTime(Date.now() + 60_000);
-    const typed = [...line.replace("ID", id()).split(" "), "--persist-to", told.path];
+    const args = line.split(" ").map((word) => ids()["AB".indexOf(word)] ?? word);
+    const typed = [...args, "--persist-to", told.path];
     const { stdout, stderr } = await runInProcess(keysProgram(), typed, "", { columns: 80 });
     printed += `${command}\n${stdout}${stderr.replaceAll(/^\n/gm, "").replaceAll(/^(?=.)/gm, "! ")}`;
   }
-  const [secret = "", lastFour = ""] = /^sord_\w+(\w{4})$/m.exec(printed) ?? [];
-  printed = printed.replace(secret, "SECRET").replaceAll(lastFour, "LAST").replaceAll(id(), "ID");
+  for (const [secret, lastFour = ""] of printed.matchAll(/^sord_\w+(\w{4})$/gm)) {
+    printed = printed.replaceAll(secret, "SECRET").replaceAll(lastFour, "LAST");
+  }
+  for (const [index, id] of ids().entries()) printed = printed.replaceAll(id, "AB"[index]!);
   // Joins the lines of a key.
   const joint = /\n(?:! )?(?=(?:name|plan|per \w+|last four|state) {2})/g;
   expect(printed.replaceAll(joint, " | ")).toBe(TRANSCRIPT);
@@ -223,6 +254,7 @@ it("several rotations at the same time each print a secret that they stored", as
   const found = [...rows, ...formerRows].map(({ hash }) => hash);
   expect(found.toSorted()).toEqual(secrets.map(hashSecret).toSorted());
   expect(rows).toMatchObject([{ revision: 3 }]);
+  expect(await store.keysJson("audit", record.id)).toHaveLength(4);
 });
 
 it("list shows the keys that match all filters, the oldest first", async () => {
@@ -243,6 +275,7 @@ it("list shows the keys that match all filters, the oldest first", async () => {
     ["", ["CAFÉ Łódź & Co", "later", "Expired", "Both", "Verification"]],
     ["--state active", ["CAFÉ Łódź & Co", "Verification"]],
     ["--state banned", ["later"]],
+    ["--state expired", ["Expired"]],
     ["--state revoked", ["Both"]],
     ["--name cafe\u0301", ["CAFÉ Łódź & Co"]],
     ["--name verif", ["Verification", "Verification"]],
@@ -252,6 +285,10 @@ it("list shows the keys that match all filters, the oldest first", async () => {
   ] as const) {
     const args = ["list", ...filters.split(" ").filter(Boolean)];
     expect(await listed.keysJson(...args), filters).toMatchObject(names.map((name) => ({ name })));
+    const { stdout, stderr } = await listed.keys(...args);
+    const rows = stdout.split("\n").slice(1, -1);
+    const shown = rows.map((row) => names.find((name) => row.endsWith(`  ${name}`)));
+    expect([shown, stderr]).toEqual([names, names.length === 0 ? "No matching keys.\n" : ""]);
   }
 });
 
@@ -263,20 +300,28 @@ it("show - finds a key by any of its secrets, as list --ending does, and repeats
   const found = { status: 0, stdout: expect.stringContaining(record.id), stderr: "" };
   const asked = { ...found, stderr: expect.stringContaining("Paste the key") };
   const none = failure("holds no API key of this service");
+  const kill = vi.spyOn(process, "kill").mockReturnValue(true);
   for (const [input, outcome, isTerminal = false] of [
     [[former], found],
     [[` ${current}\r\n`], found],
     [[mistyped], none],
+    [[`${current}\n${current}`], none],
     [endless, none],
     [[generateSecret()], failure("this store does not know the key")],
     [[`${current}\r`], asked, true],
+    // Ctrl+D, and Ctrl+C.
+    [["\u0004"], none, true],
+    [["\u0003"], none, true],
   ] as const) {
+    expect(kill).not.toHaveBeenCalled();
     const args = ["show", "-", "--persist-to", store.path];
     const shown = await runInProcess(keysProgram(), args, Readable.from(input), { isTerminal });
     expect(shown).toEqual(outcome);
     expect(shown.stdout + shown.stderr).not.toContain("sord_");
     expect(shown.stdout + shown.stderr).not.toContain(current.slice(5, 15));
   }
+  expect(kill.mock.calls).toEqual([[process.pid, "SIGINT"]]);
+  kill.mockRestore();
   for (const secret of [former, current]) {
     const ending = secret.slice(-4).toUpperCase();
     expect(await store.keysJson("list", "--ending", ending)).toMatchObject([{ id: record.id }]);
@@ -294,8 +339,10 @@ it("the trail names the account, keeps a key that is gone, and never changes", a
   expect(await store.keysJson("audit", id)).toMatchObject([{ actor: `ada@${hostname()}` }]);
   await database.orm.run(sql`DELETE FROM api_keys WHERE id = ${id}`);
   expect(await store.keysJson("audit", id)).toHaveLength(1);
-  const rewriting = sql`INSERT OR REPLACE INTO key_changes SELECT * FROM key_changes`;
-  await expect(database.transaction([rewriting])).rejects.toThrow("never rewritten");
+  for (const statement of ["DELETE FROM", "INSERT OR REPLACE INTO key_changes SELECT * FROM"]) {
+    const changing = database.transaction([sql.raw(`${statement} key_changes`)]);
+    await expect(changing).rejects.toThrow(/never (?:rewritten|deleted)/);
+  }
 });
 
 // This test comes last: the others need the clock that it replaces.

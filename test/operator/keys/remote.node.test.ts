@@ -1,6 +1,8 @@
-import { Readable } from "node:stream";
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
 import { beforeEach, expect, it, onTestFinished, vi } from "vitest";
 import { hashSecret } from "../../../src/rules/keys/secret.ts";
+import { errorMessage } from "../../../src/operator/command-line.ts";
 import { keysProgram } from "../../../src/operator/keys/program.ts";
 import * as wrangler from "../../../src/operator/wrangler.ts";
 import { runInProcess } from "../commands.ts";
@@ -22,7 +24,7 @@ async function create(options = "--plan pro"): Promise<string> {
 }
 
 /** Runs a command of `npm run keys` on staging, in a terminal if its input is given. */
-function run(line: string, input?: string | Readable) {
+function run(line: string, input?: string) {
   const args = [...line.replace("ID", id).split(" "), "--env", "staging"];
   return runInProcess(keysProgram(), args, input, { isTerminal: input !== undefined });
 }
@@ -33,12 +35,20 @@ async function json(line: string): Promise<any> {
   return JSON.parse(stdout);
 }
 
-it("the real wrangler prints the token with which commands log in", async () => {
-  const printed = await runRealWrangler(["auth", "token"]);
-  vi.mocked(wrangler.runWrangler).mockResolvedValueOnce(`A notice.\n${printed}`);
+it("the real wrangler prints the token with which commands log in, and does not receive the terminal's Ctrl+C", async () => {
+  const printing = runRealWrangler(["auth", "token"]);
+  const failing = runRealWrangler(["deploy", "--config", "/missing.toml"]).catch(errorMessage);
+  const columns = ["-A", "-ww", "-o", "pid=,ppid=,pgid=,args="];
+  const { stdout } = await promisify(execFile)("ps", columns);
+  const child = new RegExp(`^ *(\\d+) +${process.pid} +(\\d+) .*wrangler\\.js`, "m").exec(stdout);
+  // It has a process group of its own.
+  expect(child?.[2]).toBe(child?.[1] ?? "a child");
+  vi.mocked(wrangler.runWrangler).mockResolvedValueOnce(`A notice.\n${await printing}`);
   vi.stubEnv("CLOUDFLARE_API_TOKEN", "");
   await json("list");
   cloudflare.logIn();
+  const missing = "ENOENT: no such file or directory, open '/missing.toml'";
+  expect(await failing).toBe(`Could not read file: /missing.toml\n${missing}`);
 });
 
 it.each(["create --plan pro --name Lost", "rotate ID --grace 0 --yes"])(
@@ -80,12 +90,10 @@ it.each([
   const before = keys();
   const asked = `${named(said)}\nThe account is Pets (${cloudflare.accounts[0]!.id}).\n`;
   const refused = "Type staging to go on: error: not confirmed: nothing was changed\n";
-  const typing = Iterator.from({ next: () => (interrupt(), { value: "staging\n" }) });
   for (const [input, end] of [
     [undefined, /^error: nothing was changed, .*: confirm with --yes, typed after --\n$/],
     ["", refused],
     ["stag\n", refused],
-    [Readable.from(typing), "error: ended by SIGINT before the answer: nothing was changed\n"],
   ] as const) {
     const { stderr, ...outcome } = await run(named(line), input);
     expect(outcome).toEqual({ status: 1, stdout: "" });
@@ -102,6 +110,7 @@ it.each([
   ["revoke ID --yes", true],
   ["create --plan pro --name New", false],
   ["rotate ID --grace 60m", false],
+  ["reset ID --yes", false],
 ])("keys %s that ends before its answer says how to go on", async (line, isRepeated) => {
   for (const end of [interrupt, lose]) {
     id = await create();
@@ -166,6 +175,7 @@ const STORIES = {
     ada create --name New --plan pro
     ada undo A --actor mallory
     gives back A; revokes
+    A Ada, B Shop free, C New
     ada undo --actor mallory
     gives back B; revokes
     A Ada, B Shop, C New
@@ -175,27 +185,46 @@ const STORIES = {
   "undo leaves what somebody else has chosen since, even the same value, and what it took back itself": `
     ada create --name Shop --plan pro
     since
-    bob update C --plan free
     mallory update A --plan business
     mallory update B --plan business
     mallory update C --plan business
     ada undo A --actor mallory
     gives back A; revokes
+    A Shop, B Shop business, C Shop business
     ada update A --plan business
     ada update B --plan enterprise --per-minute 1000 --per-day 9
     ada undo C --actor mallory
     gives back C; revokes
-    mallory update C --plan business
+    A Shop business, B Shop enterprise 1000 9, C Shop
+    mallory update C --plan free
     ada undo --actor mallory
     gives back C; revokes
-    ada undo C --actor bob
-    gives back C; revokes
     A Shop business, B Shop enterprise 1000 9, C Shop`,
+  "undo leaves what it went back to for an undo of another actor, or since an earlier time": `
+    since
+    bob update A --name Bob
+    mallory update A --name Mallory
+    ada undo A --actor mallory
+    gives back A; revokes
+    A Bob, B Shop
+    ada undo A --actor bob
+    gives back A; revokes
+    A Shop, B Shop
+    ada update B --name First --expires 2099-01-01
+    since
+    ada update B --name Second --expires never
+    ada undo
+    gives back B; revokes
+    A Shop, B First 2099
+    earlier
+    ada undo
+    gives back B; revokes
+    A Shop, B Shop`,
 };
 it.each(Object.entries(STORIES))("%s", async (_, story) => {
   const ids = [id, await create()];
-  /** The last change before the time from which an undo takes back all. */
-  let since = 0;
+  /** The last changes before the times from which an undo takes back all. */
+  const since: number[] = [];
   const lastChange = () => rows("SELECT max(id) AS last FROM key_changes")[0].last;
   const lettersOf = (of: string[]) => {
     const letters = of.map((each) => "ABCDEF"[ids.indexOf(each)]);
@@ -210,7 +239,7 @@ it.each(Object.entries(STORIES))("%s", async (_, story) => {
     ];
     const before = kept();
     const last = lastChange();
-    const [{ at }] = rows(`SELECT min(at) AS at FROM key_changes WHERE id > ${since}`);
+    const [{ at }] = rows(`SELECT min(at) AS at FROM key_changes WHERE id > ${since.at(-1)}`);
     const line = `${typed} --since ${new Date(at).toISOString()}`;
     const { restored, revoked } = await json(`${line} --yes`);
     const trail = rows(`SELECT actor, action, key_id FROM key_changes WHERE id > ${last}`);
@@ -232,7 +261,8 @@ it.each(Object.entries(STORIES))("%s", async (_, story) => {
     const [actor = "", ...words] = line.split(" ");
     const typed = words.map((word) => ids["ABCDEF".indexOf(word)] ?? word).join(" ");
     vi.stubEnv("STORE_ORDERS_ACTOR", actor);
-    if (actor === "since") since = lastChange();
+    if (actor === "since") since.push(lastChange());
+    else if (actor === "earlier") since.pop();
     else if (actor === "expires") rows(`UPDATE api_keys SET expires_at = 1 WHERE id = '${typed}'`);
     else if (actor === "gives") expect(changed).toBe(line);
     else if (actor === "A") expect((await Promise.all(ids.map(stateOf))).join(", ")).toBe(line);
@@ -275,7 +305,12 @@ it("undo, however it fails, takes back all or nothing, and the same command ends
   await atEveryCall(cloudflare, attempt, async ({ status, stderr }, label) => {
     errors += stderr;
     expect(plans(), label).toHaveLength(1);
-    if (label.startsWith("a signal")) expect(label).toMatch(/taken back: run the same command/);
+    if (label.startsWith("a signal")) {
+      expect(status, label).toBe(1);
+      const ended =
+        /ended by SIG\w+ before it was known whether the changes were taken back: run the/;
+      expect(label).toMatch(ended);
+    }
     if (status !== 0) expect((await undo()).status, label).toBe(0);
     expect(plans(), label).toEqual(["pro"]);
   });

@@ -92,18 +92,22 @@ it("usage counts the last days, today included, and shows one key day by day", a
   expect(stdout).toMatch(
     /^day .*\n2026-11-21 .*\n2026-11-20 +1,000 +250 +2 +33 % +100 %\n(?:2026-11-.*\n){12}$/,
   );
+  expect((await usage("key_small", "--days", "3")).stdout).toMatch(/ +9 +0 +0 +5 % +1 %\n$/);
 });
 
 it("usage says how old the last report of a key is, and nothing is later than now", async () => {
   for (const [minutes, ago] of [
     [-5, "0 min"],
     [119, "119 min"],
+    [120, "2 h"],
     [2_881, "2 days"],
   ] as const) {
     vi.setSystemTime(daysAgo(2).getTime() + minutes * 60_000);
     const [report] = await usageJson("key_small");
     expect(report).toMatchObject({ admitted: 9, reportAgeSeconds: Math.max(0, minutes * 60) });
-    expect((await usage()).stdout).toMatch(new RegExp(`^key_small .* ${ago} ago +Small`, "m"));
+    const { stdout, stderr } = await usage();
+    expect(stdout).toMatch(new RegExp(`^key_small .* ${ago} ago +Small`, "m"));
+    expect(stderr).toContain(minutes > 0 ? "came" : "came 0 min ago");
   }
   vi.setSystemTime(NOW);
 });
@@ -121,8 +125,11 @@ it("usage adds up more rows than two queries return, and sorts by refused reques
 
 it("usage --html writes a page of all keys or of one, and runs no script from a name", async () => {
   const file = join(keys.path, "usage.html");
-  expect(await usage("--days", "7", "--html", file)).toMatchObject({ status: 0, stdout: "" });
-  const all = await readFile(file, "utf8");
+  const write = async (...args: readonly string[]) => {
+    expect(await usage(...args, "--html", file)).toMatchObject({ status: 0, stdout: "" });
+    return readFile(file, "utf8");
+  };
+  const all = await write("--days", "7");
   expect(all).not.toMatch(/<script|<b>/);
   const policy = "default-src &#39;none&#39;; style-src &#39;unsafe-inline&#39;";
   expect(all).toContain(`http-equiv="Content-Security-Policy" content="${policy}"`);
@@ -134,11 +141,14 @@ it("usage --html writes a page of all keys or of one, and runs no script from a 
   const tables = ["Refused or banned", busy, idle, "Near a limit", busy, "All keys", busy, idle];
   const parts = [...tables, "By day", "2026-11-21 40 5 0 95 % 10 %"];
   expect(text).toMatch(new RegExp(parts.join(".*")));
-  await usage("key_idle", "--html", file);
-  expect(await readFile(file, "utf8")).not.toMatch(/key_busy|Near a limit/);
+  const one = await write("key_idle", "--days", "1");
+  expect(one).toContain("<title>API usage of Idle, 2026-11-21</title>");
+  expect(one).toContain("<strong>Banned until 2999-11-21 12:01 UTC.</strong>");
+  expect(one).not.toMatch(/key_busy|Near a limit/);
 });
 
 it("usage --near has only keys that reached 80 % of the limit of a minute or a day", async () => {
+  const file = join(keys.path, "near.html");
   for (const [figures, ids] of [
     ["peak_minute = 47, peak_day = 799", ["key_busy"]],
     ["peak_minute = 48, peak_day = 0", ["key_busy", "key_small"]],
@@ -148,4 +158,10 @@ it("usage --near has only keys that reached 80 % of the limit of a minute or a d
     await keys.database.orm.run(changes);
     expect(await usageJson("--near")).toMatchObject(ids.map((id) => ({ id })));
   }
+  const none = /^No key is known to have reached 80 % of a limit\.\nNothing was reported;/;
+  const unreported = { status: 0, stdout: "", stderr: expect.stringMatching(none) };
+  expect(await usage("--near", "key_idle")).toEqual(unreported);
+  const both = { stdout: expect.stringMatching(/^\[\{.*\}\]\n$/) };
+  expect(await usage("--near", "--html", file, "--json")).toMatchObject(both);
+  expect(await readFile(file, "utf8")).not.toContain("key_idle");
 });

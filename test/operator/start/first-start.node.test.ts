@@ -1,8 +1,19 @@
+import { once } from "node:events";
+import { mkdirSync, rmSync } from "node:fs";
+import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
+import { Worker } from "node:worker_threads";
+import pRetry from "p-retry";
 import { expect, it, vi } from "vitest";
-import { databaseFile } from "../../../src/operator/database/local-store.ts";
+import {
+  databaseFile,
+  makeOwnFolder,
+  ownFolder,
+} from "../../../src/operator/database/local-store.ts";
 import { currentActor } from "../../../src/operator/keys/actor.ts";
+import { requireFreePort } from "../../../src/operator/start/program.ts";
 import { prepareStore } from "../../../src/operator/start/sample-store.ts";
+import { lockStore, readHolder } from "../../../src/operator/start/store-lock.ts";
 import { hashSecret } from "../../../src/rules/keys/secret.ts";
 import { beforeStatements, StoreFolder } from "../store-folder.ts";
 import type { DatabaseName } from "../../../src/schema/databases.ts";
@@ -45,4 +56,38 @@ it("a first start that is interrupted anywhere is repeated, shows keys that work
     expect(plans).toEqual(["free", "pro", "business", "enterprise"]);
   }
   expect(starts).toBeGreaterThan(10);
+});
+
+it("a first start stores no keys whose ids it could not keep", async () => {
+  const store = new StoreFolder();
+  const file = join(ownFolder(store.path), "unfinished");
+  using _ = beforeStatements((query) => {
+    if (!/delete from .api_keys/i.test(query)) return;
+    rmSync(file);
+    mkdirSync(file);
+  });
+  await expect(prepareStore(store.path, false)).rejects.toThrow("EISDIR");
+  expect(await store.keysJson("list")).toEqual([]);
+});
+
+it("a start waits for the lock and the port of a service that is ending", async () => {
+  const store = new StoreFolder();
+  const file = join(makeOwnFolder(store.path), "service.lock");
+  const holder = `
+    const { DatabaseSync } = require("node:sqlite");
+    const lock = new DatabaseSync(${JSON.stringify(file)}, { timeout: 60_000 });
+    lock.exec("BEGIN EXCLUSIVE");
+    const server = require("node:net").createServer().listen(0, "127.0.0.1", () => {
+      require("node:worker_threads").parentPort.postMessage(server.address().port);
+      setTimeout(() => server.close(), 100);
+      setTimeout(() => lock.close(), 200);
+    });`;
+  const attempt = async () => {
+    const [port] = await once(new Worker(holder, { eval: true }), "message");
+    await requireFreePort(port);
+    lockStore(store.path, 1);
+  };
+  // On a slow machine the holder may take longer than a start waits.
+  await pRetry(attempt, { retries: 5, minTimeout: 0 });
+  expect(readHolder(store.path)).toEqual({ pid: process.pid, port: 1 });
 });
