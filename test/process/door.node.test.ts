@@ -9,6 +9,7 @@ import { advanceClock, call, CLOCKED_SERVICE, ServedStore } from "./worker-serve
 
 const ORDERS = { entrypoint: "Orders", actor: "shop" } as const;
 const KEYS = { entrypoint: "ApiKeys", actor: "portal" } as const;
+const ESCAPES = { ...KEYS, actor: "\u001b[31m" };
 
 const store = new ServedStore();
 let server: Server;
@@ -190,23 +191,39 @@ test("bad input and what a state forbids is refused with a code and the field, a
   const before = await contents();
   const many = Array.from({ length: 1_001 }, (_, index) => ({ id: BigInt(index) }));
   const invalid = [
-    [/^orders\[1\]\.id: .*expected bigint/, "place", [{ id: 1n }, { id: 2n ** 63n }]],
+    [/^orders\[1\]\.id: .*expected bigint/, "place", [{ id: 1n }, { id: 2 }]],
+    [/^orders\[0\]\.id: .*expected bigint/, "place", [{ id: 2n ** 63n }]],
     [/^orders\[0\]\.petId: .*bigint/, "place", [{ id: 1n, petId: -(2n ** 63n) - 1n }]],
+    [/^orders\[0\]\.shipDate: .*expected date/, "place", [{ id: 1n, shipDate: "2026-11-20" }]],
     [/^orders\[0\]\.shipDate: /, "place", [{ id: 1n, shipDate: new Date("-000001-01-01") }]],
     [/^orders\[0\]\.status: /, "place", [{ id: 1n, status: "cancelled" }]],
     [/^orders\[0\]: .*"color"$/, "place", [{ id: 1n, color: 1 }]],
+    [/^orders\[0\]: .*expected object/, "place", [5]],
     [/^orders: .*<=1000 items$/, "place", many],
     [/^orders: .*>=1 items$/, "place", []],
+    [/^orders: .*expected array/, "place"],
+    [/^ids\[0\]: .*expected bigint/, "ship", ["1"]],
+    [/^ids: .*<=1000 items$/, "ship", many.map(({ id: one }) => one)],
     [/^id: .*expected bigint/, "get", 7],
+    [/^after: .*expected bigint/, "cancellations", { after: -1n }],
     [/^after: .*expected bigint/, "cancellations", { after: 2n ** 53n }],
+    [/^limit: .*<=1000$/, "cancellations", { limit: 1_001 }],
+    [/expected object/, "cancellations", 5n],
   ] as const;
   const invalidKeys = [
     [/^key\.name: expected 1 to 100 characters/, "create", { name: "\n", plan: "free" }],
+    [/^key\.plan: .*expected one of "free"/, "create", { name: "Zoo", plan: "gold" }],
     [/^key\.perDay: .*>=1$/, "create", { name: "Zoo", plan: "enterprise", perDay: 0 }],
     [/^key\.name: .* no API key/, "create", { name: `of sord_${"a".repeat(40)}`, plan: "free" }],
     [/^settings\.expiresAt: .*expected date/, "update", id, { expiresAt: new Date(8.64e15) }],
+    [/^key\.near: .*"weur"/, "create", { name: "Zoo", plan: "free", near: "moon" }],
+    [/^key: .*"color"$/, "create", { name: "Zoo", plan: "free", color: 1 }],
+    [/^options\.graceSeconds: .*>=0$/, "rotate", id, { graceSeconds: -1 }],
     [/^options\.graceSeconds: .*<=7776000$/, "rotate", id, { graceSeconds: 90 * 86_400 + 1 }],
+    [/^options\.days: .*>=1$/, "usage", id, { days: 0 }],
     [/^options\.days: .*<=366$/, "usage", id, { days: 367 }],
+    [/^id: .*<=100 characters$/, "get", "k".repeat(101)],
+    [/^id: .*expected string/, "get", 5],
   ] as const;
   const actor = /^props\.actor of the service binding: expected 1 to 100/;
   for (const [binding, code, message, method, ...args] of [
@@ -220,8 +237,12 @@ test("bad input and what a state forbids is refused with a code and the field, a
     ],
     ...invalidKeys.map((one) => [KEYS, "invalid_input", ...one] as const),
     [KEYS, "limits_missing", /perMinute/, "create", { name: "A", plan: "enterprise", perDay: 9 }],
+    [KEYS, "limits_not_allowed", /free/, "update", id, { perMinute: 5 }],
     [KEYS, "expiry_in_past", /2020/, "update", id, { expiresAt: new Date("2020-01-01") }],
     [KEYS, "key_not_found", /no key/, "revoke", "key_nobody"],
+    [KEYS, "key_not_found", /no key/, "usage", "key_nobody"],
+    [KEYS, "key_not_found", /no key/, "quota", "key_nobody"],
+    [ESCAPES, "invalid_input", actor, "create", { name: "Zoo", plan: "free" }],
   ] as const) {
     const refused = { ok: false, code, message: expect.stringMatching(message) };
     expect(await call(server, binding, method, ...args), `${method} ${message}`).toEqual(refused);
