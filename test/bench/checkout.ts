@@ -11,11 +11,12 @@ import { bundleWorker, startServer } from "../support/server.ts";
 export interface ServeOptions {
   readonly orders?: number;
   readonly vars?: Readonly<Record<string, string>>;
-  /** How many requests the key may send in a minute and in a day. */
+  readonly keys?: number;
+  /** How many requests each key may send in a minute and in a day. */
   readonly limit?: number;
 }
 
-/** A running service, with the secret of a key in its store. */
+/** A running service, with the secrets of keys in its store. */
 export type Served = Awaited<ReturnType<Checkout["serve"]>>;
 
 /** A checkout of the service: this one, or another commit, whose own commands make its stores. */
@@ -33,7 +34,7 @@ export class Checkout {
   }
 
   /** Serves the service on the store with so many orders, which only one server may use at a time. */
-  async serve({ orders = 10, vars = {}, limit = MAX_LIMIT }: ServeOptions) {
+  async serve({ orders = 10, vars = {}, keys: count = 1, limit = MAX_LIMIT }: ServeOptions) {
     const script = await this.#once("bundling", async () => {
       // Every version is measured with today's Worker around it.
       const files = ["bench/delayed-service.ts", "support/wrapped-bindings.ts"];
@@ -43,10 +44,13 @@ export class Checkout {
     });
     const store = join(this.#folder, `store-${orders}`);
     await this.#once(`importing ${orders} orders`, () => this.#importOrders(store, orders));
-    const what = `creating a key with the limit ${limit} beside ${orders} orders`;
-    const key = await this.#once(what, () => this.#createKey(store, String(limit)));
+    const keys: string[] = [];
+    while (keys.length < count) {
+      const what = `creating key ${keys.length} with the limit ${limit} beside ${orders} orders`;
+      keys.push(await this.#once(what, () => this.#createKey(store, String(limit))));
+    }
     const server = await startServer(script, { store, vars });
-    return { ...server, ...measuresOf(server.pid), key };
+    return { ...server, ...measuresOf(server.pid), orders, keys };
   }
 
   async #importOrders(store: string, count: number): Promise<void> {

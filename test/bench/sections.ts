@@ -7,8 +7,12 @@ import { say, type Served, type ServeOptions } from "./checkout.ts";
 const REQUESTS = 5_000;
 /** The duration of a round trip between continents, in milliseconds. */
 const FAR_MS = 150;
+/** A prime, so that successive choices of an order spread over the list. */
+const STRIDE = 7_919;
 /** Matches the end of a list that is whole. */
 const WHOLE = /\]$/;
+/** Closes a connection after its first request. */
+const RESET = { reset: true };
 
 /** One thing to measure. A smaller figure is better. */
 export interface Measurement {
@@ -25,11 +29,10 @@ export interface Measurement {
   readonly run: (server: Served) => Promise<number | void>;
 }
 
-/** Sends a request, on a connection of its own or of `pool`. Returns the end of the answer. */
-async function ask({ url, key }: Served, pool?: Pool, path = "", method = "GET"): Promise<string> {
-  const headers = { Authorization: `Bearer ${key}` };
-  const connection = pool ? { dispatcher: pool } : { reset: true };
-  const options = { method: method as "GET", headers, ...connection };
+/** Sends a request with the first key, on a connection of its own or of `pool`. Returns the end of the answer. */
+async function ask({ url, keys }: Served, pool?: Pool, path = "", method = "GET"): Promise<string> {
+  const headers = { Authorization: `Bearer ${keys[0]}` };
+  const options = { method: method as "GET", headers, ...(pool ? { dispatcher: pool } : RESET) };
   const { body } = await request(`${url}/v1/store/orders${path}`, options);
   let end = "";
   for await (const piece of body) end = String(piece);
@@ -55,18 +58,28 @@ function lists(count: number, connections = count, end = WHOLE): Measurement["ru
   };
 }
 
-/** Opens lists, reads only the beginnings, and closes them after a second. */
-async function leaveUnread(count: number, server: Served): Promise<void> {
-  const sockets = Array.from({ length: count }, () => openList(server, server.key));
-  await Promise.all(sockets.map((socket) => once(socket, "readable")));
-  await wait(1_000);
-  for (const socket of sockets) socket.destroy();
+/** Opens lists with the keys in turn, reads only the beginnings, and closes them after a second. */
+function unreadLists(count: number): Measurement["run"] {
+  return async (server) => {
+    const open = (_: unknown, n: number) => openList(server, server.keys[n % server.keys.length]!);
+    const sockets = Array.from({ length: count }, open);
+    await Promise.all(sockets.map((socket) => once(socket, "readable")));
+    await wait(1_000);
+    for (const socket of sockets) socket.destroy();
+  };
 }
 
 let cancelled = 0;
 
-/** Cancels an order that was not cancelled before. */
-const cancel = (server: Served) => ask(server, undefined, `/${cancelled++}`, "DELETE");
+/** Cancels an order that was not cancelled before, as long as there is one. */
+const cancel = (server: Served) =>
+  ask(server, undefined, `/${(cancelled++ * STRIDE) % server.orders}`, "DELETE");
+
+/** Lists while ten orders a second are cancelled. */
+const busyLists: Measurement["run"] = async (server) => {
+  const cancelling = setInterval(() => void cancel(server), 100);
+  return lists(250, 8)(server).finally(() => clearInterval(cancelling));
+};
 
 const requests = (what: string, connections: number, serve: ServeOptions = {}, end = WHOLE) => ({
   what: `${what}, ${connections} connections`,
@@ -91,9 +104,16 @@ function coldList(what: string, orders: number, vars: Record<string, string> = {
   return list(what, orders, { isCold: true, serve: { orders, vars }, prepare });
 }
 
-function memory(orders: number, what: string, run: Measurement["run"]) {
-  const whole = `Peak memory, ${orders} orders, ${what}`;
-  return { what: whole, unit: "MiB", isCold: true, serve: { orders }, run } as const;
+/** Several lists at once. */
+function burst(orders: number, count: number, isCold: boolean) {
+  const what = `One of ${count} ${isCold ? "cold " : ""}lists of ${orders} orders at once`;
+  const prepare = async (server: Served) => isCold || ask(server);
+  return { what, serve: { orders }, isCold, prepare, run: lists(count) };
+}
+
+function memory(orders: number, what: string, keys: number, run: Measurement["run"]) {
+  const whole = `Peak memory, ${orders} orders, ${what}, keys: ${keys}`;
+  return { what: whole, unit: "MiB", isCold: true, serve: { orders, keys }, run } as const;
 }
 
 const NO_BANS = { limit: 1, vars: { BAN_MODE: "off" } };
@@ -115,10 +135,17 @@ export const sectionsOf = (orders: number) => ({
   "far-list": [coldList(`Cold, ${FAR_MS} ms away,`, orders, { DELAY_MS: String(FAR_MS) })],
   bursts: [
     list("Unchanged", 7_000),
-    list("One of 60 at once, unchanged", 7_000, { prepare: ask, run: lists(60) }),
+    burst(7_000, 60, false),
+    burst(Math.ceil(orders * 0.3), 40, true),
+    burst(Math.ceil(orders * 0.3), 300, false),
+  ],
+  "busy-list": [
+    list("Busy (8 readers, 10/s cancelled)", Math.ceil(orders / 10), { run: busyLists }),
   ],
   memory: [
-    memory(orders, "one list", lists(1)),
-    memory(orders, "40 unread lists", (server) => leaveUnread(40, server)),
+    memory(orders, "one list", 1, lists(1)),
+    memory(orders, "40 unread lists", 1, unreadLists(40)),
+    memory(orders, "40 unread lists", 20, unreadLists(40)),
+    memory(orders, "200 unread lists", 50, unreadLists(200)),
   ],
 });

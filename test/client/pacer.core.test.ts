@@ -1,5 +1,5 @@
-import { expect, test } from "vitest";
-import { Pacer } from "../../src/client/pacer.ts";
+import { expect, onTestFinished, test, vi } from "vitest";
+import { Gate, Pacer } from "../../src/client/pacer.ts";
 
 /** The headers of a response, for a window of ten requests a minute. */
 function heard(remaining: number, resetSeconds = 60, retryAfterSeconds: number | null = null) {
@@ -55,4 +55,16 @@ test("a look takes no room from other requests, whether it is answered or not, a
   expect(pacer.waitMs(1_019)).toBeGreaterThan(0);
   pacer.look(heard(3), 1_020, 1_030);
   expect(pacer.waitMs(1_030)).toBe(0);
+});
+
+test("a wait that is aborted leaves no timer, so that the process can end", async () => {
+  vi.useFakeTimers();
+  onTestFinished(() => void vi.useRealTimers());
+  const gate = new Gate();
+  gate.pacer.end(gate.pacer.begin(), heard(9, 60, 86_400), performance.now());
+  const abort = new AbortController();
+  const waiting = gate.enter(true, abort.signal);
+  abort.abort("enough");
+  await expect(waiting).rejects.toBe("enough");
+  expect(vi.getTimerCount()).toBe(0);
 });

@@ -48,6 +48,16 @@ function patient(paceMs: number, isAlone = true): Play {
 /** Sends requests, and waits equally long after every response, even after a refusal. */
 const hammering = (paceMs: number) => sending(0.02, () => paceMs);
 
+/** Requests lists, reads nothing of them, and closes each connection after at most `mostMs`. */
+function leaving(mostMs: number, paceMs: number): Play {
+  return async (world, subject) => {
+    while (!world.isOver) {
+      void world.leave(subject, world.draw() * mostMs);
+      await world.wait(paceMs);
+    }
+  };
+}
+
 const FEW = { perMinute: 3, perDay: 100 };
 const ONE_DAY = { perMinute: 40, perDay: 70 };
 
@@ -63,8 +73,12 @@ const KINDS: readonly [role: string, KeyLimits, keys: number, clients: number, P
   [HAMMERING, "free", 2, 3, hammering(30)],
   [HAMMERING, "business", 2, 4, hammering(20)],
   [HAMMERING, "free", 2, 1, hammering(300)],
+  ["dropping connections", "free", 2, 2, leaving(20, 150)],
+  ["hoarding lists", "free", 20, 1, leaving(300_000, 20_000)],
+  ["keeping lists", "business", 2, 1, leaving(300_000, 1_000)],
 ];
 
+/** The list is longer than what the connection of a client that does not read buffers. */
 const ORDERS = 24_000;
 const SHIPPED_EVERY = 10;
 

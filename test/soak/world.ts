@@ -1,6 +1,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { readRetryAfterSeconds, readWindows } from "../../src/client/rate-limit-headers.ts";
 import { differencesFromDocument } from "../../src/openapi/documented-answer.ts";
+import { openList } from "../support/open-list.ts";
 import type { Server } from "../support/server.ts";
 import { type Draw, seededRandom } from "../rules/limits/traffic.ts";
 import type { Answer, Subject } from "./referee.ts";
@@ -72,6 +73,14 @@ export class World {
       subject.unknownMs.push(sentMs);
       return null;
     }
+  }
+
+  /** Requests the list, reads nothing of it, and disconnects after `stayMs` or at the end. */
+  async leave(subject: Subject, stayMs: number): Promise<void> {
+    subject.unknownMs.push(Date.now());
+    const socket = openList(await this.server, subject.key);
+    await this.wait(stayMs);
+    socket.destroy();
   }
 }
 

@@ -1,5 +1,7 @@
 import { readdirSync } from "node:fs";
-import { createServer } from "node:http";
+import { createServer, type Server } from "node:http";
+import { connect } from "node:net";
+import { join } from "node:path";
 import { type SQL, sql } from "drizzle-orm";
 import { beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { API_PATIENCE } from "../../../src/operator/cloudflare-api.ts";
@@ -8,9 +10,10 @@ import { apiKeys } from "../../../src/schema/keys.ts";
 import { orders } from "../../../src/schema/orders.ts";
 import { keysProgram } from "../../../src/operator/keys/program.ts";
 import * as retrying from "../../../src/operator/retry.ts";
+import * as wrangler from "../../../src/operator/wrangler.ts";
 import { testFolder } from "../../support/test-folder.ts";
-import { failure, runInProcess } from "../commands.ts";
-import { listen, useFakeCloudflare } from "../deploy/fake-cloudflare.ts";
+import { failure, runCommand, runInProcess } from "../commands.ts";
+import { listen, runRealWrangler, useFakeCloudflare } from "../deploy/fake-cloudflare.ts";
 import { ApiError } from "../deploy/route.ts";
 
 const cloudflare = useFakeCloudflare("staging");
@@ -81,7 +84,14 @@ describe("an error of Cloudflare", () => {
     ["not begun", 429, 10_000, "Too many requests"],
     ["not begun", 400, 971, "A limit"],
     ["not begun", 400, 7500, "D1 DB is overloaded. Requests queued for too long."],
+    ["not begun", 400, 7500, "Error while starting up D1 DB storage caused object to be reset."],
     ["lost", 400, 7500, "Network connection lost."],
+    [
+      "lost",
+      400,
+      7500,
+      "D1 DB storage operation exceeded timeout which caused object to be reset.",
+    ],
     ["lost", 400, 7500, "D1 DB reset because its code was updated."],
     ["lost", 503, 10_000, "Service unavailable"],
     ["refused", 400, 7500, "UNIQUE constraint failed: orders.id: SQLITE_CONSTRAINT"],
@@ -99,6 +109,15 @@ describe("an error of Cloudflare", () => {
   });
 });
 
+it("says why a long transaction failed in the real wrangler", async () => {
+  vi.mocked(wrangler.runWrangler).mockImplementationOnce(runRealWrangler);
+  cloudflare.interfere = ({ path }) => {
+    if (path.endsWith("/import")) throw new ApiError(400, 7500, "status_is_known");
+  };
+  const failing = database.transaction([insertOrder(1)], { isLong: true });
+  await expect(failing).rejects.toThrow(/status_is_known \[code: 7500\]$/);
+});
+
 it("says what to do if a database or a migration is missing, or a token is wrong", async () => {
   const reason = (env: "staging" | "production") => {
     const keys = openRemoteDatabase({ env, name: "keys" });
@@ -108,38 +127,88 @@ it("says what to do if a database or a migration is missing, or a token is wrong
     "Error: production keys database: there is none yet in the account Pets (0123456789abcdef0123456789abcdef): choose another account (account_id in wrangler.toml, CLOUDFLARE_ACCOUNT_ID), or run `npm run deploy -- --env production` first",
   );
   const { sqlite } = cloudflare.d1.create("store-orders-production-keys");
-  const missing = /missing .*run `npm run deploy -- --env production`/;
-  expect(await reason("production")).toMatch(missing);
-  sqlite.exec("CREATE TABLE api_keys (id)");
-  expect(await reason("production")).toMatch(missing);
+  for (const made of ["", "CREATE TABLE api_keys (id)"]) {
+    sqlite.exec(made);
+    expect(await reason("production")).toMatch(
+      /missing .*run `npm run deploy -- --env production`/,
+    );
+  }
   vi.stubEnv("CLOUDFLARE_API_TOKEN", "wrong");
   expect(await reason("staging")).toMatch(/Authentication error .*`npx wrangler login`/);
 });
 
-it("a query whose answer does not end is reported after ten seconds, and given up after two minutes", async () => {
-  const real = { ...API_PATIENCE };
-  expect(real).toEqual({ noticeMs: 10_000, timeoutMs: 120_000 });
-  const result = [{ name: "store-orders-staging-keys", uuid: "ID" }];
-  const server = createServer(({ method }, response) => {
-    // Only a query hangs, and only a query is impatient.
-    if (method === "GET") response.end(JSON.stringify({ result }));
-    else response.write('{"result":');
-    Object.assign(API_PATIENCE, method === "GET" ? { noticeMs: 1, timeoutMs: 50 } : real);
-  });
-  onTestFinished(() => {
+/** Starts a server for one test, and returns its address. */
+function serve(server: Server): Promise<string> {
+  onTestFinished(() => (server.closeAllConnections(), void server.close()));
+  return listen(server);
+}
+
+it.each(["", '{"result":'])(
+  "a query whose answer ends after %j is reported after ten seconds, and given up after two minutes",
+  async (beginning) => {
+    const real = { ...API_PATIENCE };
+    expect(real).toEqual({ noticeMs: 10_000, timeoutMs: 120_000 });
+    onTestFinished(() => void Object.assign(API_PATIENCE, real));
+    const result = [{ name: "store-orders-staging-keys", uuid: "ID" }];
+    const server = createServer(({ method }, response) => {
+      // Only a query hangs, and only a query is impatient.
+      if (method === "GET") response.end(JSON.stringify({ result }));
+      else if (beginning !== "") response.write(beginning);
+      Object.assign(API_PATIENCE, method === "GET" ? { noticeMs: 1, timeoutMs: 50 } : real);
+    });
+    vi.stubEnv("CLOUDFLARE_API_BASE_URL", await serve(server));
+    const keys = openRemoteDatabase({ env: "staging", name: "keys" });
+    await expect(keys.transaction([sql`DELETE FROM api_keys`])).rejects.toThrow(
+      "staging keys database: nothing came in two minutes. It is not known whether",
+    );
     Object.assign(API_PATIENCE, real);
-    server.closeAllConnections();
-    server.close();
+    // It is not repeated.
+    const outcome = await runInProcess(keysProgram(), ["list", "--env", "staging"]);
+    expect(outcome).toEqual(failure("error: staging keys database: nothing came in two minutes\n"));
+    const notices = /^Cloudflare has not answered POST .*\/raw for ten seconds\. .*\nerror: .*\n$/;
+    expect(outcome.stderr).toMatch(notices);
+  },
+);
+
+describe("a proxy of the environment", () => {
+  /** The addresses that the proxy was asked for. It tunnels to this machine, and nowhere else. */
+  const asked = new Set<string | undefined>();
+  let proxy: string;
+  beforeEach(async () => {
+    asked.clear();
+    const server = createServer();
+    server.on("connect", ({ url }, socket) => {
+      asked.add(url);
+      const { hostname, port } = new URL(`http://${url}`);
+      if (hostname !== "0.0.0.0") return socket.end("HTTP/1.1 403 Forbidden\r\n\r\n");
+      socket.write("HTTP/1.1 200 OK\r\n\r\n");
+      return socket.pipe(connect(Number(port), "127.0.0.1")).pipe(socket);
+    });
+    proxy = await serve(server);
   });
-  vi.stubEnv("CLOUDFLARE_API_BASE_URL", await listen(server));
-  const keys = openRemoteDatabase({ env: "staging", name: "keys" });
-  await expect(keys.transaction([sql`DELETE FROM api_keys`])).rejects.toThrow(
-    "staging keys database: nothing came in two minutes. It is not known whether",
-  );
-  Object.assign(API_PATIENCE, real);
-  // It is not repeated.
-  const outcome = await runInProcess(keysProgram(), ["list", "--env", "staging"]);
-  expect(outcome).toEqual(failure("error: staging keys database: nothing came in two minutes\n"));
-  const notices = /^Cloudflare has not answered POST .*\/raw for ten seconds\. .*\nerror: .*\n$/;
-  expect(outcome.stderr).toMatch(notices);
+  const run = (line: string, env: NodeJS.ProcessEnv) =>
+    runCommand(
+      process.execPath,
+      [join(wrangler.PROJECT_ROOT, "src/operator/main.js"), ...line.split(" ")],
+      env,
+    );
+
+  it.each([
+    ["is used for an address that NO_PROXY does not list", "a.example", true],
+    ["is not used for an address that NO_PROXY lists", "a.example,0.0.0.0", false],
+  ])("%s", async (_, noProxy, isUsed) => {
+    // An address of this machine that no proxy skips by itself.
+    const base = cloudflare.origin.replace("127.0.0.1", "0.0.0.0");
+    const env = { CLOUDFLARE_API_BASE_URL: base, HTTP_PROXY: proxy, NO_PROXY: noProxy };
+    const listed = await run("keys list --plan pro --env staging --json", env);
+    expect(listed).toMatchObject({ stdout: "[]\n" });
+    expect([...asked]).toEqual(isUsed ? [new URL(base).host] : []);
+  });
+
+  it("tunnels to Cloudflare's own address, and its refusal ends the command", async () => {
+    const login = { CLOUDFLARE_API_BASE_URL: undefined, CLOUDFLARE_ACCOUNT_ID: "" };
+    const outcome = await run("verify --env staging", { ...login, HTTPS_PROXY: proxy });
+    expect(outcome).toEqual(failure("error: Cloudflare, GET /accounts: no answer: "));
+    expect([...asked]).toEqual(["api.cloudflare.com:443"]);
+  });
 });

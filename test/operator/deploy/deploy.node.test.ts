@@ -309,6 +309,7 @@ const IN_NONE =
   /-keys is in no jurisdiction, the var JURISDICTION says the jurisdiction eu, and no/;
 it.each<[message: string | RegExp, cause: () => unknown, args?: readonly string[]]>([
   [IN_NONE, () => [inUnion(), onlyIn("eu", null)]],
+  [/-orders is in the jurisdiction eu, the var JURISDICTION says no jur/, () => onlyIn("eu")],
   ["leave out --location", () => [inUnion(), onlyIn()], CREATE],
   [/there is no \S+-orders and \S+-keys in the account Pets .*--location REGION/, onlyIn],
   [/uses another database as KEYS than \S+-keys: check/, () => cloudflare.d1.databases.pop()],

@@ -11,7 +11,7 @@ const FAKED = ["Date", "setTimeout", "clearTimeout", "setInterval", "clearInterv
 beforeEach(() => void vi.useFakeTimers({ toFake: [...FAKED] }));
 afterAll(() => database.close());
 
-test("a list that has begun is finished, and no key takes the lists from another", async () => {
+test("from any database, a list that has begun is finished, and no key takes the lists from another", async () => {
   const ends = new Set<string | null>();
   const property = fc.asyncProperty(plan, fc.scheduler(), async (planned, scheduler) => {
     vi.setSystemTime(0);

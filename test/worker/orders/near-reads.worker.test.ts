@@ -1,10 +1,10 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, expect, test } from "vitest";
 import { createApiKey } from "../../support/api-key-fixture.ts";
-import { advanceClock, MINUTE_MS, stopClock } from "../../support/clock.ts";
+import { advanceClock, HOUR_MS, MINUTE_MS, stopClock } from "../../support/clock.ts";
 import { placeManyOrders } from "../../support/order-fixture.ts";
 import { LIST, type Send, startService } from "../../support/service.ts";
-import { brokenLimiters } from "../../support/faults.ts";
+import { brokenLimiters, fail, faultyLimiters, PASS } from "../../support/faults.ts";
 import { wrapDatabase } from "../../support/wrapped-bindings.ts";
 import { eventLines, events, requestLines } from "../../support/written-lines.ts";
 
@@ -79,4 +79,21 @@ test("by default, while the fallback limiter decides and for a second after a re
   advanceClock(1);
   await list(service);
   expect(eventLines().at(-1)).toEqual({ event: "list_replica_recovered", failures: 1, seconds: 0 });
+});
+
+test("a cancellation counts if its first answer was lost, or if the fallback limiter admitted it and the isolate has called since", async () => {
+  stopClock();
+  const { bindings, script } = faultyLimiters();
+  const [service, other] = [start(bindings), start()];
+  expect((await list(other))[0]).toBe("1,2");
+  script.always(fail("Internal error."));
+  expect(await cancel(service)).toBe(204);
+  script.always(PASS);
+  advanceClock(1_000);
+  expect(await list(service)).toEqual(["1", PRIMARY]);
+  expect(await list(other)).toEqual(["1", PRIMARY]);
+  advanceClock(HOUR_MS);
+  expect((await list(other))[1]).toBe(NEAR);
+  expect(await cancel(service)).toBe(404);
+  expect(await list(other)).toEqual(["1", PRIMARY]);
 });

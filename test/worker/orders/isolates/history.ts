@@ -8,15 +8,15 @@ type ValueOf<A> = A extends fc.Arbitrary<infer Value> ? Value : never;
 
 const delayMs = fc.constantFrom(0, 0, 0, 0, 400, 90_000, 30 * HOUR_MS);
 
-/** What happens to the store. In a silence no query is answered. */
+/** What happens to the store. In a silence or an outage no query is answered. */
 const change = fc.record({
   delayMs,
   do: fc.oneof(
     { weight: 10, arbitrary: fc.constantFrom(...ORDER_CHANGES) },
-    { weight: 3, arbitrary: fc.constantFrom("bulk", "restore", "silence") },
+    { weight: 3, arbitrary: fc.constantFrom("bulk", "restore", "silence", "outage") },
   ),
   ids: fc.array(anyId, { minLength: 1, maxLength: 8 }),
-  silentMs: fc.constantFrom(10_000, 100_000),
+  awayMs: fc.constantFrom(100, 2_000, 100_000),
 });
 export type Change = ValueOf<typeof change>;
 
@@ -35,6 +35,8 @@ const reader = fc.record({
 export type Reader = ValueOf<typeof reader>;
 
 export const plan = fc.record({
+  /** By how many changes near reads lag, again and again; `null` for the primary database. */
+  nearest: fc.oneof(fc.constant([]), fc.array(fc.option(fc.nat(4)), { minLength: 1 })),
   first: fc.uniqueArray(anyId, { maxLength: 24 }),
   readers: fc.array(reader, { minLength: 1, maxLength: 14, size: "max" }),
   changes: fc.array(change, { maxLength: 12, size: "max" }),
@@ -51,11 +53,14 @@ export type Plan = ValueOf<typeof plan>;
 
 type End = "whole" | "known" | "head" | "left" | "cut off" | "refused" | "failed";
 
-/** What one client and the log saw of one request, which `begun` and `ended` at indexes of moments. */
+/**
+ * What one client and the log saw of one request. Moments are indexes of `History.moments`: the oldest
+ * one that may be answered, and those of the beginning and the end.
+ */
 export type Read = ReturnType<typeof beginRead>;
 
 export const beginRead = (
-  asked: Readonly<{ reader: Reader; tag: string | undefined; begun: number }>,
+  asked: Readonly<{ reader: Reader; tag: string | undefined; oldest: number; begun: number }>,
 ) => ({
   ...asked,
   ended: asked.begun,
@@ -76,7 +81,9 @@ export const beginRead = (
 interface Moment {
   readonly list: string;
   readonly version: string;
+  readonly atMs: number;
   readonly barrier: "bulk" | "restore" | null;
+  readonly contents: Uint8Array | null;
 }
 
 export interface History {
@@ -84,20 +91,34 @@ export interface History {
   readonly moments: Moment[];
   readonly reads: Read[];
   /** When no query was answered. */
-  readonly away: { readonly fromMs: number; readonly untilMs: number }[];
+  readonly away: { readonly fromMs: number; readonly untilMs: number; isSilent: boolean }[];
   /** What requests do not show: those that wait forever, and what is never freed. */
   readonly faults: string[];
 }
 
 type Invariant = (read: Read, history: History) => boolean;
 
-const wasAway = ({ begunMs, endedMs }: Read, { away }: History) =>
-  away.some(({ fromMs, untilMs }) => untilMs >= begunMs && fromMs <= endedMs);
+/** A list that has begun survives if the database does not answer for less than this. */
+const AWAY_MS = 3_000;
+
+const wasAway = ({ begunMs, endedMs }: Read, { away }: History, ms: number) =>
+  away.some(
+    ({ fromMs, untilMs }) => untilMs >= begunMs && Math.min(untilMs, endedMs) - fromMs >= ms,
+  );
+
+/** The moments that a list may show. A replica may show one from before a restore. */
+const momentsOf = ({ oldest, ended }: Read, { moments, plan: { nearest } }: History) =>
+  nearest.length > 0 && moments.some(({ barrier }) => barrier === "restore")
+    ? moments
+    : moments.slice(oldest, ended + 1);
 
 /** What may cut a list off, by the event that is logged. */
 const CAUSES: Record<string, Invariant> = {
-  order_list_moved: ({ begun, ended }, { moments }) =>
-    moments.slice(begun + 1, ended + 1).some(({ barrier }) => barrier !== null),
+  // A replica may show a moment that the primary database has passed.
+  order_list_moved: (read, history) =>
+    history.moments
+      .slice(history.plan.nearest.length > 0 ? 0 : read.begun + 1, read.ended + 1)
+      .some(({ barrier }) => barrier !== null),
   order_list_displaced: (read, { reads }) => {
     const { isolate, key } = read.reader;
     const isUnderWay = (other: Read) =>
@@ -110,19 +131,17 @@ const CAUSES: Record<string, Invariant> = {
     // A key's only list is cut off only if it is stalled.
     return others.length > 0 && (hasOwn || isStalled);
   },
-  order_list_broken: wasAway,
+  order_list_broken: (read, history) => wasAway(read, history, AWAY_MS),
 };
 
 const INVARIANTS: Record<string, Invariant> = {
-  "a list is whole, and the store at one moment while it was sent": (read, { moments }) =>
+  "a list is whole, and the store at one moment while it was sent": (read, history) =>
     read.version === null ||
     ["left", "cut off"].includes(read.end!) ||
-    moments
-      .slice(read.begun, read.ended + 1)
-      .some(
-        ({ version, list }) =>
-          version === read.version && (read.end !== "whole" || list === read.received),
-      ),
+    momentsOf(read, history).some(
+      ({ version, list }) =>
+        version === read.version && (read.end !== "whole" || list === read.received),
+    ),
   "304 is for the tag that the client has": ({ end, tag, version }) =>
     version === null || (end === "known") === (tag === "*" || tag === version),
   "a list is cut off only for one of the causes": (read, history) =>
@@ -133,10 +152,12 @@ const INVARIANTS: Record<string, Invariant> = {
     end !== "cut off" || !received.endsWith("]"),
   "nobody waits longer than the line": (read, history) =>
     history.plan.failing.length > 0 ||
-    wasAway(read, history) ||
+    wasAway(read, history, 0) ||
     (read.answeredMs ?? read.endedMs) - read.begunMs <= LIST_SIZES.lineMs,
   "a request fails only while the database is away": (read, history) =>
-    read.end !== "failed" || history.plan.failing.length > 0 || wasAway(read, history),
+    read.end !== "failed" || history.plan.failing.length > 0 || wasAway(read, history, 0),
+  "one tag never names two bodies": ({ version }, { moments }) =>
+    new Set(moments.filter((one) => one.version === version).map(({ list }) => list)).size <= 1,
 };
 
 export function faultsIn(history: History): string[] {

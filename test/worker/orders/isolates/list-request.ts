@@ -1,20 +1,23 @@
 import { Hono } from "hono";
 import type { AppEnv } from "../../../../src/worker/app-env.ts";
-import type { ListRequest, OrderLists } from "../../../../src/worker/orders/order-lists.ts";
+import type { OrderLists } from "../../../../src/worker/orders/order-lists.ts";
 import { listRoute } from "../../../../src/worker/routes/list-orders.ts";
 
-type Request = Partial<Pick<ListRequest, "keyId" | "admission" | "waitUntil">> & {
+interface ListRequest {
+  readonly keyId?: string;
   readonly requestId?: string;
   readonly method?: string;
   /** An entity tag without its quotes, or `*`. */
   readonly tag?: string | undefined;
-};
+  readonly admission?: Promise<{ readonly mayReadReplica?: boolean }>;
+  readonly waitUntil?: (promise: Promise<unknown>) => void;
+}
 
 /** Requests the list by its route, with a key that is admitted. Throws the error of its answer. */
 export async function requestList(
   lists: OrderLists,
   database: D1Database,
-  request: Request = {},
+  request: ListRequest = {},
 ): Promise<Response> {
   const { keyId = "key", requestId = "1", method = "GET", tag, waitUntil = () => {} } = request;
   const admission = request.admission ?? Promise.resolve({ mayReadReplica: true });

@@ -51,17 +51,18 @@ export const changeOrder = (
 ) => execute(database, STATEMENTS[change], id);
 
 /** Places orders with the ids 1 to `count`, which lack all other fields. */
-export function placeMany(database: DatabaseSync, count: number): void {
+export function placeMany(database: DatabaseSync, count: number): DatabaseSync {
   const ids = `n (id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM n WHERE id < ${count})`;
   database.exec(`WITH RECURSIVE ${ids} INSERT INTO orders (id) SELECT id FROM n`);
+  return database;
 }
 
-/** Runs a statement, with any id. */
-export function execute(database: DatabaseSync, sql: string, ...values: SQLInputValue[]): void {
+/** Runs a statement and returns whether it changed a row, with any id. */
+export function execute(database: DatabaseSync, sql: string, ...values: SQLInputValue[]): boolean {
   const statement = prepare(database, sql);
   // Otherwise `run` throws where the id of the last inserted row is above 2^53.
   statement.setReadBigInts(true);
-  statement.run(...values);
+  return statement.run(...values).changes > 0;
 }
 
 const prepared = new WeakMap<DatabaseSync, Map<string, StatementSync>>();
@@ -73,6 +74,17 @@ export function prepare(database: DatabaseSync, sql: string): StatementSync {
   const statement = statements.get(sql) ?? database.prepare(onSimulatedClock(sql));
   statements.set(sql, statement);
   return statement;
+}
+
+const replica = new DatabaseSync(":memory:");
+let replicated: Uint8Array;
+
+/** Returns a database with what another one contained when it was serialized, until the next call. */
+export function replicaOf(contents: Uint8Array): DatabaseSync {
+  if (contents === replicated) return replica;
+  replica.deserialize((replicated = contents));
+  prepared.delete(replica);
+  return replica;
 }
 
 /** The JSON of an order, created independently of the service's code. The patch omits nulls. */

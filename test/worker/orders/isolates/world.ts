@@ -16,6 +16,7 @@ import { requestList } from "./list-request.ts";
 import * as store from "./order-database.ts";
 
 const TIMEOUT_MS = 10_000;
+const MAX_LAG_MS = 20_000;
 const PATIENCE_MS = 60 * DAY_MS;
 const FEW = { concurrency: 1, bytesWithManifest: 600, groupBytes: 600, groupsAhead: 2 };
 const SMALL = { ...LIST_SIZES, ...FEW, shortBytes: 20 };
@@ -25,11 +26,14 @@ const SMALL = { ...LIST_SIZES, ...FEW, shortBytes: 20 };
  * scheduler decides the order of steps; the clock advances only when no step is left.
  */
 export async function play(database: DatabaseSync, scheduler: Scheduler, plan: Plan) {
+  const isNearest = plan.nearest.length > 0;
   const history: History = { plan, moments: [], reads: [], away: [], faults: [] };
   const { moments, faults } = history;
   const isolates = [startIsolate(), startIsolate()] as const;
   const tags: string[] = [];
-  let [keptMs, queries] = [0, 0];
+  /** By key, the moment of its last cancellation. */
+  const cancellations = new Map<string, number>();
+  let [keptMs, queries, nearReads] = [0, 0, 0];
 
   const step = (label: string) => scheduler.schedule(Promise.resolve(), label);
   const after = (ms: number, label: string) =>
@@ -54,7 +58,7 @@ export async function play(database: DatabaseSync, scheduler: Scheduler, plan: P
 
   function startIsolate() {
     const sizes = { ...SMALL, ...plan.places, memoryBytes: plan.memoryBytes };
-    const reads = new NearestReads(new db.DatabaseQueries("orders", TIMEOUT_MS), false);
+    const reads = new NearestReads(new db.DatabaseQueries("orders", TIMEOUT_MS), isNearest);
     return new OrderLists(reads, sizes);
   }
 
@@ -80,14 +84,18 @@ export async function play(database: DatabaseSync, scheduler: Scheduler, plan: P
   }
 
   function remember(barrier: "bulk" | "restore" | null = null): void {
+    const contents = isNearest ? database.serialize() : null;
     const list = store.listOf(database);
-    moments.push({ list, ...store.versionOf(database), barrier });
+    moments.push({ list, ...store.versionOf(database), atMs: Date.now(), barrier, contents });
   }
 
-  async function apply({ delayMs, do: kind, ids, silentMs }: Change): Promise<void> {
+  async function apply({ delayMs, do: kind, ids, awayMs }: Change): Promise<void> {
     await after(delayMs, kind);
-    if (kind === "silence") {
-      history.away.push({ fromMs: Date.now(), untilMs: Date.now() + silentMs });
+    if (kind === "silence" || kind === "outage") {
+      // A query that is not answered fails at its timeout.
+      const isSilent = kind === "silence";
+      const untilMs = Date.now() + (isSilent ? Math.max(awayMs, TIMEOUT_MS) : awayMs);
+      history.away.push({ fromMs: Date.now(), untilMs, isSilent });
     } else if (kind === "bulk") {
       store.bulkChange(database, () => {
         for (const id of ids) store.changeOrder(database, "touch", id);
@@ -98,8 +106,10 @@ export async function play(database: DatabaseSync, scheduler: Scheduler, plan: P
       database.exec("ROLLBACK TO saved");
       remember(kind);
     } else {
-      store.changeOrder(database, kind, ids[0]!);
+      const [id] = ids as [bigint];
+      const isChanged = store.changeOrder(database, kind, id);
       remember();
+      if (kind === "cancel" && isChanged) cancellations.set(String(id & 1n), moments.length - 1);
     }
   }
 
@@ -109,13 +119,17 @@ export async function play(database: DatabaseSync, scheduler: Scheduler, plan: P
     const isolate = isolates[reader.isolate]!;
     const begun = moments.length - 1;
     const known = typeof tag === "number" ? tags.at(tag) : (tag ?? undefined);
-    const one = beginRead({ reader, tag: known, begun });
+    const oldest = isNearest ? (cancellations.get(key) ?? 0) : begun;
+    const one = beginRead({ reader, tag: known, oldest, begun });
     const requestId = String(history.reads.push(one) - 1);
     const end = (how: Read["end"]) => {
       Object.assign(one, { end: how, endedMs: Date.now(), ended: moments.length - 1 });
       if (one.version !== null && how === "whole") tags.push(one.version);
     };
-    const admission = step("the limiter admits").then(() => ({}));
+    const admission = step("the limiter admits").then(() => {
+      const { atMs = -Infinity } = moments[cancellations.get(key) ?? -1] ?? {};
+      return { mayReadReplica: Date.now() - atMs > 3 * MAX_LAG_MS };
+    });
     const waitUntil = (promise: Promise<unknown>) => {
       one.kept += 1;
       void promise.finally(() => (one.kept -= 1));
@@ -162,19 +176,28 @@ export async function play(database: DatabaseSync, scheduler: Scheduler, plan: P
     }
   }
 
-  /** The database of a request. */
+  /** The databases of a request. Those of near reads lag by some changes. */
   function d1(one: Read): D1Database {
-    return store.d1Of(async (sql: string, values: SQLInputValue[]) => {
+    const query = (lagOf: () => number | null) => async (sql: string, values: SQLInputValue[]) => {
+      const lag = lagOf();
       const hasFailed = plan.failing.includes(queries++);
       await step("a query begins");
-      const isSilent = history.away.some(({ untilMs }) => Date.now() < untilMs);
-      if (isSilent) return new Promise<never>(() => undefined);
-      if (hasFailed) throw new Error("D1_ERROR: Network connection lost.");
-      const rows = store.prepare(database, sql).all(...values);
+      const away = history.away.find(({ untilMs }) => Date.now() < untilMs);
+      if (away?.isSilent === true) return new Promise<never>(() => undefined);
+      if (away !== undefined || hasFailed) throw new Error("D1_ERROR: Network connection lost.");
+      const late = moments.findLastIndex(({ atMs }) => atMs <= Date.now() - MAX_LAG_MS);
+      const seen = moments[Math.max(late, moments.length - 1 - (lag ?? 0), 0)]!;
+      const source = lag === null ? database : store.replicaOf(seen.contents!);
+      const rows = store.prepare(source, sql).all(...values);
       await step("a query ends");
       // The platform ends a request that has ended for its client and is not kept alive.
       if (one.end !== null && one.kept === 0) faults.push("the platform ends a query");
       return rows;
-    });
+    };
+    const near = () => plan.nearest[nearReads++ % plan.nearest.length] ?? null;
+    return store.d1Of(
+      query(() => null),
+      query(near),
+    );
   }
 }
