@@ -206,6 +206,7 @@ describe("the reference page", needs(CHROMIUM, chromium !== undefined), () => {
     await see(rowNote(idAt(1)), /^Cancelled$/);
     expect(await button.getAttribute("aria-disabled")).toBe("false");
     await see(`${LIST} .orders .note`, /^2 orders/);
+    await page.clock.runFor(1); // The list was requested before, and arrives after the cancellation.
     release();
     await see(STATUS, /^200/);
     const buttons = [0, 1, 2].map((index) => rowOf(idAt(index)).getByRole("button").count());
