@@ -1,10 +1,12 @@
 import { execFile } from "node:child_process";
 import { existsSync, globSync, readFileSync } from "node:fs";
-import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { delimiter, join, resolve } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import packageJson from "../package.json" with { type: "json" };
+import { documentedClient } from "../src/operator/build/site.ts";
+import { INT64_MAX, INT64_MIN } from "../src/rules/int64.ts";
 import { StoreFolder } from "./operator/store-folder.ts";
 import { Service } from "./process/service.ts";
 import { needs } from "./support/needs.ts";
@@ -13,13 +15,15 @@ import { textOf } from "./site/page-text.ts";
 
 const run = promisify(execFile);
 
+const TSC = resolve("node_modules/.bin/tsc");
+
 /** Strict compiler options, which check the type declarations of libraries too. */
 const COMPILER_OPTIONS =
   "--strict --exactOptionalPropertyTypes --noUncheckedIndexedAccess --skipLibCheck false --allowJs --checkJs --types node --target es2022 --module nodenext --rootDir src --outDir out --pretty false";
 
 const FENCED = /^```(t|j)(?:s|ypescript|avascript)\b.*\n([^]*?)^```$/gm;
 
-/** Matches a file of a generated client, which `test/generated-clients` compiles and runs. */
+/** Matches a file of a generated client, which has a test of its own. */
 const GENERATED_CLIENT_FILE = /^\/\/ [\w.-]+\.ts\n/;
 
 const DOCUMENTED_URL = "http://localhost:8787";
@@ -82,7 +86,7 @@ test("every sample type-checks under --strict, and prints what its comments say"
   }
   const files = [...samples, ...pasted].map(({ file }) => join("src", file));
   const options = [...COMPILER_OPTIONS.split(" "), ...files];
-  const compiler = run(resolve("node_modules/.bin/tsc"), options, { cwd: folder });
+  const compiler = run(TSC, options, { cwd: folder });
   expect((await compiler.catch((error) => error)).stdout).toBe("");
 
   for (const { title, file, code } of samples) {
@@ -110,6 +114,43 @@ for (const [language, { command, args, file }] of Object.entries(LANGUAGES)) {
     expect(await store.ordersJson(["export", join(folder, "left")])).toEqual({ exported: 9 });
   });
 }
+
+test("the generated client compiles under --strict, keeps every digit in Node, cancels one order, and throws the code of an error", async () => {
+  await store.ordersJson(["import", join(folder, "orders.ndjson")]);
+  // In the project, so that imports of npm packages resolve to the project's packages.
+  const cwd = resolve("dist/generated-client");
+  await rm(cwd, { recursive: true, force: true });
+  await mkdir(cwd);
+  const [shell, file] = documentedClient().map(({ code }) => code.replace(DOCUMENTED_URL, url));
+  expect(file).toMatch(/^\/\/ orders\.ts\n/);
+  await writeFile(join(cwd, "orders.ts"), file!);
+  const [, program = "", ...args] = shell!.split("\n").at(-1)!.split(" ");
+  // Runs the program without npx, which would take a second longer.
+  await run(resolve("test/generated-clients/node_modules/.bin", program), args, { cwd });
+
+  const options =
+    "orders.ts --ignoreConfig --strict --skipLibCheck --types node --target es2022 --noEmit --pretty false --module";
+  for (const module of ["preserve", "nodenext"]) {
+    const compiler = run(TSC, [...options.split(" "), module], { cwd });
+    expect((await compiler.catch((error) => error)).stdout, module).toBe("");
+  }
+
+  const calls = `
+    import { cancelOrder, listOrders } from "./orders.ts";
+    const list = () => listOrders().then((all) => [all.length, all[0].id, all.at(-1).id]);
+    for (const call of [list, () => cancelOrder(${INT64_MAX}n), list, () => cancelOrder(1004n)])
+      console.log(await call().catch((error) => error.message.replace(/: .*/, ":")));`;
+  const said = async (secret: string) => {
+    const env = { ...process.env, STORE_KEY: secret };
+    return (await run(process.execPath, ["--input-type=module", "-e", calls], { cwd, env })).stdout;
+  };
+  const before = `[ 10, ${INT64_MIN}n, ${INT64_MAX}n ]`;
+  const after = `[ 9, ${INT64_MIN}n, 1008n ]`;
+  // Two error codes are enough, because the generated client treats all codes alike.
+  const printed = [before, "undefined", after, "order_already_shipped:", ""];
+  expect(await said(service.demoKeys.enterprise)).toBe(printed.join("\n"));
+  expect(await said("")).toBe("unauthorized:\n".repeat(4));
+});
 
 /** Runs a program in the fresh project. @throws if its exit status is not 0. */
 function execute(command: string, args: readonly string[]) {
