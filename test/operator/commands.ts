@@ -5,11 +5,7 @@ import type { Command } from "commander";
 import { expect } from "vitest";
 import { exitStatus } from "../../src/operator/command-line.ts";
 
-export interface Outcome {
-  readonly status: number | null;
-  readonly stdout: string;
-  readonly stderr: string;
-}
+export type Outcome = Readonly<{ status: number | null; stdout: string; stderr: string }>;
 
 /** Returns a stream, and a function that returns what was written to it. */
 function textStream() {

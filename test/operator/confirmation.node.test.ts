@@ -1,6 +1,6 @@
 import { execFileSync, spawnSync } from "node:child_process";
 import { join } from "node:path";
-import { describe, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import { needs } from "../support/needs.ts";
 
 const CONFIRMATION = join(import.meta.dirname, "../../src/operator/confirmation.ts");
@@ -21,20 +21,18 @@ os.write(terminal, sys.argv[4].encode())
 print(os.WEXITSTATUS(os.waitpid(pid, 0)[1]))
 `;
 
-describe("a question in a terminal", needs("Python", PYTHON), () => {
-  it.each([
-    ["the environment's name", "production\n", "0\n"],
-    ["Ctrl+C", "\u0003", "2\n"],
-  ])("is answered by %s", (_, typed, status) => {
-    // Stands in for Cloudflare's API, which the question asks for the account's name.
-    const script = `globalThis.fetch = async () => Response.json({ result: [{ id: "f00d", name: "Pet shop" }] });
+it.each([
+  ["the environment's name", "production\n", "0\n"],
+  ["Ctrl+C", "\u0003", "2\n"],
+])("a question in a terminal is answered by %s", needs("Python", PYTHON), (_, typed, status) => {
+  // Stands in for Cloudflare's API, which the question asks for the account's name.
+  const script = `globalThis.fetch = async () => Response.json({ result: [{ id: "f00d", name: "Pet shop" }] });
     const { requireConfirmation } = await import(${JSON.stringify(CONFIRMATION)});
     const ended = "ended by SIGINT before the answer: nothing was changed";
     await requireConfirmation({ env: "production", yes: false }, "This ships orders.").catch(({ message }) => {
       process.exitCode = message === ended ? 2 : 1;
     });`;
-    const args = ["-c", TYPE, process.execPath, "--eval", script, typed];
-    const env = { ...process.env, CLOUDFLARE_API_TOKEN: "token", CLOUDFLARE_ACCOUNT_ID: "f00d" };
-    expect(execFileSync("python3", args, { env, encoding: "utf8", timeout: 600_000 })).toBe(status);
-  });
+  const args = ["-c", TYPE, process.execPath, "--eval", script, typed];
+  const env = { ...process.env, CLOUDFLARE_API_TOKEN: "token", CLOUDFLARE_ACCOUNT_ID: "f00d" };
+  expect(execFileSync("python3", args, { env, encoding: "utf8", timeout: 600_000 })).toBe(status);
 });

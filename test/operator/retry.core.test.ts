@@ -1,10 +1,8 @@
-import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { expect, it, vi } from "vitest";
 import { retryWhileBusy } from "../../src/operator/retry.ts";
 
-beforeEach(() => void vi.useFakeTimers());
-afterEach(() => void vi.useRealTimers());
-
 it("a lock is waited for during half a minute, and no other failure is retried", async () => {
+  vi.useFakeTimers();
   for (const message of ["SQLITE_BUSY", "database is locked", "internal error; reference = a"]) {
     const locked = vi.fn(() => Promise.reject(new Error(message)));
     const failed = expect(retryWhileBusy(locked)).rejects.toThrow("for 30 seconds");

@@ -1,5 +1,5 @@
 import { readdirSync } from "node:fs";
-import { createServer, type Server } from "node:http";
+import { createServer } from "node:http";
 import { connect } from "node:net";
 import { join } from "node:path";
 import { type SQL, sql } from "drizzle-orm";
@@ -137,12 +137,6 @@ it("says what to do if a database or a migration is missing, or a token is wrong
   expect(await reason("staging")).toMatch(/Authentication error .*`npx wrangler login`/);
 });
 
-/** Starts a server for one test, and returns its address. */
-function serve(server: Server): Promise<string> {
-  onTestFinished(() => (server.closeAllConnections(), void server.close()));
-  return listen(server);
-}
-
 it.each(["", '{"result":'])(
   "a query whose answer ends after %j is reported after ten seconds, and given up after two minutes",
   async (beginning) => {
@@ -156,7 +150,7 @@ it.each(["", '{"result":'])(
       else if (beginning !== "") response.write(beginning);
       Object.assign(API_PATIENCE, method === "GET" ? { noticeMs: 1, timeoutMs: 50 } : real);
     });
-    vi.stubEnv("CLOUDFLARE_API_BASE_URL", await serve(server));
+    vi.stubEnv("CLOUDFLARE_API_BASE_URL", await listen(server));
     const keys = openRemoteDatabase({ env: "staging", name: "keys" });
     await expect(keys.transaction([sql`DELETE FROM api_keys`])).rejects.toThrow(
       "staging keys database: nothing came in two minutes. It is not known whether",
@@ -184,7 +178,7 @@ describe("a proxy of the environment", () => {
       socket.write("HTTP/1.1 200 OK\r\n\r\n");
       return socket.pipe(connect(Number(port), "127.0.0.1")).pipe(socket);
     });
-    proxy = await serve(server);
+    proxy = await listen(server);
   });
   const run = (line: string, env: NodeJS.ProcessEnv) =>
     runCommand(

@@ -1,7 +1,7 @@
 import { execFileSync } from "node:child_process";
 import { copyFileSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { beforeEach, expect, it, vi } from "vitest";
 import { unstable_readConfig as readConfig } from "wrangler";
 import { readMigrations } from "../../../src/operator/database/migrations.ts";
 import * as checks from "../../../src/operator/deploy/checks.ts";
@@ -42,9 +42,6 @@ beforeEach(() => {
   copyFileSync("wrangler.toml", join(folder, "wrangler.toml"));
   TRIAL_PATIENCE.maxRetryTime = 0;
   verify.mockReset().mockResolvedValue([]);
-});
-afterEach(() => {
-  TRIAL_PATIENCE.maxRetryTime = 60_000;
   cloudflare.interfere = () => {};
   cloudflare.clear();
 });

@@ -4,7 +4,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from "node:net";
 import { buffer } from "node:stream/consumers";
 import { parseArgs } from "node:util";
-import { afterAll, beforeAll, vi } from "vitest";
+import { beforeAll, vi } from "vitest";
 import type { RemoteEnvironment } from "../../../src/operator/arguments.ts";
 import * as wrangler from "../../../src/operator/wrangler.ts";
 import { FakeD1Api } from "./fake-d1.ts";
@@ -17,9 +17,9 @@ const ACCOUNT_ID = "0123456789abcdef0123456789abcdef";
 const TOKEN = "fake-token";
 const TEXT = { type: "string" } as const;
 
-/** Returns the origin at which a server listens. */
+/** Returns the origin at which a server listens. It keeps no process from ending. */
 export async function listen(server: Server): Promise<string> {
-  await once(server.listen(0, "127.0.0.1"), "listening");
+  await once(server.listen(0, "127.0.0.1").unref(), "listening");
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
@@ -34,11 +34,9 @@ export function useFakeCloudflare(...environments: readonly RemoteEnvironment[])
   beforeAll(async () => {
     await cloudflare.start();
     for (const environment of environments) cloudflare.d1.createStore(environment);
-    const run = (args: readonly string[]) => cloudflare.runWrangler(args);
-    vi.spyOn(wrangler, "runWrangler").mockImplementation(run);
+    vi.spyOn(wrangler, "runWrangler").mockImplementation((args) => cloudflare.runWrangler(args));
     shortenPauses();
   });
-  afterAll(() => cloudflare.stop());
   return cloudflare;
 }
 
@@ -57,10 +55,10 @@ export class FakeCloudflare {
     ...this.d1.routes,
     ...this.workers.routes,
   };
-  readonly #server = createServer((message, response) => void this.#serve(message, response));
 
   async start(): Promise<void> {
-    this.origin = await listen(this.#server);
+    const server = createServer((message, response) => void this.#serve(message, response));
+    this.origin = await listen(server);
     this.logIn();
     const realFetch = globalThis.fetch;
     globalThis.fetch = async (input, init) => {
@@ -87,11 +85,6 @@ export class FakeCloudflare {
     this.accounts.length = 1;
     this.workers.choose = undefined;
     this.logIn();
-  }
-
-  stop(): void {
-    this.#server.closeAllConnections();
-    this.#server.close();
   }
 
   /** The bindings of a version: the databases, and the var with their jurisdiction. */

@@ -44,13 +44,13 @@ export class FakeD1Api {
 
   readonly routes: Routes = {
     "GET /d1/database": ({ query: { name = "" } }) =>
-      this.databases.filter((each) => each.name.includes(name)).map(describe),
+      this.databases.filter((each) => each.name.includes(name)),
     "POST /d1/database": (call) => {
       const { name = "", ...where } = bodyOf<Record<string, string>>(call);
       call.change(`create database ${name} in ${Object.values(where).join()}`);
-      return describe(this.create(name, where["jurisdiction"]));
+      return this.create(name, where["jurisdiction"]);
     },
-    "GET /d1/database/:": (_, id) => describe(this.find(id)),
+    "GET /d1/database/:": (_, id) => this.find(id),
     "POST /d1/database/:/raw": (call, id) => {
       const { batch, ...single } = bodyOf<Query & { batch?: readonly Query[] }>(call);
       const { name } = this.find(id);
@@ -86,5 +86,3 @@ export class FakeD1Api {
     }
   }
 }
-
-const describe = ({ uuid, name, jurisdiction }: FakeD1) => ({ uuid, name, jurisdiction });

@@ -34,24 +34,18 @@ const lines = (headers: Headers) => [...headers].map((pair) => pair.join(": "));
 const textOf = (url: string, { method, headers }: RequestInit) =>
   [`${method} ${url.replace(/^\w+:..[^/]+/, "")}`, ...lines(new Headers(headers))].join("\n");
 
-/** Changes only one of the responses, the first by default. */
-export const once =
-  (change: Change, position = 0): Change =>
-  (text, before) =>
-    before.length === position ? edit(text, change) : text;
-
-export const first =
-  (count: number, change: Change): Change =>
-  (text, before) =>
-    before.length < count ? edit(text, change) : text;
+/** Changes only some of the responses, by default the first. */
+export const only =
+  (change: Change, from = 0, count = 1): Change =>
+  (text, { length }) =>
+    length >= from && length < from + count ? edit(text, change) : text;
 
 /** Turns a response into a documented 204, 304 or error with the same rate limits, id and version. */
 export function become(status: number, code = "", more = "vary: *") {
   const links = '</openapi.json>; rel="service-desc", </>; rel="service-doc"';
   return (text: string) => {
-    const kept = [status, ...text.match(/^(?:x-[rv]e|.*ratelimit).*$/gm)!, `link: ${links}`].join(
-      "\n",
-    );
+    const limits = text.match(/^(?:x-[rv]e|.*ratelimit).*$/gm)!;
+    const kept = [status, ...limits, `link: ${links}`].join("\n");
     const body = JSON.stringify({ code, message: "No.", status });
     return code === ""
       ? `${kept}\netag: "0f"\ncache-control: private, no-cache\n\n`
@@ -60,14 +54,13 @@ export function become(status: number, code = "", more = "vary: *") {
 }
 
 /** Adds to all numbers that match. */
-export function add(difference: number, numbers: RegExp) {
-  return (text: string) => text.replace(numbers, (each) => `${+each + difference}`);
-}
+export const add = (difference: number, numbers: RegExp) => (text: string) =>
+  text.replace(numbers, (each) => `${+each + difference}`);
 
 const noContent: Change = (text) => edit(edit(text, become(204)), [/etag.*\ncache.*\n/, ""]);
 const challenge = (by: string): Change => [/(?<=www-authenticate: ).*/, by];
 const REALM = 'Bearer realm="store-orders"';
-const INVALID = `${REALM}, error="invalid_token"`;
+export const INVALID = `${REALM}, error="invalid_token"`;
 const OTHER_LIMIT: Change = [/(?<="minute";q=|ratelimit-limit: )60/g, "61"];
 
 const DAY_LEFT = /(?<="day";r=|"day",.*"remaining":)\d+/g;
@@ -80,27 +73,27 @@ export const OTHER_METHOD: [RegExp, Change] = [/POST.*orders\n/s, [/GET, HEAD/, 
 
 /** The one promise that each sabotage breaks, by the beginning of its title. */
 export const SABOTAGES: readonly [promise: string, RegExp, Change, reason?: string][] = [
-  ["Of 200", /ord_.*=> 429/s, once(become(304))],
-  ["Of 200", /ord_.*=> 304/s, once(OTHER_LIMIT, 5)],
-  ["Of 200", /ord_.*=> 304/s, once(add(1, /(?<="minute";r=|remaining: )\d+/g), 5)],
-  ["A request over", /=> 429/, once([/(?<=retry-after: )\d+/, "1"])],
-  ["A request over", /=> 429/, once([/"rate_limit_exceeded"/, '"api_key_banned"'])],
-  ["A request over", /=> 429/, once([/(?<="day";r=)\d+/, "939"])],
-  ["A request over", /ord_.*=> 304/s, once(become(412, "precondition_failed"), 60)],
+  ["Of 200", /ord_.*=> 429/s, only(become(304))],
+  ["Of 200", /ord_.*=> 304/s, only(OTHER_LIMIT, 5)],
+  ["Of 200", /ord_.*=> 304/s, only(add(1, /(?<="minute";r=|remaining: )\d+/g), 5)],
+  ["A request over", /=> 429/, only([/(?<=retry-after: )\d+/, "1"])],
+  ["A request over", /=> 429/, only([/"rate_limit_exceeded"/, '"api_key_banned"'])],
+  ["A request over", /=> 429/, only([/(?<="day";r=)\d+/, "939"])],
+  ["A request over", /ord_.*=> 304/s, only(become(412, "precondition_failed"), 60)],
   ["A cancellation whose", /orders\/-9.*if-m.*=> 412/s, noContent],
   ["A cancellation whose", /orders\/-9.*if-n.*=> 412/s, noContent],
   ["An order is listed", /=> 200/, [/"petId":92233\d+/, '"petId":9223372036854775806']],
   ["Of simultaneous", /orders\/-9.*=> 404/s, noContent],
-  ["Of simultaneous", /orders\/-9.*=> 404/s, once(become(409, "order_already_shipped"))],
+  ["Of simultaneous", /orders\/-9.*=> 404/s, only(become(409, "order_already_shipped"))],
   ["Of simultaneous", /orders\/-9.*=> 204/s, become(404, "order_not_found")],
   ["A list that begins", /GET .*orders\n.*if-none-match: "[^o].*=> 200/s, become(304)],
   ["A list that begins", LISTED, (text, before) => edit(text, [/\[.*/, listIn(before)])],
   ["The list is one JSON", LISTED, [/(\[)({"id":[^}]*})/, "$1$2,$2"]],
-  ["Cancelling a shipped", /=> 409/, once(become(404, "order_not_found"), 1)],
+  ["Cancelling a shipped", /=> 409/, only(become(404, "order_not_found"), 1)],
   ["GET /healthz", /\/healthz/, [/no-store/, "max-age=5"]],
   ["GET /healthz", /\/healthz/, [/\n\n/, "\nx-ratelimit-limit: 60\n\n"]],
   ["GET /healthz", /\/healthz/, [/(?<=x-request-id: )/, "1"]],
-  ["The key is accepted", /sord_/, once(become(412, "precondition_failed"))],
+  ["The key is accepted", /sord_/, only(become(412, "precondition_failed"))],
   ["The reference page", /GET \/\n/, [/<!doctype html>/, ""]],
   ["openapi.json", /GET \/openapi.json/, [/^200/, "404"]],
   ["A path outside /v1", /GET \/x\n/, [/\n\n/, "\nx-ratelimit-limit: 60\n\n"]],
@@ -121,11 +114,11 @@ export const SABOTAGES: readonly [promise: string, RegExp, Change, reason?: stri
   ["The list is one", /=> 200/, [/"id":2}/, '"id":2.0}']],
   ["If-None-Match with", /, W\//, become(412, "precondition_failed")],
   ["If-None-Match with", /HEAD/, [/(?<=limit-remaining: ).*/, "999"], "X-RateLimit-* is 60, 999, "],
-  ["If-Match with another tag", /=> 412/, once(become(304))],
+  ["If-Match with another tag", /=> 412/, only(become(304))],
   ["Query parameters", /page=2/, become(404, "not_found"), "page=2 is answered 404 {"],
   ["The scheme's name", /bEARER/, [/[^]*/, "500\n\n<p>\n  sord_a"], "500 <p> sord_…: the header"],
   ["The response", /^(?![^]*x-request-id)[^]*=> 304/, [/(?<=x-request-id: ).*/, "1"]],
-  ["An unknown path returns 404", /\/verify.*=> 404/s, once([/}$/, ',"trace":1}'])],
+  ["An unknown path returns 404", /\/verify.*=> 404/s, only([/}$/, ',"trace":1}'])],
   ["A path with a trailing slash", /orders\/\n/, become(304)],
   ["An orderId", /\/007/, [/int64/, ""], "the body does not include int64"],
   ["An orderId", /abc/, [/int64/, "int64: SELECT id FROM orders"]],
@@ -134,7 +127,7 @@ export const SABOTAGES: readonly [promise: string, RegExp, Change, reason?: stri
   ["Each request counts once", /\/verify.*=> 404/s, [/(?<="day";r=)\d+/, "939"]],
   ["Looking at the quota", /quota.*=> 200/s, [/no-store/, "private, no-cache"]],
   ["Looking at the quota", /quota.*=> 200/s, [/(?<="day".*"remaining":)\d+/, "999"]],
-  ["Looking at the quota", /quota/, once(become(429, "rate_limit_exceeded", "retry-after: 5"), 1)],
+  ["Looking at the quota", /quota/, only(become(429, "rate_limit_exceeded", "retry-after: 5"), 1)],
   ["Looking at the quota", /quota/, (text, before) => edit(text, add(-before.length, DAY_LEFT))],
-  ["A revoked key", /if-none-match.*=> 401/s, first(16, become(304))],
+  ["A revoked key", /if-none-match.*=> 401/s, only(become(304), 0, 16)],
 ];

@@ -20,7 +20,7 @@ import { advanceClock, CLOCKED_SERVICE, ServedStore } from "../../process/worker
 import { useFakeCloudflare } from "../deploy/fake-cloudflare.ts";
 import { FAULTS, atEveryCall } from "../deploy/faults.ts";
 import { failure, type Outcome, runInProcess } from "../commands.ts";
-import { add, answer, become, first, once, OTHER_METHOD, SABOTAGES } from "./sabotages.ts";
+import { add, answer, become, INVALID, only, OTHER_METHOD, SABOTAGES } from "./sabotages.ts";
 import type { Sabotage, Send } from "./sabotages.ts";
 import { DATABASE_NAMES, type DatabaseName } from "../../../src/schema/databases.ts";
 
@@ -41,9 +41,8 @@ const systemNow = Date.now;
 const realFetch = globalThis.fetch;
 let service: Server;
 let aheadMs = 0;
-type Recorded = Readonly<{ response: Response; atMs: number }>;
 /** The responses to the requests for each promise. Repeating them is ten times as fast. */
-const recorded: Recorded[][] = [];
+const recorded: { readonly response: Response; readonly atMs: number }[][] = [];
 
 /** The clock of verifications, which moves the service's clock instead of waiting, and their fetch. */
 const real = {
@@ -107,9 +106,8 @@ beforeAll(async () => {
     (recorded[promise] ??= []).push({ response, atMs: real.now() });
     return response.clone();
   };
-  const report = () => void (promise += 1);
   world = { ...real, send: recording };
-  expect(brokenIn(await verifyAll({ report }))).toEqual([]);
+  expect(brokenIn(await verifyAll({ report: () => void (promise += 1) }))).toEqual([]);
   // Without the requests before the revoked key was refused, and at no time of its own.
   recorded.push([{ ...recorded.pop()!.at(-1)!, atMs: 0 }]);
   expect(takeLeftovers()).toEqual([]);
@@ -131,9 +129,8 @@ function replay(sabotage: Sabotage = (own) => own, responses = recorded) {
     if (id !== null) repeated.headers.set("X-Request-Id", id);
     return repeated;
   };
-  const report = () => void ([promise, index] = [promise + 1, 0]);
   world = { now: () => nowMs, wait, send: sabotage(repeat) };
-  return { report };
+  return { report: () => void ([promise, index] = [promise + 1, 0]) };
 }
 
 const run = (args: readonly string[], input = "") => runInProcess(verifyProgram(), args, input);
@@ -142,8 +139,7 @@ const runLocally = (...more: readonly string[]) =>
 
 /** Runs the command for staging. It first asks whether the service is healthy, and for a quota. */
 function runForStaging(sabotage?: Sabotage): Promise<Outcome> {
-  const responses = [[recorded[0]![0]!, recorded[1]![0]!, ...recorded.flat()]];
-  replay(sabotage, responses);
+  replay(sabotage, [[recorded[0]![0]!, recorded[1]![0]!, ...recorded.flat()]]);
   return run(["--env", "staging", "--write"]);
 }
 
@@ -162,16 +158,13 @@ function takeLeftovers(): string[] {
 }
 
 it("prints a line for each promise, and exits with status 1 if one is broken", async () => {
-  const { status, stdout, stderr } = await runForStaging();
-  expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
-  const lines = stdout.trimEnd().split("\n");
-  expect(lines[0]).toBe(`Verifying ${STAGING}, for up to two minutes ...`);
-  expect(lines.slice(1, -1)).toEqual(Object.keys(PROMISES).map((promise) => `✔ ${promise}`));
-  expect(lines.at(-1)).toBe(`${lines.length - 2} promises kept, 0 broken, 0 not tried.`);
-  const broken = await runForStaging(answer(...OTHER_METHOD));
-  expect(broken.status).toBe(1);
+  const kept = Object.keys(PROMISES).map((promise) => `✔ ${promise}\n`);
+  const begins = `Verifying ${STAGING}, for up to two minutes ...\n`;
+  const stdout = `${begins}${kept.join("")}${kept.length} promises kept, 0 broken, 0 not tried.\n`;
+  expect(await runForStaging()).toEqual({ status: 0, stdout, stderr: "" });
   const line = /^✘ Any other .*: Allow is DELETE, not GET, HEAD \(request verify-[\w-]{36}\)$/m;
-  expect(broken.stdout).toMatch(line);
+  const broken = { status: 1, stdout: expect.stringMatching(line) };
+  expect(await runForStaging(answer(...OTHER_METHOD))).toMatchObject(broken);
 });
 
 it("a signal or a lost connection at any step leaves nothing, or says what is left", async () => {
@@ -230,24 +223,15 @@ it("reads only the beginning of a long list", async () => {
 });
 
 const REFUSED = become(429, "rate_limit_exceeded", "retry-after: 30");
-it.each<[what: string, Sabotage, untried: readonly string[]]>([
-  [
-    "uses up the limit of the new key",
-    answer(/sord_/, once(REFUSED)),
-    ["the key's limit is used up", "needs a new Free key", "no request was refused"],
-  ],
-  [
-    "refuses more bad credentials of this address",
-    answer(/=> 401/, REFUSED),
-    Array(12).fill("this address has sent too many bad credentials"),
-  ],
-  [
-    "knows a revoked key in 15 requests, two seconds apart",
-    answer(/if-none-match.*=> 401/s, first(15, become(304))),
-    [],
-  ],
-])("no promise is broken by a service that %s", async (_, sabotage, untried) => {
-  const promises = await verifyAll(replay(sabotage));
+const USED_UP = ["the key's limit is used up", "needs a new Free key", "no request was refused"];
+const TOO_MANY = Array(12).fill("this address has sent too many bad credentials");
+it.each([
+  ["uses up the limit of the new key", USED_UP, /sord_/, only(REFUSED)],
+  ["refuses more bad credentials of this address", TOO_MANY, /=> 401/, REFUSED],
+  // The requests are two seconds apart.
+  ["knows a revoked key in 15 requests", [], /if-none-match.*=> 401/s, only(become(304), 0, 15)],
+])("no promise is broken by a service that %s", async (_, untried, target, change) => {
+  const promises = await verifyAll(replay(answer(target, change)));
   expect([brokenIn(promises), untriedIn(promises)]).toEqual([[], untried]);
 });
 
@@ -255,22 +239,19 @@ it("a verification of a version ends at an answer of another, and the next repea
   const trial = { version: "new", triedCredentials: new Set<string>() };
   // Files name no version.
   const named = answer(/x-request-id.*\nx-version: new/, [/\n/, "\nx-version: new\n"]);
-  const refused = answer(/=> 401/, first(1, REFUSED));
+  const refused = answer(/=> 401/, only(REFUSED));
   const another = answer(/bEARER/, [/x-version: new/, "x-version: old"]);
   const late = replay((send) => another(refused(named(send))));
   const cause = expect.any(OtherVersionError);
   await expect(verifyAll({ ...trial, ...late })).rejects.toMatchObject({ cause });
   const promises = await verifyAll({ ...trial, ...replay(named) });
-  expect([brokenIn(promises), untriedIn(promises)]).toEqual([
-    [],
-    Array(10).fill("was tried before"),
-  ]);
+  const untried = Array(10).fill("was tried before");
+  expect([brokenIn(promises), untriedIn(promises)]).toEqual([[], untried]);
 });
 
 it("stops at once if this address may send no more bad credentials, or the service does not know the key", async () => {
   const reset = Math.ceil(real.now() / 1_000) + 7_200;
-  const challenge = 'www-authenticate: Bearer realm="store-orders", error="invalid_token"';
-  const refused = become(401, "unauthorized", challenge);
+  const refused = become(401, "unauthorized", `www-authenticate: ${INVALID}`);
   const runWith = (remaining: number) => {
     const [limits, rest] = [/x-ratelimit-limit[^]*reset: \d+/, /"day";r=\d+;t=\d+/];
     const names = `x-ratelimit-limit: 1000\nx-ratelimit-remaining: ${remaining}\nx-ratelimit-reset: ${reset}`;
@@ -345,9 +326,8 @@ it.each([
 });
 
 it("removes what killed verifications left an hour ago, and nothing else", async () => {
-  const key = (ageMs: number, more: object = {}) => {
-    return { ...createVerificationKey(new Date(startMs - ageMs)).record, ...more };
-  };
+  const key = (ageMs: number, more = {}) =>
+    Object.assign(createVerificationKey(new Date(startMs - ageMs)).record, more);
   const expired = new Date(startMs - HOUR_MS);
   const others = [
     key(0),
