@@ -1,7 +1,6 @@
 import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
 import { join } from "node:path";
-import type { AxeResults } from "axe-core";
+import { type AxeResults, source as AXE } from "axe-core";
 import type { Browser, BrowserContextOptions, Locator, Page, Route } from "playwright-core";
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { StoreFolder } from "../operator/store-folder.ts";
@@ -11,7 +10,6 @@ import { needs } from "../support/needs.ts";
 import { findChromium, launchChromium } from "./chromium.ts";
 
 const chromium = findChromium();
-const AXE = createRequire(import.meta.url).resolve("axe-core/axe.min.js");
 const WCAG = ["wcag2a", "wcag2aa", "wcag21aa", "wcag22aa"];
 
 const ORDERS = "**/v1/store/orders";
@@ -264,9 +262,7 @@ describe("the reference page", needs(CHROMIUM, chromium !== undefined), () => {
 
     const release = await hold(LIMITED);
     const before = apiRequests().length;
-    for (let clicks = 0; clicks < 3; clicks++) {
-      await page.locator(`${LIST} .send button`).click({ force: true });
-    }
+    await page.locator(`${LIST} .send button`).click({ clickCount: 3, force: true });
     await see(`${LIST} .busy`, /^Sending …/);
     expect(await text(`${LIST} .outcome`)).toBe("");
     expect(await page.locator(`${LIST} .sent`).isVisible()).toBe(false);
@@ -387,10 +383,8 @@ describe("the reference page", needs(CHROMIUM, chromium !== undefined), () => {
   });
 
   test("is accessible in each state, light and dark, cuts nothing off at any width, and can be printed", async () => {
-    const { page, list, clear, answerWith, cancelOrder } = await open(
-      { colorScheme: "light" },
-      { isClockStopped: false },
-    );
+    const { page, list, clear, answerWith, cancelOrder } = await open({ colorScheme: "light" });
+    await page.clock.resume();
     await list(keys.pro);
     await page.locator(LIST).getByText("As it was sent").click();
     await answerWith(LIMITED, `${ORDERS}/*`);
@@ -490,15 +484,10 @@ describe("the reference page", needs(CHROMIUM, chromium !== undefined), () => {
 });
 
 /**
- * Opens the page in a new browser profile, and returns it with what a reader does there.
- *
- * @param isClockStopped whether the page's clock stands still until the test moves it. If so, the page
- *   changes only by what the test does, and by answers.
+ * Opens the page in a new browser profile, and returns it with what a reader does there. Its clock
+ * stands still until the test moves it, so it changes only by what the test does, and by answers.
  */
-async function open(
-  options: BrowserContextOptions = {},
-  { isClockStopped = options.javaScriptEnabled ?? true } = {},
-) {
+async function open(options: BrowserContextOptions = {}) {
   const context = await browser.newContext({
     viewport: { width: 1280, height: 900 },
     reducedMotion: "reduce",
@@ -521,9 +510,9 @@ async function open(
   page.on("request", (request) => {
     if (!request.url().startsWith("data:")) requests.push(request.url());
   });
-  if (isClockStopped) await page.clock.install({ time: Date.now() - HOUR_MS });
+  await page.clock.install({ time: Date.now() - HOUR_MS });
   await page.goto(origin);
-  if (isClockStopped) await page.clock.pauseAt(Date.now());
+  await page.clock.pauseAt(Date.now());
 
   const fulfill = (route: Route, how: Answer | null) =>
     how === null ? route.abort() : route.fulfill({ contentType: "application/json", ...how });
@@ -583,7 +572,7 @@ async function open(
 
 /** Lists the violations of these rules, or tags of rules, that axe finds outside the excluded elements. */
 async function violations(page: Page, rules: readonly string[] = WCAG, exclude: string[] = []) {
-  await page.evaluate(readFileSync(AXE, "utf8"));
+  await page.evaluate(AXE);
   const [part, options] = [{ exclude }, { runOnly: rules, resultTypes: ["violations"] }];
   const run = `axe.run(${JSON.stringify(part)}, ${JSON.stringify(options)})`;
   const results: AxeResults = await page.evaluate(run);

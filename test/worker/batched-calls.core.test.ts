@@ -100,10 +100,8 @@ test("each request soon receives a result for its key that was read after the re
     // The first request that has waited in vain for queries that have hung lets others go on.
     upcoming.length = 0;
     const first = world.read(100).catch(() => undefined);
-    await finish(
-      first,
-      pause(50).then(() => world.read(101)),
-    );
+    const second = pause(50).then(() => world.read(101));
+    await finish(first, second);
     // No promise passed to waitUntil may reject. If a query hangs, some never settle.
     if (!hasLost) await Promise.all(world.kept);
   };

@@ -2,7 +2,6 @@ import { env } from "cloudflare:workers";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { openApiDocument } from "../../../src/openapi/document.ts";
-import { readDocument } from "../../../src/openapi/read-document.ts";
 import { expectError, quotaOf } from "../../support/answer.ts";
 import { createApiKey, createEnterpriseKey } from "../../support/api-key-fixture.ts";
 import { stopClock } from "../../support/clock.ts";
@@ -30,11 +29,6 @@ const FOR_APP = {
 };
 const PREFLIGHT = { Origin: APP, "Access-Control-Request-Method": "DELETE" };
 
-/** The messages in the examples of the OpenAPI document. */
-const EXAMPLES = readDocument(JSON.parse(openApiDocument()))
-  .operations.flatMap(({ responses }) => Object.values(responses))
-  .flatMap(({ content }) => Object.values(content?.["application/json"].examples ?? {}))
-  .map(({ value }) => value.message);
 /** The request id in the example of a 500. */
 const REQUEST_ID = "5326b8b8-ae4f-4a2d-b4e5-b61b76a5b63f";
 
@@ -116,7 +110,8 @@ test("every answer has exactly these headers and the body of the documented exam
     expect(headersOf(response), `${status} ${code}`).toStrictEqual(all);
     if (code !== "") {
       const message = await expectError(response, status, code);
-      if (to !== refusing && path !== QUOTA) expect(EXAMPLES).toContain(message);
+      const example = `"message": ${JSON.stringify(message)}`;
+      if (to !== refusing && path !== QUOTA) expect(openApiDocument()).toContain(example);
     } else if (path !== QUOTA) {
       expect(await response.text()).toBe(status === 200 ? '[{"id":8},{"id":1004}]' : "");
     }
@@ -173,8 +168,7 @@ test("the end of this API version is announced under /v1 if it is configured", a
     [{ V1_SUNSET_AT: "2028-07-01T12:30:00Z" }, null, "Sat, 01 Jul 2028 12:30:00 GMT"],
   ] as const) {
     const { headers } = await startService(vars)(LIST);
-    const announced = [headers.get("Deprecation"), headers.get("Sunset")];
-    expect(announced).toStrictEqual([Deprecation, Sunset]);
+    expect([headers.get("Deprecation"), headers.get("Sunset")]).toEqual([Deprecation, Sunset]);
   }
 });
 
@@ -218,18 +212,7 @@ test("any request receives a documented response, and never 500", async () => {
   const service = startService();
   const { key } = await createEnterpriseKey(1_000_000, 1_000_000);
   await placeOrder(4n, { status: "shipped" });
-  const odd = [
-    "..",
-    "4",
-    "%zz",
-    "%00",
-    "%0d%0aX-Evil:1",
-    "%2F",
-    "__proto__",
-    ":orderId",
-    "?#",
-    "'",
-  ];
+  const odd = ".. 4 %zz %00 %0d%0aX-Evil:1 %2F __proto__ :orderId ?# '".split(" ");
   const part = fc.oneof(fc.constantFrom(...odd), fc.string({ unit: "grapheme" }));
   const path = fc.array(part).map((parts) => [LIST, ...parts].join("/"));
   const method = fc.constantFrom("GET", "HEAD", "DELETE", "DELETE", "OPTIONS", "PROPFIND");

@@ -9,15 +9,13 @@ import { limiterStorage } from "../../support/limiter.ts";
 import { startService } from "../../support/service.ts";
 import { eventLines, requestLines } from "../../support/written-lines.ts";
 
-const { faultyDatabases, faultyLimiters, HANG, PASS } = faults;
-
 const HEALTH = "/healthz";
 const ALL_OK = { orders: "ok", keys: "ok", limiter: "ok" };
 
 test("a health check needs no key, counts neither against a key nor an address, is not recorded, and stores nothing; another method is 405", async () => {
   const { key } = await createApiKey();
   const address = "192.0.2.7";
-  const { bindings, script } = faultyLimiters();
+  const { bindings, script } = faults.faultyLimiters();
   const service = startService({}, bindings);
   const checks = Array.from({ length: 5 }, () => service(HEALTH, { key, address }));
   const [response] = await Promise.all(checks);
@@ -53,10 +51,10 @@ const without =
   };
 
 test.each([
-  ["orders", () => faultyDatabases("ORDERS"), without("ORDERS", "order_list")],
-  ["keys", () => faultyDatabases("KEYS"), without("KEYS", "api_keys")],
-  ["keys", () => faultyDatabases("KEYS"), HANG],
-  ["limiter", faultyLimiters, HANG],
+  ["orders", () => faults.faultyDatabases("ORDERS"), without("ORDERS", "order_list")],
+  ["keys", () => faults.faultyDatabases("KEYS"), without("KEYS", "api_keys")],
+  ["keys", () => faults.faultyDatabases("KEYS"), faults.HANG],
+  ["limiter", faults.faultyLimiters, faults.HANG],
 ] as const)("503 names %s if it fails; a result is used for 5 s", async (part, fault, outcome) => {
   const { bindings, script } = fault();
   stopClock();
@@ -73,7 +71,7 @@ test.each([
   }
   const event = { event: "health_probe_failed", part, requestId: "monitor" };
   expect(eventLines()).toMatchObject([event]);
-  script.always(PASS);
+  script.always(faults.PASS);
   advanceClock(1);
   expect(await health()).toStrictEqual([200, ALL_OK, 2]);
   script.always(outcome);

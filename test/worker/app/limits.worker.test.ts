@@ -10,8 +10,6 @@ import { evictLimiter, limiterStorage } from "../../support/limiter.ts";
 import { LIST, type Send, send, startService } from "../../support/service.ts";
 import { eventLines, requestLines } from "../../support/written-lines.ts";
 
-const { fail, faultyDatabases, faultyLimiters, loseTheAnswer, PASS } = faults;
-
 const QUOTA = "/v1/quota";
 const UNKNOWN = "/v1/nothing";
 
@@ -50,7 +48,7 @@ test("a key that keeps sending refused requests is banned at its last strike, in
   const { id, key } = await createEnterpriseKey(1, 100);
   const startMs = stopClock();
   const at = (ms: number) => new Date(startMs + ms).toISOString();
-  const { bindings, script } = faultyDatabases("ORDERS");
+  const { bindings, script } = faults.faultyDatabases("ORDERS");
   const elsewhere = startService({}, bindings);
   const refusal = async (code: string, service = send) => {
     const response = await service(LIST, { key });
@@ -98,7 +96,7 @@ test("looks at once share one call, count nothing and store nothing; if the limi
   stopClock();
   const expiresAt = new Date(Date.now() + DAY_MS);
   const { id, key } = await createApiKey({ expiresAt });
-  const { bindings, script } = faultyLimiters();
+  const { bindings, script } = faults.faultyLimiters();
   const service = startService({}, bindings);
   const looks = Array.from({ length: 100 }, () => look(key, service));
   const untouched = {
@@ -120,7 +118,10 @@ test("looks at once share one call, count nothing and store nothing; if the limi
   expect(await limiterStorage(`key:${id}`)).toStrictEqual(nothing);
   expect(quotaOf(await service(UNKNOWN, { key })).remaining).toBe(59);
   const requestIds: unknown[] = [];
-  for (const outcome of [fail("Lost.", { retryable: true }), loseTheAnswer("Lost.")]) {
+  for (const outcome of [
+    faults.fail("Lost.", { retryable: true }),
+    faults.loseTheAnswer("Lost."),
+  ]) {
     const { calls } = script;
     script.always(outcome);
     for (const method of ["GET", "HEAD", "GET"]) {
@@ -134,7 +135,7 @@ test("looks at once share one call, count nothing and store nothing; if the limi
     // No failed call is repeated, and no second begins within a second.
     expect(script.calls).toBe(calls + 3);
     expect(requestLines().at(-1)).toMatchObject({ route: QUOTA, status: 503, degraded: "limiter" });
-    script.always(PASS);
+    script.always(faults.PASS);
     expect((await service(UNKNOWN, { key })).status).toBe(404);
   }
   expect((await look(key, service)).windows[1].remaining).toBe(997);

@@ -48,9 +48,8 @@ test("a page has 100 keys, and usage 14 days of one key, unless another number i
     .bind(ids[0], ids[1])
     .run();
   for (const options of [undefined, { days: 3 }, { days: 366 }]) {
-    expect(await keys.usage(ids[0]!, options)).toMatchObject({
-      days: { length: options?.days ?? 14 },
-    });
+    const days = { length: options?.days ?? 14 };
+    expect(await keys.usage(ids[0]!, options)).toMatchObject({ days });
   }
 });
 

@@ -4,8 +4,7 @@ import { LIST_SIZES } from "../../../src/worker/orders/list-sizes.ts";
 
 const SIZES = { ...LIST_SIZES, placeBytes: 4 };
 
-const FAKED = ["Date", "setTimeout", "clearTimeout"] as const;
-beforeEach(() => void vi.useFakeTimers({ toFake: [...FAKED] }));
+beforeEach(() => void vi.useFakeTimers({ toFake: ["Date", "setTimeout", "clearTimeout"] }));
 
 /** A list whose client takes nothing. */
 function listOf(keyId: string, placeBytes = 1, spare = 0) {

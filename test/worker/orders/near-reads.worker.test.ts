@@ -65,16 +65,13 @@ test("by default, while the fallback limiter decides and for a second after a re
   replicaFault = "D1_ERROR: no such table: order_list: SQLITE_ERROR";
   expect(await list(startService({}, { ORDERS }))).toEqual(["1,2", null]);
   const service = start();
-  for (const [waitMs, servedBy] of [
-    [0, PRIMARY],
-    [999, PRIMARY],
-    [1, NEAR],
-    [8_999, NEAR],
-  ] as const) {
+  const served: unknown[] = [];
+  for (const waitMs of [0, 999, 1, 8_999]) {
     advanceClock(waitMs);
-    expect(await list(service)).toEqual(["1,2", servedBy]);
+    served.push(...(await list(service)));
     replicaFault = null;
   }
+  expect(served).toEqual(["1,2", PRIMARY, "1,2", PRIMARY, "1,2", NEAR, "1,2", NEAR]);
   expect(events()).toStrictEqual(["fallback_limiter_on", "list_replica_failed"]);
   advanceClock(1);
   await list(service);

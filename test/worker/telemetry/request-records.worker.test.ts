@@ -2,13 +2,7 @@ import { beforeEach, expect, test, vi } from "vitest";
 import { generateSecret } from "../../../src/store/keys/new-secret.ts";
 import { createApiKey, createEnterpriseKey } from "../../support/api-key-fixture.ts";
 import { advanceClock, stopClock } from "../../support/clock.ts";
-import {
-  brokenDatabase,
-  brokenLimiters,
-  fail,
-  faultyDatabases,
-  LOST,
-} from "../../support/faults.ts";
+import * as faults from "../../support/faults.ts";
 import { placeOrder } from "../../support/order-fixture.ts";
 import { REQUEST } from "../../support/request-record.ts";
 import { LIST, startService } from "../../support/service.ts";
@@ -95,7 +89,7 @@ test("a data set that cannot be written to does not fail requests, and its outag
 });
 
 test("a flood without a valid key is sampled, and each record states how many requests it represents; every request with a valid key and every 5xx is recorded", async () => {
-  const { bindings, script } = faultyDatabases("KEYS");
+  const { bindings, script } = faults.faultyDatabases("KEYS");
   const service = startService({}, bindings);
   const address = "192.0.2.1";
   const represented = (status: number) =>
@@ -111,8 +105,8 @@ test("a flood without a valid key is sampled, and each record states how many re
   await service(LIST, { address });
   expect(represented(401)).toStrictEqual([...few, 51]);
   for (const [status, outcome] of [
-    [503, LOST],
-    [500, fail("no such table: api_keys")],
+    [503, faults.LOST],
+    [500, faults.fail("no such table: api_keys")],
   ] as const) {
     script.always(outcome);
     for (let n = 0; n < 12; n += 1) await service(LIST, { key: generateSecret() });
@@ -121,10 +115,11 @@ test("a flood without a valid key is sampled, and each record states how many re
 });
 
 test("REQUEST_LOG errors: a line for each 5xx and each request for which a part failed, with the parts and the duration, which is never negative", async () => {
-  const lost = (ms: number) => brokenDatabase("KEYS", (call) => (advanceClock(ms), LOST(call)));
-  const [limiters, orders] = [brokenLimiters(), brokenDatabase("ORDERS")];
-  const faults = [{}, limiters, orders, { ...limiters, ...orders }, lost(1_500), lost(-1_500)];
-  for (const bindings of faults) {
+  const lost = (ms: number) =>
+    faults.brokenDatabase("KEYS", (call) => (advanceClock(ms), faults.LOST(call)));
+  const [limiters, orders] = [faults.brokenLimiters(), faults.brokenDatabase("ORDERS")];
+  const broken = [{}, limiters, orders, { ...limiters, ...orders }, lost(1_500), lost(-1_500)];
+  for (const bindings of broken) {
     await startService({ REQUEST_LOG: "errors" }, bindings)(LIST, { key });
   }
   const ofAddress = { status: 503, window: "minute", limit: 60, degraded: "keys" };

@@ -3,24 +3,23 @@ import type { AppEnv } from "../../../../src/worker/app-env.ts";
 import type { OrderLists } from "../../../../src/worker/orders/order-lists.ts";
 import { listRoute } from "../../../../src/worker/routes/list-orders.ts";
 
-interface ListRequest {
-  readonly keyId?: string;
-  readonly requestId?: string;
-  readonly method?: string;
+const REQUEST = {
+  keyId: "key",
+  requestId: "1",
+  method: "GET",
   /** An entity tag without its quotes, or `*`. */
-  readonly tag?: string | undefined;
-  readonly admission?: Promise<{ readonly mayReadReplica?: boolean }>;
-  readonly waitUntil?: (promise: Promise<unknown>) => void;
-}
+  tag: undefined as string | undefined,
+  admission: Promise.resolve<{ mayReadReplica?: boolean }>({ mayReadReplica: true }),
+  waitUntil: (_promise: Promise<unknown>): void => {},
+};
 
 /** Requests the list by its route, with a key that is admitted. Throws the error of its answer. */
 export async function requestList(
   lists: OrderLists,
   database: D1Database,
-  request: ListRequest = {},
+  request: Partial<typeof REQUEST> = {},
 ): Promise<Response> {
-  const { keyId = "key", requestId = "1", method = "GET", tag, waitUntil = () => {} } = request;
-  const admission = request.admission ?? Promise.resolve({ mayReadReplica: true });
+  const { keyId, requestId, method, tag, admission, waitUntil } = { ...REQUEST, ...request };
   const app = new Hono<AppEnv>()
     .use(async (c, next) => {
       c.set("apiKey", { id: keyId } as never);

@@ -51,10 +51,9 @@ export const changeOrder = (
 ) => execute(database, STATEMENTS[change], id);
 
 /** Places orders with the ids 1 to `count`, which lack all other fields. */
-export function placeMany(database: DatabaseSync, count: number): DatabaseSync {
+export function placeMany(database: DatabaseSync, count: number): void {
   const ids = `n (id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM n WHERE id < ${count})`;
   database.exec(`WITH RECURSIVE ${ids} INSERT INTO orders (id) SELECT id FROM n`);
-  return database;
 }
 
 /** Runs a statement and returns whether it changed a row, with any id. */
