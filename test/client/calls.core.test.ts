@@ -1,5 +1,5 @@
 import { getEventListeners } from "node:events";
-import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { beforeEach, describe, expect, test, vi } from "vitest";
 import { createClient } from "../../src/client/client.ts";
 import type { CallOptions, ClientOptions, ResponseInfo, Retry } from "../../src/client/options.ts";
 import {
@@ -17,14 +17,9 @@ import {
   unreachable,
 } from "./scripted-service.ts";
 
-beforeEach(() => void vi.useFakeTimers());
-afterEach(() => {
-  // The mocks must be restored before the clock. If the clock were restored first, restoring a spy
-  // on `setTimeout` would reinstall the fake timer.
-  vi.restoreAllMocks();
-  vi.unstubAllGlobals();
-  vi.useRealTimers();
-});
+// Mocks first: if the clock were replaced first, restoring a spy on `setTimeout` would bring the old
+// clock back.
+beforeEach(() => void vi.restoreAllMocks().unstubAllGlobals().useFakeTimers());
 
 const URL_OF = "https://orders.example/v1/store/orders";
 
@@ -73,6 +68,7 @@ test("cancelOrder sends every digit of an id, and refuses what is no int64 befor
 const gone = failed(404, "order_not_found");
 const shipped = failed(409, "order_already_shipped");
 const about401 = { code: "unauthorized", message: "about unauthorized", requestId: "request-1" };
+
 test.each([
   ["401", [failed(401, "unauthorized")], { reason: { ...about401, status: 401 } }],
   ["409", [shipped], { reason: { code: "order_already_shipped", retryAfterSeconds: null } }],

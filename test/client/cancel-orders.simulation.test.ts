@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { beforeEach, expect, test, vi } from "vitest";
 import type { BatchProgress } from "../../src/client/cancel-orders.ts";
 import type { BatchInterruptedError } from "../../src/client/errors.ts";
 import { quotaHeaders, retryAfterSeconds } from "../../src/rules/limits/headers.ts";
@@ -52,11 +52,8 @@ function limitedService(perMinute: number, perDay: number, latencyMs: Draw) {
 }
 
 beforeEach(() => void vi.useFakeTimers({ loopLimit: 1_000_000 }));
-afterEach(() => void vi.useRealTimers());
 
-function ids(count: number): bigint[] {
-  return Array.from({ length: count }, (_, index) => BigInt(index + 1));
-}
+const ids = (count: number) => Array.from({ length: count }, (_, index) => BigInt(index + 1));
 
 function latency(seed: number, maxMs: number): Draw {
   const random = seededRandom(seed);

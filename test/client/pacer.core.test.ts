@@ -1,4 +1,4 @@
-import { expect, onTestFinished, test, vi } from "vitest";
+import { expect, test, vi } from "vitest";
 import { Gate, Pacer } from "../../src/client/pacer.ts";
 
 /** The headers of a response, for a window of ten requests a minute. */
@@ -14,8 +14,7 @@ function pacerAfter(rounds: readonly (readonly (typeof LOST | ReturnType<typeof 
   const pacer = new Pacer();
   for (const [second, round] of rounds.entries()) {
     const tickets = round.map(() => pacer.begin());
-    for (const [index, ticket] of tickets.entries())
-      pacer.end(ticket, round[index]!, second * 1_000);
+    round.forEach((answer, index) => pacer.end(tickets[index]!, answer, second * 1_000));
   }
   return pacer;
 }
@@ -59,7 +58,6 @@ test("a look takes no room from other requests, whether it is answered or not, a
 
 test("a wait that is aborted leaves no timer, so that the process can end", async () => {
   vi.useFakeTimers();
-  onTestFinished(() => void vi.useRealTimers());
   const gate = new Gate();
   gate.pacer.end(gate.pacer.begin(), heard(9, 60, 86_400), performance.now());
   const abort = new AbortController();

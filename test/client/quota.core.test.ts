@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, expect, expectTypeOf, test, vi } from "vitest";
+import { expect, expectTypeOf, test, vi } from "vitest";
 import type { KeyQuota } from "../../src/client/quota.ts";
 import { quotaHeaders } from "../../src/rules/limits/headers.ts";
 import { peek } from "../../src/rules/limits/decision.ts";
@@ -9,13 +9,11 @@ import { clientOf, ScriptedService } from "./scripted-service.ts";
 // The client declares its own type. `npm run typecheck` fails if the service reports another one.
 expectTypeOf<QuotaReport>().toExtend<Pick<KeyQuota, keyof QuotaReport>>();
 
-beforeEach(() => void vi.useFakeTimers({ now: START_MS }));
-afterEach(() => void vi.useRealTimers());
-
-/** A service whose clock is ahead of the client's. */
-function serviceOf(limiter: SimulatedLimiter, aheadMs = 0) {
-  return new ScriptedService(({ url }) => {
-    limiter.nowMs = Date.now() + aheadMs;
+test("quota() has numbers, and dates by the client's clock, which are never early and at most a second late", async () => {
+  vi.useFakeTimers({ now: START_MS });
+  const limiter = new SimulatedLimiter(keyPolicy(1, 100));
+  const service = new ScriptedService(({ url }) => {
+    limiter.nowMs = Date.now() + 3_600_123;
     if (!url.endsWith("/v1/quota")) {
       return new Response(null, { status: 204, headers: quotaHeaders(limiter.request()) });
     }
@@ -24,11 +22,7 @@ function serviceOf(limiter: SimulatedLimiter, aheadMs = 0) {
     const body = { keyId: "key_a", plan: "pro", expiresAt, ...reportQuota(quota) };
     return Response.json(body, { headers: quotaHeaders(quota) });
   });
-}
-
-test("quota() has numbers, and dates by the client's clock, which are never early and at most a second late", async () => {
-  const limiter = new SimulatedLimiter(keyPolicy(1, 100));
-  const client = clientOf(serviceOf(limiter, 3_600_123));
+  const client = clientOf(service);
   const unopened = { name: "minute", limit: 1, remaining: 1, resetsAt: null };
   expect(await client.quota()).toMatchObject({
     keyId: "key_a",

@@ -15,10 +15,10 @@ const DEFAULTS: Config = {
   cancelledOrderDays: undefined,
 };
 
+/** Returns the field in the unit of the var. */
 type Field = (config: Config) => number | undefined;
 
-/** Whole numbers: the least, the greatest, and the field in the unit of the var. */
-const NUMBERS: readonly [name: string, min: number, max: number, field: Field][] = [
+test.for<[name: string, min: number, max: number, field: Field]>([
   ["BAN_GRACE_SECONDS", 0, 60, ({ bans }) => bans.graceMs / 1_000],
   ["BAN_STRIKE_WINDOW_SECONDS", 1, 86_400, ({ bans }) => bans.strikeWindowMs / 1_000],
   ["BAN_MIN_STRIKES", 1, 1_000_000, ({ bans }) => bans.minStrikes],
@@ -29,9 +29,7 @@ const NUMBERS: readonly [name: string, min: number, max: number, field: Field][]
   ["LIMITER_TIMEOUT_MS", 1, 30_000, ({ limiterTimeoutMs }) => limiterTimeoutMs],
   ["DATABASE_TIMEOUT_MS", 1, 30_000, ({ databaseTimeoutMs }) => databaseTimeoutMs],
   ["CANCELLED_ORDER_DAYS", 1, 36_500, ({ cancelledOrderDays }) => cancelledOrderDays],
-];
-
-test.for(NUMBERS)("%s is a whole number from %d to %d", ([name, min, max, field]) => {
+])("%s is a whole number from %d to %d", ([name, min, max, field]) => {
   const least = { BAN_MIN_STRIKES: 1, BAN_FIRST_SECONDS: 1 };
   const most = { BAN_MAX_STRIKES: 1_000_000, BAN_LONGEST_SECONDS: 2_073_600 };
   for (const value of [min, max, String(min)]) {

@@ -19,10 +19,8 @@ const { free, business } = PLAN_LIMITS;
 
 const ANY_DAY = 1_000_000_000;
 
-const between =
-  (minMs: number, maxMs: number, random: Draw): Draw =>
-  () =>
-    Math.round(minMs + random() * (maxMs - minMs));
+const between = (minMs: number, maxMs: number, random: Draw) =>
+  Math.round(minMs + random() * (maxMs - minMs));
 
 function fleet(size: number, client: (random: Draw) => Client, seed = 1): Client[] {
   const random = seededRandom(seed);
@@ -47,7 +45,7 @@ function run({ perMinute, perDay }: Limits, clients: readonly Client[], duration
 }
 
 const jittering = (random: Draw): Client => {
-  const latencyMs = between(10, 510, random);
+  const latencyMs = () => between(10, 510, random);
   return (retryAfterMs, refusals) =>
     latencyMs() + latencyMs() + (refusals === 0 ? 0 : retryAfterMs + random() * 10_000);
 };
@@ -86,8 +84,8 @@ test("a fleet with as many workers as strikes lead to a ban, with any limits and
   fc.assert(
     fc.property(anyWork, ({ latencyMs, longestWorkMs, seed, ...limits }) => {
       const worker = (random: Draw): Client => {
-        const bothWaysMs = between(latencyMs / 5, 2 * latencyMs, random);
-        const workMs = between(longestWorkMs / 2, longestWorkMs, random);
+        const bothWaysMs = () => between(latencyMs / 5, 2 * latencyMs, random);
+        const workMs = () => between(longestWorkMs / 2, longestWorkMs, random);
         return (retryAfterMs, refusals) =>
           bothWaysMs() + (refusals === 0 ? workMs() : retryAfterMs);
       };

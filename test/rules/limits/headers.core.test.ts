@@ -1,6 +1,5 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import type { Quota } from "../../../src/rules/limits/decision.ts";
 import { quotaHeaders, retryAfterSeconds } from "../../../src/rules/limits/headers.ts";
 import { PLAN_LIMITS } from "../../../src/rules/limits/plans.ts";
 import { reportQuota } from "../../../src/rules/limits/quota-report.ts";
@@ -8,16 +7,10 @@ import { START_MS } from "./simulated-limiter.ts";
 
 const START_SECONDS = START_MS / 1_000;
 
-type WindowNumbers = readonly [limit: number, remaining: number, endsInMs: number];
-
-function quota(minute: WindowNumbers, day: WindowNumbers, retryAtMs: number | null = null): Quota {
-  const of = ([limit, remaining, ms]: WindowNumbers) => ({
-    limit,
-    remaining,
-    endsMs: START_MS + ms,
-  });
-  return { nowMs: START_MS, retryAtMs, banned: false, minute: of(minute), day: of(day) };
-}
+const NOW = { nowMs: START_MS, retryAtMs: null, banned: false };
+const endsIn = (ms: number, limit: number, remaining: number) => {
+  return { limit, remaining, endsMs: START_MS + ms };
+};
 
 test("plans have the documented limits (docs/limits.md, Plans)", () => {
   const rows = readFileSync("docs/limits.md", "utf8").matchAll(
@@ -42,7 +35,8 @@ test("X-RateLimit describes the window with the fewest requests left; on a tie, 
   ] as const) {
     const shown = described === "minute" ? [60, left, seconds] : [1_000, 5, 99];
     const [limit, remaining, inSeconds] = shown as [number, number, number];
-    expect(quotaHeaders(quota([60, left, endsInMs], [1_000, 5, 99_000]))).toEqual({
+    const windows = { minute: endsIn(endsInMs, 60, left), day: endsIn(99_000, 1_000, 5) };
+    expect(quotaHeaders({ ...NOW, ...windows })).toEqual({
       "X-RateLimit-Limit": String(limit),
       "X-RateLimit-Remaining": String(remaining),
       "X-RateLimit-Reset": String(START_SECONDS + inSeconds),
@@ -50,23 +44,25 @@ test("X-RateLimit describes the window with the fewest requests left; on a tie, 
       RateLimit: `"minute";r=${left};t=${seconds}, "day";r=5;t=99`,
     });
   }
-  const retryAfter = [null, 1_000, 1_001].map((ms) =>
-    retryAfterSeconds(quota([60, 1, 1_000], [9, 1, 1_000], ms && START_MS + ms)),
+  const windows = { minute: endsIn(1_000, 60, 1), day: endsIn(1_000, 9, 1) };
+  const retryAfter = [null, START_MS + 1_000, START_MS + 1_001].map((retryAtMs) =>
+    retryAfterSeconds({ ...NOW, ...windows, retryAtMs }),
   );
   expect(retryAfter).toEqual([1, 1, 2]);
 });
 
 test("during a ban, nothing is left until no window is full; a report also says when the ban ends", () => {
-  const until = START_MS + 3_000;
+  const retryAtMs = START_MS + 3_000;
   const ban = { endsMs: START_MS + 1_500, number: 2 };
-  const banned = { ...quota([60, 0, 3_000], [1_000, 9, 86_400_000], until), banned: true, ban };
+  const windows = { minute: endsIn(3_000, 60, 0), day: endsIn(86_400_000, 1_000, 9) };
+  const banned = { ...NOW, ...windows, retryAtMs, banned: true, ban };
   expect(quotaHeaders(banned)).toMatchObject({
     "X-RateLimit-Limit": "60",
     "X-RateLimit-Remaining": "0",
     "X-RateLimit-Reset": String(START_SECONDS + 3),
     RateLimit: '"minute";r=0;t=3, "day";r=0;t=3',
   });
-  const nothingLeft = { remaining: 0, resetsAt: new Date(until) };
+  const nothingLeft = { remaining: 0, resetsAt: new Date(retryAtMs) };
   expect(reportQuota(banned)).toEqual({
     windows: [
       { name: "minute", limit: 60, ...nothingLeft },

@@ -1,4 +1,4 @@
-import { expect, test, vi } from "vitest";
+import { expect, test } from "vitest";
 import { readState } from "../../../src/worker/limiter/stored-state.ts";
 import { eventLines, startListening } from "../../support/written-lines.ts";
 
@@ -16,7 +16,6 @@ const others = { keyId, usage: [], unreportedBans, cancelledMs: 5 };
 const whole = { ...others, limiter: { ...limiter, wait: null } };
 
 test("a stored state is read even if it has fields of a later version, or lacks those of one; only a part that cannot be read is empty, which is logged", () => {
-  vi.restoreAllMocks();
   startListening();
   const none = { keyId: null, usage: [], unreportedBans: [], cancelledMs: null };
   const ban = { ...limiter.ban, reason: "hammering" };
