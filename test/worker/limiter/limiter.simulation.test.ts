@@ -10,7 +10,6 @@ import { TIMEOUT_MS } from "./witness.ts";
 import { FAULTS, type Isolate, PERFECT, type Wire, World } from "./world.ts";
 
 const ALL = [0, 1, 2];
-
 /** Half a minute before midnight in UTC. */
 const EVENING_MS = START_MS + 16 * HOUR_MS - MINUTE_MS / 2;
 
@@ -21,9 +20,7 @@ const anyLimits = fc.record({
 });
 
 const anyIsolate = fc.constantFrom(...ALL);
-
 const anyLatency = fc.oneof(fc.constantFrom(0, 1_000), fc.nat(300), fc.nat(300), fc.nat(2_000));
-
 const anyFault = fc.oneof({ weight: 3, arbitrary: fc.constant({}) }, fc.constantFrom(...FAULTS));
 
 type Milliseconds = fc.Arbitrary<number>;
@@ -72,11 +69,7 @@ const overlappingRequests = step(
 
 const overlappingLooks = step(
   "looks",
-  fc.record({
-    isolate: anyIsolate,
-    times: fc.integer({ min: 1, max: 5 }),
-    wires: anyWires,
-  }),
+  fc.record({ isolate: anyIsolate, times: fc.integer({ min: 1, max: 5 }), wires: anyWires }),
   async (world: World, { isolate, times, wires }) => {
     world.lookWires = [...wires];
     for (let n = 0; n < times; n++) void world.look(isolate);
@@ -104,10 +97,7 @@ const goToTheRetryTime = step(
 /** While a report runs, which the next report overlaps, 30 requests suffice for a ban. */
 const disturbReports = step(
   "disturb reports",
-  fc.record({
-    reports: anyReports,
-    requests: fc.constantFrom(0, 0, 30),
-  }),
+  fc.record({ reports: anyReports, requests: fc.constantFrom(0, 0, 30) }),
   async (world: World, { reports, requests }) => {
     world.reports = [...reports];
     if (requests > 0) world.wakeObject();
@@ -127,12 +117,8 @@ const changes = fc.oneof<fc.Arbitrary<Step<World>>[]>(
   }),
   step("learn", fc.subarray(ALL), (world, isolates) => world.learn(...isolates)),
   event("kill", (world) => world.kill()),
-  step("break the disk", fc.boolean(), (world, isBroken) => {
-    world.isDiskBroken = isBroken;
-  }),
-  step("break the alarm", fc.boolean(), (world, isBroken) => {
-    world.isAlarmBroken = isBroken;
-  }),
+  step("break the disk", fc.boolean(), (world, isBroken) => void (world.isDiskBroken = isBroken)),
+  step("break the alarm", fc.boolean(), (world, isBroken) => void (world.isAlarmBroken = isBroken)),
 );
 
 /** Any events on any isolate. Calls overlap, are delayed and fail. */

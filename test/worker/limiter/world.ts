@@ -85,7 +85,7 @@ export class World {
   isAlarmBroken = false;
   diskMs = 3;
   /** The next reports to the keys database, in order. Later ones are perfect. */
-  reports: Pick<Wire, "outMs" | "backMs" | "error" | "before">[] = [];
+  reports: Wire[] = [];
   retryAtMs = 0;
   /** How many reports were sent, and the number of the latest that the database has. */
   readonly #reports = { sent: 0, latest: 0 };
@@ -183,29 +183,20 @@ export class World {
       isolate.isFailing = hasFailed;
       if (hasFailed) isolate.failedMs = Date.now();
     };
-    if (!calls.has(nonce))
-      calls.set(
-        nonce,
-        setTimeout(() => end(true), TIMEOUT_MS),
-      );
+    if (!calls.has(nonce)) calls.set(nonce, setTimeout(end, TIMEOUT_MS, true));
     const attempts = this.witness.calls(isolate, call, Date.now());
     const wire = nextOf(this.wires);
     try {
-      await pause(wire.outMs);
-      if (wire.before === "call") throw failure(wire);
-      const object = this.#object;
-      this.witness.arrives(call, Date.now());
-      const leaving = object.admit(...call);
-      const leave = (answer: Answer) => {
-        if (this.#object === object) this.witness.leaves(nonce, answer, this.stored);
-      };
-      leaving.then(leave, () => undefined);
-      if (wire.isKilled) this.kill();
-      if (wire.before === "write") throw failure(wire);
-      const answer = asOf(await leaving, isolate.behindMs);
-      if (this.#object !== object) throw failure({ error: LOST });
-      await pause(wire.backMs);
-      if (wire.error !== undefined) throw failure(wire);
+      const answer = await this.#carry(wire, isolate, (object) => {
+        this.witness.arrives(call, Date.now());
+        const leaving = object.admit(...call);
+        const leave = (decisions: Answer) => {
+          if (this.#object === object) this.witness.leaves(nonce, decisions, this.stored);
+        };
+        leaving.then(leave, () => undefined);
+        if (wire.isKilled) this.kill();
+        return leaving;
+      });
       this.witness.receives(isolate, call, answer);
       end(false);
       return answer;
@@ -221,19 +212,31 @@ export class World {
     const wire = nextOf(this.lookWires);
     isolate.isBlind ||= wire.backMs >= TIMEOUT_MS;
     try {
-      await pause(wire.outMs);
-      if (wire.before !== undefined) throw failure(wire);
-      const object = this.#object;
-      const quota = asOf(object.peek(policy), isolate.behindMs);
-      if (this.#object !== object) throw failure({ error: LOST });
-      await pause(wire.backMs);
-      if (wire.error !== undefined) throw failure(wire);
+      const quota = await this.#carry(wire, isolate, (object) => object.peek(policy));
       isolate.isAlone = false;
       return quota;
     } catch (error) {
       isolate.isBlind = true;
       throw error;
     }
+  }
+
+  /** Takes a question to the object and its answer back, or fails. */
+  async #carry<T extends Answer | Quota>(
+    wire: Wire,
+    { behindMs }: Isolate,
+    ask: (object: RateLimiter) => T | Promise<T>,
+  ): Promise<T> {
+    await pause(wire.outMs);
+    if (wire.before === "call") throw failure(wire);
+    const object = this.#object;
+    const answering = ask(object);
+    if (wire.before === "write") throw failure(wire);
+    const answer = asOf(await answering, behindMs);
+    if (this.#object !== object) throw failure({ error: LOST });
+    await pause(wire.backMs);
+    if (wire.error !== undefined) throw failure(wire);
+    return answer;
   }
 
   #start(): RateLimiter {
@@ -267,7 +270,7 @@ export class World {
       id: { name: row === undefined ? `key:${KEY_ID}` : undefined },
       storage,
       blockConcurrencyWhile: (run: () => Promise<void>) => run(),
-      waitUntil: (promise: Promise<unknown>) => void promise.catch(() => undefined),
+      waitUntil,
     };
     const env = { ...this.#vars, KEYS: this.#keys.d1 };
     const object = new RateLimiter(ctx as never, env as never);
@@ -295,25 +298,22 @@ export class World {
       this.#reports.latest = Math.max(nth, this.#reports.latest);
       const read = this.usage;
       transact();
-      const written = this.#keys.writes - writes;
-      this.witness.reports(read, this.usage, isLate, written);
+      this.witness.reports(read, this.usage, isLate, this.#keys.writes - writes);
     }
     await pause(backMs);
     if (error !== undefined) throw new Error("D1_ERROR: Network connection lost.");
   }
 }
 
+const waitUntil = (promise: Promise<unknown>) => void promise.catch(() => undefined);
+
 function requestTo(object: object) {
-  const waitUntil = (promise: Promise<unknown>) => void promise.catch(() => undefined);
   return { objects: { getByName: () => object } as never, requestId: "simulated", waitUntil };
 }
 
 const nextOf = (wires: Wire[]) => (wires.length > 1 ? wires.shift()! : wires[0]!);
 
-function pause(ms: number): Promise<void> {
-  return ms === 0 ? Promise.resolve() : new Promise((resolve) => void setTimeout(resolve, ms));
-}
+const pause = (ms: number) =>
+  ms === 0 ? Promise.resolve() : new Promise<void>((resolve) => void setTimeout(resolve, ms));
 
-function failure({ error }: Partial<Wire>): Error {
-  return Object.assign(new Error("The call failed."), error);
-}
+const failure = ({ error }: Partial<Wire>) => Object.assign(new Error("The call failed."), error);
