@@ -100,7 +100,7 @@ const disturbReports = step(
   fc.record({ reports: anyReports, requests: fc.constantFrom(0, 0, 30) }),
   async (world: World, { reports, requests }) => {
     world.reports = [...reports];
-    if (requests > 0) world.wakeObject();
+    if (requests > 0) world.setAlarm(Date.now());
     for (let n = 0; n < requests; n++) {
       void world.send(0);
       await world.advance(100);
@@ -116,21 +116,19 @@ const changes = fc.oneof<fc.Arbitrary<Step<World>>[]>(
     world.learn(...ALL);
   }),
   step("learn", fc.subarray(ALL), (world, isolates) => world.learn(...isolates)),
-  event("kill", (world) => world.kill()),
+  event("kill", (world) => world.startObject()),
   step("break the disk", fc.boolean(), (world, isBroken) => void (world.isDiskBroken = isBroken)),
   step("break the alarm", fc.boolean(), (world, isBroken) => void (world.isAlarmBroken = isBroken)),
 );
 
+const passTime = step("pass time", someTime, (world: World, ms) => world.advance(ms));
+
 /** Any events on any isolate. Calls overlap, are delayed and fail. */
-const historyWith = (...weighted: (readonly [number, fc.Arbitrary<Step<World>>])[]) => {
-  const passTime = step("pass time", someTime, (world: World, ms) => world.advance(ms));
-  const always = [
-    [10, overlappingRequests],
-    [3, passTime],
-    [3, goToTheRetryTime],
-  ] as const;
-  return fc.array(oneOf<World>(...always, ...weighted), { maxLength: 25, size: "max" });
-};
+const historyWith = (...weighted: (readonly [number, fc.Arbitrary<Step<World>>])[]) =>
+  fc.array(
+    oneOf<World>([10, overlappingRequests], [3, passTime], [3, goToTheRetryTime], ...weighted),
+    { maxLength: 25, size: "max" },
+  );
 
 const anyWorld = fc.record({
   policy: anyLimits.map(({ perMinute, perDay }) => keyPolicy(perMinute, perDay)),
@@ -248,7 +246,7 @@ test("a ban begins exactly with the request that makes its last strike if one is
       let firstStrikeMs = 0;
       for (const { isolate, gapMs } of requests) {
         await world.advance(gapMs);
-        if (gapMs === 10_000 && !isOne) world.kill();
+        if (gapMs === 10_000 && !isOne) world.startObject();
         const answer = world.answerTo(isOne ? 0 : isolate);
         direct.nowMs = Date.now();
         const { decision, strikes } = direct.decide(direct.policy);
@@ -292,13 +290,13 @@ test.for<[ban: string, reports: Wire[], isKilled: boolean, ms: number]>([
   const world = new World(keyPolicy(1, 1_000), [0], strikes);
   await world.answerTo(0);
   world.reports = reports;
-  world.wakeObject();
+  world.setAlarm(Date.now());
   for (let n = 0; n < 60; n++) {
     await world.advance(100);
     void world.send(0);
   }
   expect(world.usage.bans).toHaveLength(1);
-  if (isKilled) world.kill();
+  if (isKilled) world.startObject();
   await world.advance(ms);
   expect(world.usage.bans).toMatchObject([{}, { number: 1 }]);
 });
@@ -308,7 +306,7 @@ test("what is counted while a report runs over midnight is in the next report, w
   await world.answerTo(0);
   await world.advance(26_000);
   world.reports = [{ outMs: 0, backMs: 9_000 }];
-  world.wakeObject();
+  world.setAlarm(Date.now());
   for (const ms of [1_000, 4_000]) {
     await world.advance(ms);
     await world.answerTo(0);

@@ -10,10 +10,8 @@ import type { Verdict } from "../../../src/worker/limiter/limiter.ts";
 import { START_MS } from "../../rules/limits/simulated-limiter.ts";
 import { DocumentedRules, type Known, windowsOf } from "../../rules/limits/documented-rules.ts";
 import { FAILURE } from "../../support/written-lines.ts";
-import { NOTHING, plus, type Sum } from "../usage/usage-database.ts";
+import { KEY_ID, NOTHING, plus, type Sum } from "../usage/usage-database.ts";
 import type { Isolate } from "./world.ts";
-
-export const KEY_ID = "simulated";
 
 export const TIMEOUT_MS = 5_000;
 
@@ -177,7 +175,6 @@ export class Witness {
     this.claim(isOnDisk, "An answer leaves when its decisions are on disk.", answer, disk);
   }
 
-  /** The object starts with what is on disk. */
   starts(disk: LimiterState | null, cancelledMs: number | null): void {
     this.#notedMs = cancelledMs ?? 0;
     const onDisk = durable(disk);
@@ -209,7 +206,6 @@ export class Witness {
     return { policy, wasAlone, cancelledMs: this.cancelledMs, sentMs: Date.now() };
   }
 
-  /** An isolate answers a request. */
   responds(isolate: Isolate, arrival: Arrival, verdict: Verdict, cancels: boolean): void {
     const { policy, cancelledMs, sentMs } = arrival;
     const { decision, decidedBy } = verdict;
@@ -244,7 +240,6 @@ export class Witness {
     this.claim(goesOn, "The fallback limiter goes on.", decision, expected);
   }
 
-  /** An isolate repeats a refusal from memory. */
   #repeats({ behindMs }: Isolate, policy: QuotaPolicy, decision: Decision, nowMs: number): void {
     const { known } = this.#rules;
     // The object may know a later version of the key.
@@ -266,7 +261,6 @@ export class Witness {
     isolate.peekedMs = nowMs;
   }
 
-  /** An isolate answers a look. */
   looks(isolate: Isolate, { wasAlone, policy, sentMs }: Arrival, quota: Quota | null): void {
     const isHeard = quota === null || !(wasAlone && isolate.isAlone);
     this.claim(isHeard, "After the fallback has decided, a look is answered by the object.", quota);

@@ -6,8 +6,8 @@ import type { LimiterState, QuotaPolicy } from "../../../src/rules/limits/limite
 import { RateLimiter } from "../../../src/worker/limiter/durable-object.ts";
 import { Limiter, type Verdict } from "../../../src/worker/limiter/limiter.ts";
 import { readState } from "../../../src/worker/limiter/stored-state.ts";
-import { type Sum, UsageDatabase } from "../usage/usage-database.ts";
-import { type Answer, asOf, type Call, KEY_ID, TIMEOUT_MS, Witness } from "./witness.ts";
+import { KEY_ID, type Sum, UsageDatabase } from "../usage/usage-database.ts";
+import { type Answer, asOf, type Call, TIMEOUT_MS, Witness } from "./witness.ts";
 
 const LOST = { retryable: true };
 
@@ -90,11 +90,11 @@ export class World {
   /** How many reports were sent, and the number of the latest that the database has. */
   readonly #reports = { sent: 0, latest: 0 };
   readonly #vars: object;
-  readonly #keys = new UsageDatabase(KEY_ID, (transact) => this.#transact(transact));
+  readonly #keys = new UsageDatabase((transact) => this.#transact(transact));
   #disk: unknown = undefined;
   #alarmMs: number | null = null;
   #alarm: ReturnType<typeof setTimeout> | undefined;
-  #object: RateLimiter;
+  #object!: RateLimiter;
 
   constructor(policy: QuotaPolicy, behindMs: readonly number[], vars: object = {}) {
     this.newest = policy;
@@ -104,7 +104,7 @@ export class World {
     this.isolates = behindMs.map((ms) => startIsolate(config, policy, ms));
     this.witness = new Witness(this.bans, policy);
     vi.spyOn(console, "warn").mockImplementation((line: string) => this.witness.logs(line));
-    this.#object = this.#start();
+    this.startObject();
   }
 
   get usage(): Sum {
@@ -165,15 +165,6 @@ export class World {
     await vi.advanceTimersByTimeAsync(ms);
   }
 
-  /** Ends the Durable Object's life, and starts the next one from what is on disk. */
-  kill(): void {
-    this.#object = this.#start();
-  }
-
-  wakeObject(): void {
-    this.#setAlarm(Date.now());
-  }
-
   async #attempt(isolate: Isolate, call: Call): Promise<Answer> {
     const nonce = call[2];
     const { calls } = isolate;
@@ -194,7 +185,7 @@ export class World {
           if (this.#object === object) this.witness.leaves(nonce, decisions, this.stored);
         };
         leaving.then(leave, () => undefined);
-        if (wire.isKilled) this.kill();
+        if (wire.isKilled) this.startObject();
         return leaving;
       });
       this.witness.receives(isolate, call, answer);
@@ -239,7 +230,8 @@ export class World {
     return answer;
   }
 
-  #start(): RateLimiter {
+  /** Starts the Durable Object from what is on disk. The one before is dead. */
+  startObject(): void {
     let row = this.#disk;
     this.witness.starts(this.stored, readState(row).cancelledMs);
     const storage = {
@@ -258,7 +250,7 @@ export class World {
       getAlarm: async () => this.#alarmMs,
       setAlarm: async (ms: number) => {
         if (this.isAlarmBroken) throw new Error("alarm");
-        this.#setAlarm(ms);
+        this.setAlarm(ms);
       },
       deleteAll: async () => {
         this.#disk = row = undefined;
@@ -274,16 +266,16 @@ export class World {
     };
     const env = { ...this.#vars, KEYS: this.#keys.d1 };
     const object = new RateLimiter(ctx as never, env as never);
-    return object;
+    this.#object = object;
   }
 
   /** The platform repeats an alarm that fails, after longer and longer pauses. */
-  #setAlarm(ms: number, pauseMs = 2_000): void {
+  setAlarm(ms: number, pauseMs = 2_000): void {
     this.#alarmMs = ms;
     clearTimeout(this.#alarm);
     this.#alarm = setTimeout(() => {
       this.#alarmMs = null;
-      const again = () => this.#setAlarm(Date.now() + pauseMs, 2 * pauseMs);
+      const again = () => this.setAlarm(Date.now() + pauseMs, 2 * pauseMs);
       void this.#object.alarm().catch(again);
     }, ms - Date.now());
   }

@@ -1,8 +1,10 @@
-import { DatabaseSync } from "node:sqlite";
-import { readMigrations } from "../../../src/operator/database/migrations.ts";
 import type { Ban } from "../../../src/rules/limits/bans.ts";
 import type { Decision } from "../../../src/rules/limits/decision.ts";
+import { openMigrated } from "../../operator/orders/memory-store.ts";
 import { prepare } from "../orders/isolates/order-database.ts";
+
+/** The key of a world. */
+export const KEY_ID = "simulated";
 
 const COUNTS = { admitted: 0, refused: 0, strikes: 0, bans: 0, peakMinute: 0, peakDay: 0 };
 const UNUSED = { ...COUNTS, perMinute: 0, perDay: 0 };
@@ -29,12 +31,12 @@ export function plus(
 ): Sum {
   const today = new Date(nowMs).toISOString().slice(0, 10);
   const before = days[today] ?? UNUSED;
-  const { resets, newBan } = more;
+  const { refused, strikes, resets, newBan } = more;
   const isBan = newBan !== null && !newBan.loggedOnly;
   const after = {
     admitted: before.admitted + Number(admitted),
-    refused: before.refused + Number(!admitted) + more.refused,
-    strikes: before.strikes + more.strikes,
+    refused: before.refused + Number(!admitted) + refused,
+    strikes: before.strikes + strikes,
     bans: before.bans + Number(isBan),
     peakMinute: Math.max(before.peakMinute, minute.limit - minute.remaining),
     peakDay: Math.max(before.peakDay, day.limit - day.remaining),
@@ -47,7 +49,6 @@ export function plus(
   };
 }
 
-const MIGRATIONS = readMigrations("keys").map(({ sql }) => sql);
 const NEIGHBOUR = `
   INSERT INTO key_usage VALUES ('another', '2999-12-31', 1, 0, 0, 0, 0, 0, 0, 0, 1);
   INSERT INTO key_bans VALUES ('another', ${AHEAD.beganMs}, ${AHEAD.untilMs}, 1, NULL);`;
@@ -67,16 +68,14 @@ const changed = (id: string, action: string, resets: number) => `
 
 /** The keys database of a world. */
 export class UsageDatabase {
-  readonly #sqlite = new DatabaseSync(":memory:");
-  readonly #keyId: string;
+  readonly #sqlite = openMigrated("keys");
   /** What a Durable Object calls. `send` comes before each transaction. */
   readonly d1: object;
 
-  constructor(keyId: string, send: (transact: () => void) => Promise<void>) {
-    this.#keyId = keyId;
+  constructor(send: (transact: () => void) => Promise<void>) {
     this.#sqlite.function("now_microseconds", () => BigInt(Date.now()) * 1_000n);
-    this.#sqlite.exec(MIGRATIONS.join("\n") + NEIGHBOUR);
-    this.#sqlite.exec(changed(keyId, "create", 0) + changed("another", "reset", 1));
+    const neighbour = NEIGHBOUR + changed("another", "reset", 1);
+    this.#sqlite.exec(changed(KEY_ID, "create", 0) + neighbour);
     const batch = async (statements: readonly { sql: string; values: [] }[]) => {
       await send(() => {
         this.#sqlite.exec("BEGIN");
@@ -89,10 +88,10 @@ export class UsageDatabase {
   }
 
   change(action: "update" | "reset", resets: number): void {
-    this.#sqlite.exec(changed(this.#keyId, action, resets));
+    this.#sqlite.exec(changed(KEY_ID, action, resets));
     const lift = `UPDATE key_bans SET lifted_at = ?1
       WHERE key_id = ?2 AND ends_at > ?1 AND lifted_at IS NULL`;
-    if (action === "reset") prepare(this.#sqlite, lift).run(Date.now(), this.#keyId);
+    if (action === "reset") prepare(this.#sqlite, lift).run(Date.now(), KEY_ID);
   }
 
   read(): Sum {
