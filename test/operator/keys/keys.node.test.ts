@@ -1,7 +1,7 @@
 import { hostname } from "node:os";
 import { Readable } from "node:stream";
 import { eq, ne, sql } from "drizzle-orm";
-import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { beforeEach, expect, it, vi } from "vitest";
 import * as databases from "../../../src/store/database.ts";
 import { addKeys, changeKey } from "../../../src/store/keys/change-key.ts";
 import { createVerificationKey } from "../../../src/store/keys/verification-key.ts";
@@ -24,10 +24,6 @@ const [listed, told, store] = [new KeyStore(), new KeyStore(), new KeyStore()];
 beforeEach(() => {
   vi.stubEnv("STORE_ORDERS_ACTOR", "Ada");
   vi.useFakeTimers({ toFake: ["Date"], now: NOW });
-});
-afterEach(() => {
-  vi.unstubAllEnvs();
-  vi.useRealTimers();
 });
 
 /** Returns the rows of a key, its former secrets and its bans, or with `ne` those of all others. */

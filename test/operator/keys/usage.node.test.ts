@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { sql } from "drizzle-orm";
-import { afterAll, beforeAll, expect, it, vi } from "vitest";
+import { beforeAll, expect, it, vi } from "vitest";
 import { keyBans, keyUsage } from "../../../src/schema/keys.ts";
 import { keysProgram } from "../../../src/operator/keys/program.ts";
 import { runInProcess } from "../commands.ts";
@@ -48,7 +48,6 @@ beforeAll(async () => {
     { ...ban, keyId: "key_busy", beganAt: BAN_ENDS, endsAt: new Date("3000"), liftedAt: null },
   ]);
 });
-afterAll(() => void vi.useRealTimers());
 
 it("usage has the figures of each key, the busiest first, and null if not reported", async () => {
   const all = await usageJson("--days", "2");

@@ -7,22 +7,16 @@ import { SortedOrders } from "../../../src/operator/orders/sorted-orders.ts";
 import { setImportSizes } from "./import-sizes.ts";
 import { openMemoryStore } from "./memory-store.ts";
 
-interface Line {
-  readonly id: number;
-  readonly status: "pending" | "shipped";
-  readonly petId?: number;
-  readonly quantity?: number;
-}
-
 const fields = {
   petId: fc.nat(1),
   quantity: fc.nat(2),
   shipDate: fc.constant("2026-11-20T08:30:00.000Z"),
   complete: fc.boolean(),
 };
-const status = fc.constantFrom<Line["status"]>("pending", "shipped");
+const status = fc.constantFrom("pending", "shipped");
 const id = fc.integer({ min: -60, max: 60 });
 const line = fc.record({ id, status, ...fields }, { requiredKeys: ["id", "status"] });
+type Line = typeof line extends fc.Arbitrary<infer T> ? T : never;
 
 /** Up to 30 random lines. Several lines may have the same id. */
 const few = fc.array(line, { maxLength: 30 }).map((lines) => () => lines);
@@ -32,10 +26,7 @@ const many = fc
   .tuple(fc.integer({ min: -300, max: 300 }), fc.nat(200), fc.record({ status, ...fields }))
   .map(([first, count, order]) => () => {
     const by = order.petId === 0 ? 1 : -1;
-    return Array.from({ length: count }, (_, index): Line => ({
-      id: first + by * index,
-      ...order,
-    }));
+    return Array.from({ length: count }, (_, index) => ({ id: first + by * index, ...order }));
   });
 
 /** All stored orders or the first ones, of which the first, the last, or none is changed. */
@@ -44,7 +35,7 @@ const again = fc
     share: fc.integer({ min: 1, max: 12 }),
     at: fc.constantFrom(0, -1, NaN),
     status,
-    field: fc.constantFrom<"petId" | "quantity">("petId", "quantity"),
+    field: fc.constantFrom("petId", "quantity"),
   })
   .map(({ share, at, field, ...changed }) => (stored: readonly Line[]) => {
     const lines = stored.slice(0, Math.ceil(stored.length / share));
@@ -75,6 +66,7 @@ const step = fc.record({
   /** The position of an order that is cancelled after the import. */
   cancelled: fc.oneof(fc.nat(300), fc.constant(-1)),
 });
+const steps = fc.array(step, { maxLength: 8 });
 
 const GONE =
   "parts of this import are gone, or the store is no longer empty. Of the file, all orders are in the store or none: run the same command again";
@@ -90,84 +82,76 @@ const { sqlite, open: openStore } = openMemoryStore();
 sqlite.exec("CREATE TABLE again AS SELECT * FROM order_import_parts");
 afterAll(() => sqlite.close());
 
-const rowsOf = (query: string) => sqlite.prepare(query).all();
+const rowsOf = (query: string): any[] => sqlite.prepare(query).all();
 
 it("after any imports, the orders, their segments and the list's version follow a model", async () => {
-  const property = fc.asyncProperty(
-    sizes,
-    fc.array(step, { maxLength: 8 }),
-    async (small, steps) => {
-      setImportSizes(small);
-      if (sqlite.isTransaction) sqlite.exec("ROLLBACK");
-      // The tested imports must not delete this part, because it belongs to another import.
-      sqlite.exec("BEGIN; INSERT INTO order_import_parts VALUES ('other', -1, 0, '[]')");
-      const model = new Map<number, Line>();
-      const named = new Map<unknown, unknown>();
-      for (const { file, fault, cancelled } of steps) {
-        const lines = file(ascending(model));
-        const { counts, changed, refusal } = expectedImport(model, lines);
-        const before = state();
-        using orders = new SortedOrders();
-        const text = lines.map((each) => JSON.stringify(each)).join("\n");
-        await orders.read(Readable.from([Buffer.from(text)]));
-        const compared = await compareFile(openStore(), orders).catch(String);
-        expect(compared).toEqual(refusal === "" ? counts : expect.stringContaining(refusal));
-        expect(state()).toEqual(before);
+  const property = fc.asyncProperty(sizes, steps, async (small, made) => {
+    setImportSizes(small);
+    if (sqlite.isTransaction) sqlite.exec("ROLLBACK");
+    // The tested imports must not delete this part, because it belongs to another import.
+    sqlite.exec("BEGIN; INSERT INTO order_import_parts VALUES ('other', -1, 0, '[]')");
+    const model = new Map<number, Line>();
+    const named = new Map<unknown, unknown>();
+    for (const { file, fault, cancelled } of made) {
+      const lines = file(ascending(model));
+      const { counts, changed, refusal } = expectedImport(model, lines);
+      const before = state();
+      using orders = new SortedOrders();
+      const text = lines.map((each) => JSON.stringify(each)).join("\n");
+      await orders.read(Readable.from([Buffer.from(text)]));
+      const compared = await compareFile(openStore(), orders).catch(String);
+      expect(compared).toEqual(refusal === "" ? counts : expect.stringContaining(refusal));
+      expect(state()).toEqual(before);
 
-        const ships = changed.find((each) => model.get(each.id)?.status === "pending");
-        const [first, last] = FAULTS[fault];
-        const faulty = openStore(
-          () => {
-            sqlite.exec(first.replace("ID", String(ships?.id ?? null)));
-            if (fault === "ships" && ships !== undefined) {
-              model.set(ships.id, { ...model.get(ships.id)!, status: "shipped" });
-            }
-          },
-          () => sqlite.exec(last),
-        );
-        const imported = await importOrders(faulty, orders).catch(String);
-        // Failed imports leave parts, which the same import uses and housekeeping deletes.
-        if (fault === "same import" || typeof imported === "string") {
-          sqlite.exec(`DELETE ${OWN_PARTS}`);
-        }
-        if (refusal !== "" || (fault === "part gone" && changed.length > 0)) {
-          expect(imported).toContain(refusal || GONE);
-          expect(state()).toEqual(before);
-        } else if (fault === "ships" && ships?.status === "pending") {
-          expect(imported).toContain(`order ${ships.id} has shipped`);
-        } else {
-          expect(imported).toEqual(counts);
-          for (const order of changed) model.set(order.id, order);
-          expect(state().version === before.version).toBe(changed.length === 0);
-          if (changed.length === 0) expect(state()).toEqual(before);
-          else if (fault !== "ships") {
-            // A bulk change is one, keeps no former states, and rebuilds all segments.
-            const isBulk = before.orders.length <= 8 * new Set(lines.map((each) => each.id)).size;
-            const { segments, changes } = state();
-            expect(changes - before.changes).toBe(isBulk ? 1 : changed.length);
-            const largest = Math.max(...segments.map((segment) => Number(segment["bytes"])));
-            const most = small.segmentBytes + small.blockOrders * ORDER_BYTES;
-            expect(!isBulk || largest < most).toBe(true);
-          }
-        }
-        let exported = "";
-        for await (const page of exportPages(openStore())) exported += page.lines;
-        expect(exported).toBe(ascending(model).map(toExport).join(""));
-        expect(checkSegments(named)).toBe(model.size);
-
-        const { version } = state();
-        // A list that begins now is read as of the newest change.
-        const newest = rowsOf("SELECT version FROM order_changes ORDER BY sequence DESC LIMIT 1");
-        expect(newest).toEqual([{ version }]);
-        const order = ascending(model).at(cancelled);
-        if (order?.status !== "pending") continue;
-        sqlite.exec(`DELETE FROM orders WHERE id = ${order.id}`);
-        model.delete(order.id);
-        expect(state().version).not.toBe(version);
-        expect(checkSegments(named)).toBe(model.size);
+      const ships = changed.find((each) => model.get(each.id)?.status === "pending");
+      const [first, last] = FAULTS[fault];
+      const faulty = openStore(
+        () => sqlite.exec(first.replace("ID", String(ships?.id ?? null))),
+        () => sqlite.exec(last),
+      );
+      const imported = await importOrders(faulty, orders).catch(String);
+      // Failed imports leave parts, which the same import uses and housekeeping deletes.
+      if (fault === "same import" || typeof imported === "string") {
+        sqlite.exec(`DELETE ${OWN_PARTS}`);
       }
-    },
-  );
+      if (refusal !== "" || (fault === "part gone" && changed.length > 0)) {
+        expect(imported).toContain(refusal || GONE);
+        expect(state()).toEqual(before);
+      } else if (fault === "ships" && ships?.status === "pending") {
+        expect(imported).toContain(`order ${ships.id} has shipped`);
+        model.set(ships.id, { ...model.get(ships.id)!, status: "shipped" });
+      } else {
+        expect(imported).toEqual(counts);
+        for (const order of changed) model.set(order.id, order);
+        const { version, segments, changes } = state();
+        expect(version === before.version).toBe(changed.length === 0);
+        if (changed.length === 0) expect(state()).toEqual(before);
+        else if (fault !== "ships") {
+          // A bulk change is one, keeps no former states, and rebuilds all segments.
+          const isBulk = before.orders.length <= 8 * new Set(lines.map((each) => each.id)).size;
+          expect(changes - before.changes).toBe(isBulk ? 1 : changed.length);
+          const largest = Math.max(...segments.map((segment: any) => segment.bytes));
+          const most = small.segmentBytes + small.blockOrders * ORDER_BYTES;
+          expect(!isBulk || largest < most).toBe(true);
+        }
+      }
+      let exported = "";
+      for await (const page of exportPages(openStore())) exported += page.lines;
+      expect(exported).toBe(ascending(model).map(toExport).join(""));
+      expect(checkSegments(named)).toBe(model.size);
+
+      const { version } = state();
+      // A list that begins now is read as of the newest change.
+      const newest = rowsOf("SELECT version FROM order_changes ORDER BY sequence DESC LIMIT 1");
+      expect(newest).toEqual([{ version }]);
+      const order = ascending(model).at(cancelled);
+      if (order?.status !== "pending") continue;
+      sqlite.exec(`DELETE FROM orders WHERE id = ${order.id}`);
+      model.delete(order.id);
+      expect(state().version).not.toBe(version);
+      expect(checkSegments(named)).toBe(model.size);
+    }
+  });
   await fc.assert(property, { numRuns: 35 });
 });
 
@@ -195,12 +179,8 @@ function expectedImport(model: ReadonlyMap<number, Line>, lines: readonly Line[]
 
 /** Returns the contents of the store, which an import without changes must not alter. */
 function state() {
-  const [row] = rowsOf(
-    "SELECT version, (SELECT count(*) FROM order_changes) AS changes FROM order_list",
-  );
   return {
-    version: row?.["version"],
-    changes: Number(row?.["changes"]),
+    ...rowsOf("SELECT version, (SELECT count(*) FROM order_changes) AS changes FROM order_list")[0],
     segments: rowsOf("SELECT CAST(first_id AS TEXT), version, bytes FROM order_segments"),
     orders: rowsOf("SELECT * FROM orders ORDER BY id"),
     left: rowsOf(
@@ -232,5 +212,5 @@ function checkSegments(named: Map<unknown, unknown>): number {
   }
   const [, ...later] = rows;
   expect(later.filter(({ found }) => found === 0)).toEqual([]);
-  return rows.reduce((sum, { found }) => sum + Number(found), 0);
+  return rows.reduce((sum, { found }) => sum + found, 0);
 }

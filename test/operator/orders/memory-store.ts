@@ -1,10 +1,5 @@
 import { DatabaseSync, type StatementSync } from "node:sqlite";
-import {
-  ormOver,
-  type Statement,
-  type StoreDatabase,
-  toStatement,
-} from "../../../src/store/database.ts";
+import { ormOver, type StoreDatabase, toStatement } from "../../../src/store/database.ts";
 import { readMigrations } from "../../../src/operator/database/migrations.ts";
 import type { DatabaseName } from "../../../src/schema/databases.ts";
 
@@ -19,7 +14,7 @@ export function openMemoryStore() {
   const sqlite = openMigrated("orders");
   // Preparing a statement with its triggers takes longer than running it on a few orders.
   const prepared = new Map<string, StatementSync>();
-  const run = ({ sql, params }: Statement) => {
+  const run = ({ sql, params }: ReturnType<typeof toStatement>) => {
     const statement = prepared.get(sql) ?? sqlite.prepare(sql);
     statement.setReturnArrays(true);
     prepared.set(sql, statement);
@@ -32,17 +27,15 @@ export function openMemoryStore() {
     transaction: async (statements) => {
       before();
       sqlite.exec("SAVEPOINT work");
-      let rows;
       try {
-        rows = statements.map((statement) => run(toStatement(statement)));
+        return statements.map(toStatement).map(run);
       } catch (error) {
         sqlite.exec("ROLLBACK TO work");
         throw error;
       } finally {
         sqlite.exec("RELEASE work");
+        after();
       }
-      after();
-      return rows;
     },
   });
   return { sqlite, open };

@@ -1,6 +1,6 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { beforeEach, expect, it } from "vitest";
 import { ordersProgram } from "../../../src/operator/orders/program.ts";
 import { INT64_MAX, INT64_MIN } from "../../../src/rules/int64.ts";
 import { testFolder } from "../../support/test-folder.ts";
@@ -24,13 +24,10 @@ const LINES = Array.from({ length: TWO_PARTS }, (_, index) => {
 });
 
 setImportSizes({ partBytes: 10_000 });
-
 beforeEach(() => {
   cloudflare.changes.length = 0;
   cloudflare.interfere = () => {};
-});
-afterEach(() => {
-  sqlite().exec("DELETE FROM order_import_parts; DELETE FROM orders WHERE status = 'pending'");
+  sqlite().exec("DELETE FROM order_import_parts; DELETE FROM orders");
 });
 
 const sqlite = () => cloudflare.d1.find(NAME).sqlite;
@@ -46,68 +43,60 @@ async function importing(input: string, ...options: readonly string[]) {
 }
 
 const importParts = (lines = LINES) => importing(lines.join(""), "--yes");
+const IMPORTED = expect.stringContaining(`{"imported":${TWO_PARTS},`);
 
-const imported = (orders: number) => ({
-  status: 0,
-  stdout: expect.stringContaining(`{"imported":${orders},`),
-  stderr: `Placing ${orders} orders. Until this ends, staging lists and cancels none.\n`,
-});
-
-describe("an import into a deployed store", () => {
-  it.each([
-    ["in one batch", 2],
-    ["through wrangler", 1],
-  ])(
-    "places all or none %s, whatever happens at any call, and repeating ends it",
-    async (_, partsPerBatch) => {
-      setImportSizes({ partsPerBatch });
-      const importAnew = () => {
-        sqlite().exec("DELETE FROM order_import_parts; DELETE FROM orders");
-        return importParts();
-      };
-      await atEveryCall(cloudflare, importAnew, async ({ status, stderr }, label) => {
-        const isPlaced = count("orders") === TWO_PARTS;
-        expect(isPlaced ? [TWO_PARTS, 0] : [0, expect.any(Number)], label).toEqual(state());
-        if (status === 0) expect(isPlaced, label).toBe(true);
-        else if (!stderr.includes("the file was read")) {
-          expect(stderr, label).toMatch(/run the same command again\n$/);
-        }
-        const again = await importParts();
-        const { imported: placed } = JSON.parse(again.stdout || "{}");
-        expect([again.status, placed], label).toEqual([0, TWO_PARTS]);
-        expect(state(), label).toEqual([TWO_PARTS, 0]);
-      });
-    },
-  );
-
-  it("sends only missing parts when it is repeated, all of them if a line differs, and places many parts in a file", async () => {
-    let sent = 0;
-    cloudflare.interfere = ({ body }) => {
-      if (!body.includes('insert into \\"order_import_parts\\"') || (sent += 1) < 2) return;
-      throw new ApiError(403, 10_000, "Authentication error");
+it.each([
+  ["in one batch", 2],
+  ["through wrangler", 1],
+])(
+  "an import into a deployed store places all or none %s, whatever happens at any call, and repeating ends it",
+  async (_, partsPerBatch) => {
+    setImportSizes({ partsPerBatch });
+    const importAnew = () => {
+      sqlite().exec("DELETE FROM order_import_parts; DELETE FROM orders");
+      return importParts();
     };
-    expect(await importParts()).toEqual(failure("run the same command again"));
-    // Housekeeping deletes parts by age, so the part must have the time of its creation.
-    const parts = rows("SELECT created_at FROM order_import_parts");
-    expect(parts).toEqual([{ created_at: expect.closeTo(Date.now(), -5) }]);
-    expect(count("orders")).toBe(0);
-    cloudflare.interfere = () => {};
-    const byFile = [WRITE, WRITE, `import into ${NAME}`];
-    const different = (at: number) => LINES.with(at, LINES.at(at)!.replace("true", "false"));
-    for (const [lines, partsPerBatch, changes] of [
-      [different(0), 1, byFile],
-      [different(-1), 1, byFile],
-      [LINES, 2, [WRITE, WRITE]],
-    ] as const) {
-      sqlite().exec("DELETE FROM orders");
-      cloudflare.changes.length = 0;
-      setImportSizes({ partsPerBatch });
-      expect(await importParts(lines)).toEqual(imported(TWO_PARTS));
-      expect(cloudflare.changes).toEqual(changes);
-      const { stdout } = await runInProcess(ordersProgram(), ["export", "--env", "staging"]);
-      expect(stdout).toBe(lines.toReversed().join(""));
-    }
-  });
+    await atEveryCall(cloudflare, importAnew, async ({ status, stderr }, label) => {
+      const isPlaced = count("orders") === TWO_PARTS;
+      expect(state(), label).toEqual(isPlaced ? [TWO_PARTS, 0] : [0, expect.any(Number)]);
+      if (status === 0) expect(isPlaced, label).toBe(true);
+      else if (!stderr.includes("the file was read")) {
+        expect(stderr, label).toMatch(/run the same command again\n$/);
+      }
+      expect(await importParts(), label).toMatchObject({ status: 0, stdout: IMPORTED });
+      expect(state(), label).toEqual([TWO_PARTS, 0]);
+    });
+  },
+);
+
+it("an import into a deployed store sends only missing parts when it is repeated, all of them if a line differs, and places many parts in a file", async () => {
+  let sent = 0;
+  cloudflare.interfere = ({ body }) => {
+    if (!body.includes('insert into \\"order_import_parts\\"') || (sent += 1) < 2) return;
+    throw new ApiError(403, 10_000, "Authentication error");
+  };
+  expect(await importParts()).toEqual(failure("run the same command again"));
+  // Housekeeping deletes parts by age, so the part must have the time of its creation.
+  const parts = rows("SELECT created_at FROM order_import_parts");
+  expect(parts).toEqual([{ created_at: expect.closeTo(Date.now(), -5) }]);
+  expect(count("orders")).toBe(0);
+  cloudflare.interfere = () => {};
+  const byFile = [WRITE, WRITE, `import into ${NAME}`];
+  const different = (at: number) => LINES.with(at, LINES.at(at)!.replace("true", "false"));
+  for (const [lines, partsPerBatch, changes] of [
+    [different(0), 1, byFile],
+    [different(-1), 1, byFile],
+    [LINES, 2, [WRITE, WRITE]],
+  ] as const) {
+    sqlite().exec("DELETE FROM orders");
+    cloudflare.changes.length = 0;
+    setImportSizes({ partsPerBatch });
+    const stderr = `Placing ${TWO_PARTS} orders. Until this ends, staging lists and cancels none.\n`;
+    expect(await importParts(lines)).toEqual({ status: 0, stdout: IMPORTED, stderr });
+    expect(cloudflare.changes).toEqual(changes);
+    const exported = await runInProcess(ordersProgram(), ["export", "--env", "staging"]);
+    expect(exported.stdout).toBe(lines.toReversed().join(""));
+  }
 });
 
 // This test comes last: its shipped orders cannot be deleted and would change earlier counts.
@@ -130,8 +119,7 @@ it("an import asks before it places orders in a deployed store, with counts and 
   expect(cloudflare.changes).toEqual([]);
   expect(await importing(bad, "--yes")).toEqual(refused);
   const counted = "1 new, 1 replaced, 1 shipped, 0 unchanged";
-  const account = "The account is Pets (0123456789abcdef0123456789abcdef).";
-  const asks = `This imports 3 orders: ${counted}, into staging.\nA shipped order cannot become pending again.\n${account}\n`;
+  const asks = `This imports 3 orders: ${counted}, into staging.\nA shipped order cannot become pending again.\nThe account is Pets (0123456789abcdef0123456789abcdef).\n`;
   expect(await answer("", false)).toEqual(failure(asks));
   expect(await answer("no\n")).toEqual(failure("error: not confirmed: nothing was changed\n"));
   expect(stored()).toEqual(before);

@@ -3,16 +3,14 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { parseOrder, readElements } from "../../../src/operator/orders/source.ts";
 
-function parts(bytes: Uint8Array, cuts: readonly number[]): Readable {
+/** Returns the elements of a text whose bytes arrive in parts. */
+async function read(text: string | Uint8Array, cuts: readonly number[] = []) {
+  const bytes = typeof text === "string" ? Buffer.from(text) : text;
   const within = cuts.map((cut) => cut % (bytes.length + 1));
   const ends = [...new Set(within), bytes.length].toSorted((one, other) => one - other);
-  return Readable.from(ends.map((end, index) => bytes.subarray(ends[index - 1] ?? 0, end)));
-}
-
-async function read(text: string | Uint8Array, cuts: readonly number[] = []) {
-  const bytes = typeof text === "string" ? new TextEncoder().encode(text) : text;
+  const parts = ends.map((end, index) => bytes.subarray(ends[index - 1] ?? 0, end));
   const found = [];
-  for await (const { kind, number, text: json, fault } of readElements(parts(bytes, cuts))) {
+  for await (const { kind, number, text: json, fault } of readElements(Readable.from(parts))) {
     if (fault !== undefined) throw new Error(`${kind} ${number}: ${fault}`);
     found.push([kind, number, json.trim()]);
   }

@@ -20,13 +20,11 @@ test.each(["orders (id) VALUES (1)", "cancelled_orders (cancelled_at, id) VALUES
   "an import of cancelled orders fails if another order comes before them: %s",
   async (other) => {
     const { sqlite, open } = openMemoryStore();
+    const store = open(() => sqlite.exec(`INSERT INTO ${other}`));
     using file = new SortedOrders();
     const line = '{"id":1,"status":"cancelled","cancelledAt":"2026-11-20T08:30:00Z"}';
     await file.read([Buffer.from(line)] as never);
-    const importing = importOrders(
-      open(() => sqlite.exec(`INSERT INTO ${other}`)),
-      file,
-    );
+    const importing = importOrders(store, file);
     await expect(importing).rejects.toThrow("which only an empty store takes");
   },
 );
