@@ -13,7 +13,6 @@ const chromium = findChromium();
 const WCAG = ["wcag2a", "wcag2aa", "wcag21aa", "wcag22aa"];
 
 const ORDERS = "**/v1/store/orders";
-
 const LIST = "#listOrders";
 const CANCEL = "#cancelOrder";
 const COPY = '[aria-label="Copy: List all orders (curl)"]';
@@ -29,7 +28,6 @@ type Answer = Parameters<Route["fulfill"]>[0];
 const LIMIT = { timeout: 60_000, interval: 25 };
 
 const WAIT = { "Retry-After": "86399" };
-
 const WHOLE = { body: "[]" };
 const BROKEN = { body: '[{"id":1}' };
 const UNAUTHORIZED = { status: 401, body: '{"code":"unauthorized","message":"Send `a key`."}' };
@@ -279,9 +277,8 @@ describe("the reference page", needs(CHROMIUM, chromium !== undefined), () => {
 
   test("shows no limit, ban or countdown of a key after another key was entered", async () => {
     const { page, see, press, list, cancelOrder, answerWith, hold } = await open();
-    const windows = [
-      { name: "minute", limit: 60, remaining: 0, resetsAt: "2100-01-01T00:00:00.000Z" },
-    ];
+    const resetsAt = "2100-01-01T00:00:00.000Z";
+    const windows = [{ name: "minute", limit: 60, remaining: 0, resetsAt }];
     for (const [ban, kind, title] of [
       [{}, "ban", "Key banned"],
       [null, "limit", "Limit reached"],

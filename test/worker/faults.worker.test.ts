@@ -41,12 +41,6 @@ function start(line: { readonly bindings: object; readonly script: faults.FaultS
   service = startService(vars, line.bindings);
 }
 
-/** Starts a service whose databases can fail, and which remembers the key. */
-async function startWithDatabases(...names: ("ORDERS" | "KEYS")[]): Promise<void> {
-  start(faults.faultyDatabases(...names));
-  await service(UNKNOWN, { key });
-}
-
 /** Starts a service whose limiters can fail, and creates a key for three requests a minute. */
 async function startWithLimiters() {
   const line = faults.faultyLimiters();
@@ -76,7 +70,8 @@ async function expectUnavailable(request: () => Promise<Response>, queries = 1):
 }
 
 test("while the orders database fails or hangs, a list receives 503 after five queries, a cancellation after one (also if it has succeeded), a key past its limit still 429, an unknown one 401", async () => {
-  await startWithDatabases("ORDERS");
+  start(faults.faultyDatabases("ORDERS"));
+  await service(UNKNOWN, { key }); // The isolate then remembers the key.
   const limited = await createEnterpriseKey(1, 10);
   await send(UNKNOWN, limited); // In another isolate.
   for (const outcome of [LOST, HANG]) {
@@ -110,7 +105,8 @@ test("while the orders database fails or hangs, a list receives 503 after five q
 });
 
 test("while the keys database fails or hangs, an unknown key receives 503, which counts against no address; a remembered key is served for 25 seconds, and then receives 503, never 401", async () => {
-  await startWithDatabases("KEYS");
+  start(faults.faultyDatabases("KEYS"));
+  await service(UNKNOWN, { key }); // The isolate then remembers the key.
   for (const outcome of [LOST, HANG, LOST]) {
     script.always(outcome);
     const secret = { key: generateSecret(), address: "192.0.2.7" };

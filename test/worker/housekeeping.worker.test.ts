@@ -9,21 +9,15 @@ import { eventLines } from "../support/written-lines.ts";
 import { DAY_MS, HOUR_MS } from "../support/clock.ts";
 
 const NOW = new Date("2026-11-22T08:23:00Z");
-
 const ago = (hours: number) => NOW.getTime() - hours * HOUR_MS;
-
 const run = (database: D1Database, ...statements: string[]) =>
   database.batch(statements.map((text) => database.prepare(text)));
-
 const read = async (database: D1Database, query: string) =>
   (await database.prepare(query).raw()).flat();
-
 const keep = (vars: Record<string, string> = {}, bindings: Partial<Cloudflare.Env> = {}) =>
   keepHouse({ ...env, ...bindings }, parseConfig({ ...env, ...vars }), NOW);
-
 const cancelled = () => read(env.ORDERS, "SELECT id FROM cancelled_orders ORDER BY cancelled_at");
 const usage = () => read(env.KEYS, "SELECT day FROM key_usage");
-
 const addUsage = (day: string) =>
   `INSERT INTO key_usage VALUES ('a', '${day}', 1, 0, 0, 0, 1, 1, 60, 1000, 0)`;
 

@@ -6,7 +6,6 @@ beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.restoreAllMocks().useRealTimers());
 
 const QUIET_MS = 10_000;
-
 const STEPS = ["failed", "failed", "answered", 1, 600, QUIET_MS - 1, QUIET_MS, -QUIET_MS] as const;
 const anyStep = fc.constantFrom(...STEPS);
 

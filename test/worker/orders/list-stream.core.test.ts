@@ -14,7 +14,6 @@ const QUERY_MS = 1_000;
 const SIZES = { ...LIST_SIZES, groupBytes: 2 * BYTES, groupsAhead: 2, placeBytes: 10 * BYTES };
 
 const idle = () => new Promise((resolve) => void setImmediate(resolve));
-
 const jsonOf = (id: string) => new TextEncoder().encode(`,{"id":${id}}`.slice(0, BYTES));
 
 /** A store of segments with one order each. Every query takes a second, or fails late. */

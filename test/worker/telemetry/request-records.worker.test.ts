@@ -10,7 +10,6 @@ import { eventLines, requestLines } from "../../support/written-lines.ts";
 
 let id: string;
 let key: string;
-
 beforeEach(async () => {
   stopClock();
   ({ id, key } = await createApiKey());

@@ -51,8 +51,6 @@ export const plan = fc.record({
 });
 export type Plan = ValueOf<typeof plan>;
 
-type End = "whole" | "known" | "head" | "left" | "cut off" | "refused" | "failed";
-
 /**
  * What one client and the log saw of one request. Moments are indexes of `History.moments`: the oldest
  * one that may be answered, and those of the beginning and the end.
@@ -72,7 +70,7 @@ export const beginRead = (
   /** How many promises keep the request alive. */
   kept: 0,
   events: [] as string[],
-  end: null as End | null,
+  end: null as "whole" | "known" | "head" | "left" | "cut off" | "refused" | "failed" | null,
   version: null as string | null,
   received: "",
 });

@@ -6,7 +6,6 @@ import * as db from "../../../../src/worker/db/availability.ts";
 import { NearestReads } from "../../../../src/worker/db/nearest-reads.ts";
 import { ApiError } from "../../../../src/worker/errors.ts";
 import { keepHouse } from "../../../../src/worker/housekeeping.ts";
-import { LIST_SIZES } from "../../../../src/worker/orders/list-sizes.ts";
 import { OrderLists } from "../../../../src/worker/orders/order-lists.ts";
 import { DAY_MS, HOUR_MS } from "../../../support/clock.ts";
 import { eventLines } from "../../../support/written-lines.ts";
@@ -18,8 +17,8 @@ import * as store from "./order-database.ts";
 const TIMEOUT_MS = 10_000;
 const MAX_LAG_MS = 20_000;
 const PATIENCE_MS = 60 * DAY_MS;
-const FEW = { concurrency: 1, bytesWithManifest: 600, groupBytes: 600, groupsAhead: 2 };
-const SMALL = { ...LIST_SIZES, ...FEW, shortBytes: 20 };
+const FEW = { concurrency: 1, groupsAhead: 2 };
+const SMALL = { bytesWithManifest: 600, groupBytes: 600, shortBytes: 20 };
 
 /**
  * Plays a plan in two isolates, with their clients and a real SQLite database in a transaction. The
@@ -57,7 +56,7 @@ export async function play(database: DatabaseSync, scheduler: Scheduler, plan: P
   return history;
 
   function startIsolate() {
-    const sizes = { ...SMALL, ...plan.places, memoryBytes: plan.memoryBytes };
+    const sizes = { ...FEW, ...SMALL, ...plan.places, memoryBytes: plan.memoryBytes };
     const reads = new NearestReads(new db.DatabaseQueries("orders", TIMEOUT_MS), isNearest);
     return new OrderLists(reads, sizes);
   }
