@@ -20,10 +20,8 @@ const HIDDEN = fail("D1_ERROR: internal error; reference = 1");
 
 // The errors have the messages and properties from Cloudflare's documentation of Durable Objects.
 const NETWORK = fail("Network connection lost.", { retryable: true });
-const OVERLOAD = fail("Durable Object is overloaded. Requests queued for too long.", {
-  retryable: true,
-  overloaded: true,
-});
+const MARKS = { retryable: true, overloaded: true };
+const OVERLOAD = fail("Durable Object is overloaded. Requests queued for too long.", MARKS);
 const LOST_REPLY = loseTheAnswer("Network connection lost.", { retryable: true });
 
 /** The timeout of queries and calls. `skipDeadlines` finds their timers by this unusual length. */

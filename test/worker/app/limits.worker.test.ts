@@ -5,7 +5,13 @@ import { createApp } from "../../../src/worker/app.ts";
 import { expectError, quotaOf } from "../../support/answer.ts";
 import { createApiKey, createEnterpriseKey, updateApiKey } from "../../support/api-key-fixture.ts";
 import { advanceClock, DAY_MS, MINUTE_MS, stopClock } from "../../support/clock.ts";
-import * as faults from "../../support/faults.ts";
+import {
+  fail,
+  faultyDatabases,
+  faultyLimiters,
+  loseTheAnswer,
+  PASS,
+} from "../../support/faults.ts";
 import { evictLimiter, limiterStorage } from "../../support/limiter.ts";
 import { LIST, type Send, send, startService } from "../../support/service.ts";
 import { eventLines, requestLines } from "../../support/written-lines.ts";
@@ -18,9 +24,8 @@ async function look(key: string, to: Send = send) {
   expect(response.status).toBe(200);
   const body: any = await response.json();
   const { minute, day } = quotaOf(response);
-  for (const [index, { limit, remaining }] of [minute, day].entries()) {
-    expect(body.windows[index], "The headers say the same.").toMatchObject({ limit, remaining });
-  }
+  const told = [minute, day].map(({ limit, remaining }) => ({ limit, remaining }));
+  expect(body.windows, "The headers say the same.").toMatchObject(told);
   return body;
 }
 
@@ -48,7 +53,7 @@ test("a key that keeps sending refused requests is banned at its last strike, in
   const { id, key } = await createEnterpriseKey(1, 100);
   const startMs = stopClock();
   const at = (ms: number) => new Date(startMs + ms).toISOString();
-  const { bindings, script } = faults.faultyDatabases("ORDERS");
+  const { bindings, script } = faultyDatabases("ORDERS");
   const elsewhere = startService({}, bindings);
   const refusal = async (code: string, service = send) => {
     const response = await service(LIST, { key });
@@ -96,20 +101,15 @@ test("looks at once share one call, count nothing and store nothing; if the limi
   stopClock();
   const expiresAt = new Date(Date.now() + DAY_MS);
   const { id, key } = await createApiKey({ expiresAt });
-  const { bindings, script } = faults.faultyLimiters();
+  const { bindings, script } = faultyLimiters();
   const service = startService({}, bindings);
   const looks = Array.from({ length: 100 }, () => look(key, service));
-  const untouched = {
-    keyId: id,
-    plan: "free",
-    expiresAt: expiresAt.toISOString(),
-    windows: [
-      { name: "minute", limit: 60, remaining: 60, resetsAt: null },
-      { name: "day", limit: 1_000, remaining: 1_000, resetsAt: null },
-    ],
-    ban: null,
-    retryAfterSeconds: 0,
-  };
+  const windows = [
+    { name: "minute", limit: 60, remaining: 60, resetsAt: null },
+    { name: "day", limit: 1_000, remaining: 1_000, resetsAt: null },
+  ];
+  const about = { keyId: id, plan: "free", expiresAt: expiresAt.toISOString() };
+  const untouched = { ...about, windows, ban: null, retryAfterSeconds: 0 };
   expect(await Promise.all(looks)).toStrictEqual(looks.map(() => untouched));
   expect(script.calls).toBe(1);
   const line = { route: QUOTA, keyId: id, remaining: 60, degraded: null };
@@ -118,10 +118,7 @@ test("looks at once share one call, count nothing and store nothing; if the limi
   expect(await limiterStorage(`key:${id}`)).toStrictEqual(nothing);
   expect(quotaOf(await service(UNKNOWN, { key })).remaining).toBe(59);
   const requestIds: unknown[] = [];
-  for (const outcome of [
-    faults.fail("Lost.", { retryable: true }),
-    faults.loseTheAnswer("Lost."),
-  ]) {
+  for (const outcome of [fail("Lost.", { retryable: true }), loseTheAnswer("Lost.")]) {
     const { calls } = script;
     script.always(outcome);
     for (const method of ["GET", "HEAD", "GET"]) {
@@ -135,7 +132,7 @@ test("looks at once share one call, count nothing and store nothing; if the limi
     // No failed call is repeated, and no second begins within a second.
     expect(script.calls).toBe(calls + 3);
     expect(requestLines().at(-1)).toMatchObject({ route: QUOTA, status: 503, degraded: "limiter" });
-    script.always(faults.PASS);
+    script.always(PASS);
     expect((await service(UNKNOWN, { key })).status).toBe(404);
   }
   expect((await look(key, service)).windows[1].remaining).toBe(997);

@@ -42,15 +42,14 @@ test.each<[string, string, string, number | null, number[]]>([
   ["nobody whose clock was set back", "a:-120 b:-90 c:-90 d:-90", "e", null, []],
 ])("a list that needs a place cuts off %s", async (_, listed, [key, bytes], seconds, cut) => {
   const places = new ListPlaces(SIZES);
-  const lists = [...listed.matchAll(/(\w)(-?)\+?(\d?):(-?\d+)/g)].map(
-    ([, one, none, spare, stalled]) => {
-      const list = listOf(one!, none ? 0 : 1, Number(spare));
-      if (none) places.begin(list);
-      else void places.wait(list);
-      list.takenMs -= Number(stalled) * 1_000;
-      return list;
-    },
-  );
+  const parts = [...listed.matchAll(/(\w)(-?)\+?(\d?):(-?\d+)/g)];
+  const lists = parts.map(([, one, none, spare, stalled]) => {
+    const list = listOf(one!, none ? 0 : 1, Number(spare));
+    if (none) places.begin(list);
+    else void places.wait(list);
+    list.takenMs -= Number(stalled) * 1_000;
+    return list;
+  });
   const startMs = Date.now();
   const list = listOf(key!, Number(bytes ?? 1));
   const waiting = places.wait(list).then((hasPlace) => [hasPlace, Date.now()] as const);

@@ -130,10 +130,8 @@ test.each([
   const answering = (how: number | string) =>
     on(() => (typeof how === "string" ? Promise.reject(new Error(how)) : pause(how)));
   const startMs = Date.now();
-  const served = snapshotOf(
-    new NearestReads(queries, true),
-    store.d1Of(answering(primary), answering(replica)),
-  ).then(
+  const d1 = store.d1Of(answering(primary), answering(replica));
+  const served = snapshotOf(new NearestReads(queries, true), d1).then(
     ({ servedBy }) => [servedBy.isPrimary ? "primary" : "replica", Date.now() - startMs],
     ({ cause }: Error) => [(cause as Error).message, Date.now() - startMs],
   );

@@ -21,16 +21,14 @@ const SEGMENTS = `
 
 /** Returns the list's version, and its orders by segment. Expects that they are consistent. */
 function readList() {
-  const segments = store
-    .prepare(database, SEGMENTS)
-    .all()
-    .map((row) => {
-      const [version, content] = [String(row["version"]), String(row["content"])];
-      if ((named.get(version) ?? content) !== content) expect.fail("a version names two contents");
-      named.set(version, content);
-      const bytes = { bytes: Number(row["bytes"]), jsonBytes: Number(row["json_bytes"]) };
-      return { ...bytes, orders: JSON.parse(content) as string[] };
-    });
+  const rows = store.prepare(database, SEGMENTS).all();
+  const segments = rows.map((row) => {
+    const [version, content] = [String(row["version"]), String(row["content"])];
+    if ((named.get(version) ?? content) !== content) expect.fail("a version names two contents");
+    named.set(version, content);
+    const bytes = { bytes: Number(row["bytes"]), jsonBytes: Number(row["json_bytes"]) };
+    return { ...bytes, orders: JSON.parse(content) as string[] };
+  });
   const orders = segments.flatMap((segment) => segment.orders);
   return { ...store.versionOf(database), segments, orders };
 }

@@ -29,6 +29,8 @@ test("each request writes one log line, and one data point with the same fields,
   const refused = { keyId: scarce.id, plan: "enterprise", limit: 1, remaining: 0 };
   const unknown = { code: "not_found" };
   const outside = { window: null, limit: null, remaining: null, region: null, country: null };
+  const requestId = "x".repeat(255);
+  const common = { ...REQUEST, requestId, keyId: id, durationMs: 0 };
   let left = 60;
   for (const [status, method, path, sentKey, fields] of [
     [200, "GET", `${LIST}?page=1`, key, {}],
@@ -41,20 +43,12 @@ test("each request writes one log line, and one data point with the same fields,
     [401, "GET", LIST, generateSecret(), { ...ofNobody, code: "unauthorized", remaining: 59 }],
     [404, "GET", "/any/where", "", { ...ofNobody, ...unknown, ...outside, route: "/*" }],
   ] as const) {
-    const headers = { "X-Request-Id": "x".repeat(255) };
+    const headers = { "X-Request-Id": requestId };
     const sent = sentKey === "" ? {} : { key: sentKey, cf: { colo: "FRA", country: "DE" } };
     await (await service(path, { ...sent, method, headers, address: "192.0.2.1" })).text();
     if (sentKey === key) left -= 1;
-    expect(requestLines().at(-1), `${status} ${method} ${path}`).toStrictEqual({
-      ...REQUEST,
-      requestId: "x".repeat(255),
-      keyId: id,
-      method,
-      status,
-      remaining: left,
-      durationMs: 0,
-      ...fields,
-    });
+    const line = { ...common, method, status, remaining: left, ...fields };
+    expect(requestLines().at(-1), `${status} ${method} ${path}`).toStrictEqual(line);
   }
   const known = [LIST, "GET", "", "free", "minute", "FRA", "DE", "", ""];
   const outsider = ["/*", "GET", "not_found", "", "", "", "", "", ""];

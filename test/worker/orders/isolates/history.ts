@@ -160,9 +160,9 @@ const INVARIANTS: Record<string, Invariant> = {
 
 export function faultsIn(history: History): string[] {
   const broken = Object.entries(INVARIANTS).flatMap(([name, holds]) =>
-    history.reads
-      .filter((read) => !holds(read, history))
-      .map((read) => `${name}: ${JSON.stringify(read)}`),
+    history.reads.flatMap((read) =>
+      holds(read, history) ? [] : `${name}: ${JSON.stringify(read)}`,
+    ),
   );
   return [...history.faults, ...broken];
 }

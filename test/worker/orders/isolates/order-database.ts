@@ -44,11 +44,8 @@ const STATEMENTS = {
 };
 export const ORDER_CHANGES = Object.keys(STATEMENTS) as (keyof typeof STATEMENTS)[];
 
-export const changeOrder = (
-  database: DatabaseSync,
-  change: keyof typeof STATEMENTS,
-  id: bigint | number,
-) => execute(database, STATEMENTS[change], id);
+export const changeOrder = (database: DatabaseSync, change: keyof typeof STATEMENTS, id: bigint) =>
+  execute(database, STATEMENTS[change], id);
 
 /** Places orders with the ids 1 to `count`, which lack all other fields. */
 export function placeMany(database: DatabaseSync, count: number): void {
@@ -91,14 +88,9 @@ export const ORDER_JSON = `json_patch('{}', json_object(
   'id', id, 'petId', pet_id, 'quantity', quantity, 'shipDate', ship_date,
   'complete', json(CASE complete WHEN 1 THEN 'true' WHEN 0 THEN 'false' ELSE 'null' END)))`;
 
-export function listOf(database: DatabaseSync): string {
-  const row = prepare(
-    database,
-    `SELECT '[' || ifnull(group_concat(${ORDER_JSON}), '') || ']' AS list
-     FROM (SELECT * FROM orders ORDER BY id)`,
-  ).get();
-  return String(row?.["list"]);
-}
+const LIST = `SELECT '[' || ifnull(group_concat(${ORDER_JSON}), '') || ']' AS list
+  FROM (SELECT * FROM orders ORDER BY id)`;
+export const listOf = (database: DatabaseSync) => String(prepare(database, LIST).get()?.["list"]);
 
 export function versionOf(database: DatabaseSync) {
   const row = prepare(database, "SELECT version, sequence FROM order_list").get()!;

@@ -177,8 +177,8 @@ export async function play(database: DatabaseSync, scheduler: Scheduler, plan: P
 
   /** The databases of a request. Those of near reads lag by some changes. */
   function d1(one: Read): D1Database {
-    const query = (lagOf: () => number | null) => async (sql: string, values: SQLInputValue[]) => {
-      const lag = lagOf();
+    const query = (isNear: boolean) => async (sql: string, values: SQLInputValue[]) => {
+      const lag = isNear ? (plan.nearest[nearReads++ % plan.nearest.length] ?? null) : null;
       const hasFailed = plan.failing.includes(queries++);
       await step("a query begins");
       const away = history.away.find(({ untilMs }) => Date.now() < untilMs);
@@ -193,10 +193,6 @@ export async function play(database: DatabaseSync, scheduler: Scheduler, plan: P
       if (one.end !== null && one.kept === 0) faults.push("the platform ends a query");
       return rows;
     };
-    const near = () => plan.nearest[nearReads++ % plan.nearest.length] ?? null;
-    return store.d1Of(
-      query(() => null),
-      query(near),
-    );
+    return store.d1Of(query(false), query(true));
   }
 }
