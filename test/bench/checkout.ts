@@ -16,44 +16,39 @@ export interface ServeOptions {
   readonly limit?: number;
 }
 
+/** Serves a checkout. */
+export type Serve = ReturnType<typeof openCheckout>;
+
 /** A running service, with the secrets of keys in its store. */
-export type Served = Awaited<ReturnType<Checkout["serve"]>>;
+export type Served = Awaited<ReturnType<Serve>>;
 
-/** A checkout of the service: this one, or another commit, whose own commands make its stores. */
-export class Checkout {
-  readonly #name: string;
-  readonly #root: string;
-  readonly #folder: string;
-  readonly #made = new Map<string, Promise<unknown>>();
+/**
+ * Opens a checkout of the service: this one, or another commit, whose own commands make its stores.
+ *
+ * @param temporary a folder for bundles and stores.
+ */
+export function openCheckout(name: string, root: string, temporary: string) {
+  const folder = join(temporary, name);
+  const made: Record<string, Promise<string>> = {};
+  const once = (what: string, make: () => Promise<string>) => {
+    if (!(what in made)) say(`${name}: ${what}`);
+    return (made[what] ??= make());
+  };
 
-  /** @param folder a temporary folder for bundles and stores. */
-  constructor(name: string, root: string, folder: string) {
-    this.#name = name;
-    this.#root = root;
-    this.#folder = join(folder, name);
-  }
+  const bundle = async () => {
+    // Every version is measured with today's Worker around it.
+    const files = ["bench/delayed-service.ts", "support/wrapped-bindings.ts"];
+    const around = join(root, ".wrangler");
+    for (const file of files) await cp(join(PROJECT_ROOT, "test", file), join(around, file));
+    return bundleWorker(join(around, files[0]!), folder, root);
+  };
 
-  /** Serves the service on the store with so many orders, which only one server may use at a time. */
-  async serve({ orders = 10, vars = {}, keys: count = 1, limit = MAX_LIMIT }: ServeOptions) {
-    const script = await this.#once("bundling", async () => {
-      // Every version is measured with today's Worker around it.
-      const files = ["bench/delayed-service.ts", "support/wrapped-bindings.ts"];
-      const around = join(this.#root, ".wrangler");
-      for (const file of files) await cp(join(PROJECT_ROOT, "test", file), join(around, file));
-      return bundleWorker(join(around, files[0]!), this.#folder, this.#root);
-    });
-    const store = join(this.#folder, `store-${orders}`);
-    await this.#once(`importing ${orders} orders`, () => this.#importOrders(store, orders));
-    const keys: string[] = [];
-    while (keys.length < count) {
-      const what = `creating key ${keys.length} with the limit ${limit} beside ${orders} orders`;
-      keys.push(await this.#once(what, () => this.#createKey(store, String(limit))));
-    }
-    const server = await startServer(script, { store, vars });
-    return { ...server, ...measuresOf(server.pid), orders, keys };
-  }
+  const run = async (store: string, command: string, ...args: string[]) => {
+    const all = ["run", "-s", command, "--", ...args, "--persist-to", store];
+    return (await promisify(execFile)("npm", all, { cwd: root })).stdout;
+  };
 
-  async #importOrders(store: string, count: number): Promise<void> {
+  const importOrders = async (store: string, count: number) => {
     const lines = Array.from({ length: count }, (_, id) => {
       const shipDate = new Date(Date.UTC(2026, 0, 1) + id * 12_345);
       const complete = id % 3 === 0;
@@ -61,28 +56,30 @@ export class Checkout {
     });
     const file = `${store}.ndjson`;
     await writeFile(file, lines.join("\n"));
-    await this.#run(store, "orders", "import", file);
-  }
+    return run(store, "orders", "import", file);
+  };
 
   /** Returns the secret of a new key with this limit in both windows. */
-  async #createKey(store: string, limit: string): Promise<string> {
+  const createKey = async (store: string, limit: string) => {
     const limits = ["--per-minute", limit, "--per-day", limit];
     const args = ["--name", "bench", "--plan", "enterprise", "--json", ...limits];
-    return JSON.parse(await this.#run(store, "keys", "create", ...args)).key;
-  }
+    return JSON.parse(await run(store, "keys", "create", ...args)).key;
+  };
 
-  async #run(store: string, name: string, ...args: string[]): Promise<string> {
-    const all = ["run", "-s", name, "--", ...args, "--persist-to", store];
-    return (await promisify(execFile)("npm", all, { cwd: this.#root })).stdout;
-  }
-
-  #once<Value>(what: string, make: () => Promise<Value>): Promise<Value> {
-    if (!this.#made.has(what)) {
-      say(`${this.#name}: ${what}`);
-      this.#made.set(what, make());
+  /** Serves the service on the store with so many orders, which only one server may use at a time. */
+  return async (options: ServeOptions) => {
+    const { orders = 10, vars = {}, keys: count = 1, limit = MAX_LIMIT } = options;
+    const script = await once("bundling", bundle);
+    const store = join(folder, `store-${orders}`);
+    await once(`importing ${orders} orders`, () => importOrders(store, orders));
+    const keys: string[] = [];
+    while (keys.length < count) {
+      const what = `creating key ${keys.length} with the limit ${limit} beside ${orders} orders`;
+      keys.push(await once(what, () => createKey(store, String(limit))));
     }
-    return this.#made.get(what) as Promise<Value>;
-  }
+    const server = await startServer(script, { store, vars });
+    return { ...server, ...measuresOf(server.pid), orders, keys };
+  };
 }
 
 /** Measures a process by `/proc` (proc(5)). */

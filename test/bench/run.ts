@@ -4,7 +4,7 @@ import { parseCount } from "../../src/operator/arguments.ts";
 import { createProgram, runProgram } from "../../src/operator/command-line.ts";
 import { PROJECT_ROOT } from "../../src/operator/wrangler.ts";
 import { temporaryFolder } from "../support/temporary-folder.ts";
-import { Checkout, say, type Served } from "./checkout.ts";
+import { openCheckout, say, type Serve, type Served } from "./checkout.ts";
 import { type Measurement, sectionsOf } from "./sections.ts";
 
 /** The least ratio of the baseline's figure to today's. */
@@ -35,8 +35,8 @@ const program = createProgram(
 
 async function run({ only, rounds, orders, baseline }: Options): Promise<void> {
   const folder = temporaryFolder("bench");
-  const checkouts = [new Checkout("today", PROJECT_ROOT, folder)];
-  if (baseline) checkouts.push(new Checkout("baseline", resolve(baseline), folder));
+  const checkouts = [openCheckout("today", PROJECT_ROOT, folder)];
+  if (baseline) checkouts.push(openCheckout("baseline", resolve(baseline), folder));
   const ratio = "Baseline to today (min–max)";
   const head = ["What", "Today", "Baseline", ratio, "By processor time", "Target"];
   const rows = [head, head.map(() => "---")];
@@ -51,21 +51,19 @@ async function run({ only, rounds, orders, baseline }: Options): Promise<void> {
  * Measures all checkouts in every round, so that other work on the machine affects them alike, and
  * in every second round in the reverse order. The first round only warms them up.
  */
-async function takeTurns(
-  measurement: Measurement,
-  checkouts: readonly Checkout[],
-  rounds: number,
-): Promise<Figures[][]> {
-  const { serve, isCold, starts = 1 } = measurement;
-  const turns = checkouts.map((checkout) => ({ checkout, figures: [] as Figures[] }));
+async function takeTurns(measurement: Measurement, checkouts: readonly Serve[], rounds: number) {
+  const { isCold, starts = 1 } = measurement;
+  const turns = checkouts.map((serve) => ({ serve, figures: [] as Figures[] }));
   for (let started = 0; started < starts; started += 1) {
     await using stack = new AsyncDisposableStack();
-    const warm = new Map<Checkout, Served>();
-    for (const one of isCold ? [] : checkouts) warm.set(one, stack.use(await one.serve(serve)));
+    const warm = new Map<Serve, Served>();
+    for (const serve of isCold ? [] : checkouts) {
+      warm.set(serve, stack.use(await serve(measurement.serve)));
+    }
     for (let round = 0; round <= rounds; round += 1) {
-      for (const { checkout, figures } of round % 2 === 1 ? turns : turns.toReversed()) {
-        await using fresh = isCold ? await checkout.serve(serve) : null;
-        const measured = await measure(measurement, fresh ?? warm.get(checkout)!);
+      for (const { serve, figures } of round % 2 === 1 ? turns : turns.toReversed()) {
+        await using fresh = isCold ? await serve(measurement.serve) : null;
+        const measured = await measure(measurement, fresh ?? warm.get(serve)!);
         if (round > 0) figures.push(measured);
       }
     }
