@@ -15,15 +15,10 @@ export function fail(message: string, marks: object = {}): Outcome {
 }
 
 export function loseTheAnswer(message: string, marks: object = {}): Outcome {
-  return async (call) => {
-    await call();
-    throw Object.assign(new Error(message), marks);
-  };
+  return (call) => call().then(() => fail(message, marks)(call));
 }
 
 export const LOST = fail("D1_ERROR: Network connection lost.");
-
-type Databases = Pick<Cloudflare.Env, "ORDERS" | "KEYS">;
 
 /** Determines the outcomes of the calls to bindings, and counts the calls. */
 export class FaultScript {
@@ -61,7 +56,10 @@ export function faultyDatabases(...names: readonly ("ORDERS" | "KEYS")[]) {
   const script = new FaultScript();
   const faulty = names.length === 0 ? (["ORDERS", "KEYS"] as const) : names;
   const bindings = faulty.map((name) => brokenDatabase(name, (call) => script.run(call)));
-  return { bindings: Object.assign({}, ...bindings) as Partial<Databases>, script };
+  return {
+    bindings: Object.assign({}, ...bindings) as Partial<Pick<Cloudflare.Env, "ORDERS" | "KEYS">>,
+    script,
+  };
 }
 
 /** Returns real Durable Objects with injected faults. `places` records the options of each stub. */

@@ -1,9 +1,10 @@
 import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
 import { basename, dirname, join } from "node:path";
 import { build } from "esbuild";
-import type * as MiniflarePackage from "miniflare";
+// npm installs one version of Miniflare: the one of wrangler, which `npm start` uses too.
+import { convertV4MiniflareOptions, Log, LogLevel, Miniflare } from "miniflare";
+import type { V4MiniflareOptions } from "miniflare";
 import { LAYOUT_VERSION } from "../../src/operator/database/local-store.ts";
 import { PROJECT_ROOT } from "../../src/operator/wrangler.ts";
 import { BINDINGS } from "../../src/schema/databases.ts";
@@ -16,13 +17,6 @@ interface ServerOptions {
 }
 
 export type Server = Awaited<ReturnType<typeof startServer>>;
-
-// The version of Miniflare that wrangler depends on. `npm start` uses it too.
-const requireLikeWrangler = createRequire(
-  createRequire(import.meta.url).resolve("wrangler/package.json"),
-);
-const miniflarePackage = requireLikeWrangler("miniflare") as typeof MiniflarePackage;
-const { convertV4MiniflareOptions, Log, LogLevel, Miniflare } = miniflarePackage;
 
 /** The day of the Workers runtime whose behaviour a deployed Worker has. */
 const [, COMPATIBILITY_DATE = ""] =
@@ -49,9 +43,8 @@ export async function bundleWorker(entry: string, outdir: string, root = PROJECT
 }
 
 /** Starts a bundled Worker, with the Durable Object class `RateLimiter`, in a workerd process on its own port. */
-export async function startServer(script: string, options: ServerOptions) {
+export async function startServer(script: string, { store, vars = {}, onLog }: ServerOptions) {
   const before = childProcesses();
-  const { store, vars = {}, onLog } = options;
   const miniflare = new Miniflare(
     convertV4MiniflareOptions({
       name: "store-orders",
@@ -67,7 +60,7 @@ export async function startServer(script: string, options: ServerOptions) {
       cf: false,
       log: new Log(LogLevel.NONE),
       ...(onLog && { handleStructuredLogs: ({ message }) => onLog(message) }),
-    } as MiniflarePackage.V4MiniflareOptions),
+    } as V4MiniflareOptions),
   );
   const { origin: url } = await miniflare.ready;
   const [pid] = childProcesses().filter((one) => !before.includes(one));

@@ -6,8 +6,7 @@ export default class SkipReporter implements Reporter {
   onTestRunEnd(modules: readonly TestModule[]): void {
     const skipped = modules.flatMap((module) => [...module.children.allTests("skipped")]);
     for (const [program, tests] of Map.groupBy(skipped, lackedBy)) {
-      if (program === undefined) continue;
-      console.log(`    Skipped  ${tests.length} without ${program}`);
+      if (program) console.log(`    Skipped  ${tests.length} without ${program}`);
     }
   }
 }
