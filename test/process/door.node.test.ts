@@ -94,12 +94,9 @@ test("of a shipping and a cancellation of one order exactly one wins, and a read
         const cancelling = cancel(id).finally(() => (cancelMs = performance.now() - beganMs));
         await wait((index / 8) * cancelMs);
         const [{ results }, status] = await Promise.all([orders("ship", [id]), cancelling]);
-        const isCancelled = status === 204;
-        expect([status, results[0].result]).toEqual(
-          isCancelled ? [204, "not_found"] : [409, "shipped"],
-        );
-        expect((await orders("get", id)).status).toBe(isCancelled ? "cancelled" : "shipped");
-        if (isCancelled) cancelled.push(id);
+        const outcome = [status, results[0].result, (await orders("get", id)).status].join(" ");
+        expect(["204 not_found cancelled", "409 shipped shipped"]).toContain(outcome);
+        if (status === 204) cancelled.push(id);
       }
     });
     const read = async () => {
@@ -184,10 +181,8 @@ test("keys are created, found, changed, also by 30 calls at once, and ended, and
 test("bad input and what a state forbids is refused with a code and the field, and changes nothing", async () => {
   const { id } = await keys("create", { name: "Zoo", plan: "free" });
   await orders("place", [{ id: 7n, status: "shipped" }]);
-  const contents = async () => [
-    (await store.orders(["export"])).stdout,
-    await store.keysJson("list"),
-  ];
+  const exported = async () => (await store.orders(["export"])).stdout;
+  const contents = () => Promise.all([exported(), store.keysJson("list")]);
   const before = await contents();
   const many = Array.from({ length: 1_001 }, (_, index) => ({ id: BigInt(index) }));
   const invalid = [
@@ -225,16 +220,11 @@ test("bad input and what a state forbids is refused with a code and the field, a
     [/^id: .*<=100 characters$/, "get", "k".repeat(101)],
     [/^id: .*expected string/, "get", 5],
   ] as const;
+  const shipped = /^orders\[1\]: order 7 has shipped, which cannot be turned back$/;
   const actor = /^props\.actor of the service binding: expected 1 to 100/;
   for (const [binding, code, message, method, ...args] of [
     ...invalid.map((one) => [ORDERS, "invalid_input", ...one] as const),
-    [
-      ORDERS,
-      "order_already_shipped",
-      /^orders\[1\]: order 7 has shipped, which cannot be turned back$/,
-      "place",
-      [{ id: 6n }, { id: 7n }],
-    ],
+    [ORDERS, "order_already_shipped", shipped, "place", [{ id: 6n }, { id: 7n }]],
     ...invalidKeys.map((one) => [KEYS, "invalid_input", ...one] as const),
     [KEYS, "limits_missing", /perMinute/, "create", { name: "A", plan: "enterprise", perDay: 9 }],
     [KEYS, "limits_not_allowed", /free/, "update", id, { perMinute: 5 }],

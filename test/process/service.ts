@@ -98,7 +98,7 @@ export class Service {
 
   /** Waits until the service exits. Returns the exit status; `null` if a signal ended it. */
   async exited(): Promise<number | null> {
-    if (!this.hasExited) await this.#exited;
+    await this.#exited;
     return this.#child.exitCode;
   }
 

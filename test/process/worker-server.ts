@@ -16,9 +16,7 @@ export class ServedStore extends StoreFolder {
 
   constructor() {
     super();
-    afterAll(async () => {
-      await this.#servers.disposeAsync();
-    });
+    afterAll(() => this.#servers.disposeAsync());
   }
 
   /** Serves a Worker, by default with the longest timeouts, so that a slow machine is no outage. */

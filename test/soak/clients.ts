@@ -1,8 +1,8 @@
 import { sql } from "drizzle-orm";
 import { openLocalDatabase } from "../../src/operator/database/local.ts";
 import { createKeys, type KeyLimits, placeLongOrders } from "../process/store-content.ts";
-import { type Answer, HAMMERING, type Subject } from "./referee.ts";
-import type { World } from "./world.ts";
+import { HAMMERING } from "./referee.ts";
+import type { Answer, Subject, World } from "./world.ts";
 
 const LIST = "/v1/store/orders";
 

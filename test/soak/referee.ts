@@ -1,32 +1,11 @@
-import type { WindowQuota } from "../../src/client/rate-limit-headers.ts";
 import { WINDOW_NAMES, type WindowName } from "../../src/rules/limits/windows.ts";
+import type { Answer, Subject } from "./world.ts";
 
 /** Two responses announce the same window if the announced ends differ by at most this time. */
 const SAME_WINDOW_MS = 20_000;
 
-/** A response, with Unix times in milliseconds. `code` is `null` in a successful response. */
-export interface Answer {
-  readonly sentMs: number;
-  readonly receivedMs: number;
-  readonly status: number;
-  readonly code: string | null;
-  readonly minute: WindowQuota;
-  readonly day: WindowQuota;
-  readonly retryAfterSeconds: number | null;
-}
-
 /** The role of those who do not wait after a refusal. */
 export const HAMMERING = "hammering";
-
-/** A key, whose requests the service counts together. */
-export interface Subject {
-  readonly role: string;
-  readonly name: string;
-  readonly key: string;
-  readonly answers: Answer[];
-  /** When requests were sent whose answer is unknown: the service may have counted them. */
-  readonly unknownMs: number[];
-}
 
 export const bansOf = ({ answers }: Subject): Answer[] =>
   answers.filter(({ code }) => code === "api_key_banned");

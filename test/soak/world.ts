@@ -4,11 +4,23 @@ import { differencesFromDocument } from "../../src/openapi/documented-answer.ts"
 import { openList } from "../support/open-list.ts";
 import type { Server } from "../support/server.ts";
 import { type Draw, seededRandom } from "../rules/limits/traffic.ts";
-import type { Answer, Subject } from "./referee.ts";
 
 const TIMEOUT_MS = 10_000;
 /** The least time between two kills of the service, and half of the longest. */
 const KILL_EVERY_MS = 12_000;
+
+/** A response that is as documented. */
+export type Answer = Awaited<ReturnType<typeof readAnswer>> & { sentMs: number };
+
+/** A key, whose requests the service counts together. */
+export interface Subject {
+  readonly role: string;
+  readonly name: string;
+  readonly key: string;
+  readonly answers: Answer[];
+  /** When requests were sent whose answer is unknown: the service may have counted them. */
+  readonly unknownMs: number[];
+}
 
 /** The service, which is killed now and then, and everything that its clients have seen of it. */
 export class World {
@@ -84,7 +96,7 @@ export class World {
   }
 }
 
-/** Reads a response. Throws if it is wrong or cut off. */
+/** Reads a response. Throws if it is wrong or cut off. `code` is `null` if it is successful. */
 async function readAnswer(response: Response, method: string, path: string) {
   const text = await response.text();
   const { status, headers } = response;
