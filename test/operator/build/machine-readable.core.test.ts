@@ -1,4 +1,4 @@
-import { afterEach, expect, test, vi } from "vitest";
+import { expect, test, vi } from "vitest";
 import { CLIENT_PACKAGE } from "../../../src/operator/build/client-package.ts";
 import { machineReadableFiles } from "../../../src/operator/build/machine-readable.ts";
 import { siteFiles } from "../../../src/operator/build/site.ts";
@@ -8,28 +8,21 @@ import { readDocument } from "../../../src/openapi/read-document.ts";
 const ORIGIN = "https://orders.example";
 const SECURITY = ".well-known/security.txt";
 
-afterEach(() => {
-  vi.unstubAllEnvs();
-  vi.useRealTimers();
-});
-
 test("the files for programs name the address of the service", () => {
   const files = machineReadableFiles(ORIGIN);
   const { "openapi.json": document, "llms.txt": text, ...others } = files;
   expect(document).toBe(openApiDocument(ORIGIN));
   const { operations } = readDocument(JSON.parse(document));
-  const paths = ["openapi.json", "", CLIENT_PACKAGE];
   expect([...text.matchAll(/https:..orders\.example[^\s)]*/g)].flat()).toStrictEqual([
     ...operations.map(({ path }) => `${ORIGIN}/v1${path}`),
-    ...paths.map((path) => `${ORIGIN}/${path}`),
+    ...["openapi.json", "", CLIENT_PACKAGE].map((path) => `${ORIGIN}/${path}`),
   ]);
   const page = { href: `${ORIGIN}/`, type: "text/html" };
   const described = { href: `${ORIGIN}/openapi.json`, type: "application/json" };
   const api = { anchor: `${ORIGIN}/v1`, "service-desc": [described], "service-doc": [page] };
   const catalog = `${JSON.stringify({ linkset: [api] }, undefined, 2)}\n`;
   expect(others).toStrictEqual({ ".well-known/api-catalog": catalog });
-  const relative = machineReadableFiles("");
-  for (const [name, content] of Object.entries(relative)) {
+  for (const [name, content] of Object.entries(machineReadableFiles(""))) {
     expect(content).toBe(files[name as keyof typeof files]?.replaceAll(ORIGIN, ""));
   }
 });

@@ -1,7 +1,6 @@
 import { readdirSync } from "node:fs";
 import { createServer } from "node:http";
 import { connect } from "node:net";
-import { join } from "node:path";
 import { type SQL, sql } from "drizzle-orm";
 import { beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { API_PATIENCE } from "../../../src/operator/cloudflare-api.ts";
@@ -80,22 +79,17 @@ describe("an error of Cloudflare", () => {
   }
 
   const UNKNOWN = "failed. It is not known whether the change was made";
-  it.each([
-    ["not begun", 429, 10_000, "Too many requests"],
-    ["not begun", 400, 971, "A limit"],
-    ["not begun", 400, 7500, "D1 DB is overloaded. Requests queued for too long."],
-    ["not begun", 400, 7500, "Error while starting up D1 DB storage caused object to be reset."],
-    ["lost", 400, 7500, "Network connection lost."],
-    [
-      "lost",
-      400,
-      7500,
-      "D1 DB storage operation exceeded timeout which caused object to be reset.",
-    ],
-    ["lost", 400, 7500, "D1 DB reset because its code was updated."],
-    ["lost", 503, 10_000, "Service unavailable"],
-    ["refused", 400, 7500, "UNIQUE constraint failed: orders.id: SQLITE_CONSTRAINT"],
-  ])("is retried six times if that is safe (%s: %i, %i: %s)", async (kind, status, code, text) => {
+  it.each<[kind: string, text: string, status?: number, code?: number]>([
+    ["not begun", "Too many requests", 429, 10_000],
+    ["not begun", "A limit", 400, 971],
+    ["not begun", "D1 DB is overloaded. Requests queued for too long."],
+    ["not begun", "Error while starting up D1 DB storage caused object to be reset."],
+    ["lost", "Network connection lost."],
+    ["lost", "D1 DB storage operation exceeded timeout which caused object to be reset."],
+    ["lost", "D1 DB reset because its code was updated."],
+    ["lost", "Service unavailable", 503, 10_000],
+    ["refused", "UNIQUE constraint failed: orders.id: SQLITE_CONSTRAINT"],
+  ])("is retried six times if safe (%s: %s)", async (kind, text, status = 400, code = 7500) => {
     const error = new ApiError(status, code, text);
     for (const [isRepeatable, work] of works) {
       const isRepeated = kind === "not begun" || (kind === "lost" && isRepeatable);
@@ -181,11 +175,7 @@ describe("a proxy of the environment", () => {
     proxy = await listen(server);
   });
   const run = (line: string, env: NodeJS.ProcessEnv) =>
-    runCommand(
-      process.execPath,
-      [join(wrangler.PROJECT_ROOT, "src/operator/main.js"), ...line.split(" ")],
-      env,
-    );
+    runCommand(process.execPath, ["src/operator/main.js", ...line.split(" ")], env);
 
   it.each([
     ["is used for an address that NO_PROXY does not list", "a.example", true],

@@ -21,7 +21,6 @@ import { DATABASE_NAMES } from "../../../src/schema/databases.ts";
 const verify = vi.spyOn(verification, "verifyStore");
 
 const WORKER = "store-orders-staging";
-const HOST = `${WORKER}.example.workers.dev`;
 const [ORDERS, KEYS] = [`${WORKER}-orders`, `${WORKER}-keys`];
 const STAGING = ["--env", "staging"];
 const CREATE = [...STAGING, "--location", "weur", "--yes"];
@@ -119,8 +118,8 @@ it("the real wrangler rolls out first where it is told, then tries each version 
     [before, ...tryOf(version)],
     [version, ...tryOf(version)],
   ]);
-  const [trial] = verify.mock.lastCall ?? [];
-  expect(trial).toMatchObject({ url: `https://${HOST}`, isReadOnly: false, isWriting: true });
+  const url = `https://${WORKER}.example.workers.dev`;
+  expect(verify.mock.lastCall?.[0]).toMatchObject({ url, isReadOnly: false, isWriting: true });
   const back = `The way back to the version before: npx wrangler rollback ${before} --env staging`;
   const ends = [first, next].map(({ stdout }) => stdout.split("Deployed staging.\n")[1]);
   expect(ends).toEqual(["", `${back}\n`]);
@@ -239,15 +238,14 @@ it("acts on the account of wrangler.toml, or of CLOUDFLARE_ACCOUNT_ID, and other
   cloudflare.deployService("staging");
   vi.stubEnv("CLOUDFLARE_ACCOUNT_ID", "");
   cloudflare.accounts.push({ id: "f00d", name: "Food" });
-  const refused = await deploy(...STAGING);
-  expect(refused.stderr).toMatch(
+  expect((await deploy(...STAGING)).stderr).toMatch(
     /the login has 2 accounts, Pets \(\w{32}\), Food \(f00d\): set account_id in wrangler.toml or/,
   );
   configure(/^name = "store-orders"$/m, '$&\naccount_id = "0123456789abcdef0123456789abcdef"');
   vi.stubEnv("CLOUDFLARE_ACCOUNT_ID", "f00d");
-  const checked = await deploy(...STAGING, "--dry-run");
-  expect(checked).toMatchObject({ status: 0, stderr: "" });
-  expect(checked.stdout).toContain("\n  Account: Pets (0123456789abcdef0123456789abcdef)\n");
+  const account = "\n  Account: Pets (0123456789abcdef0123456789abcdef)\n";
+  const checked = { status: 0, stdout: expect.stringContaining(account), stderr: "" };
+  expect(await deploy(...STAGING, "--dry-run")).toEqual(checked);
 });
 
 it.each<[string, string, number, (request: number, isSelected: boolean) => boolean]>([
@@ -259,10 +257,9 @@ it.each<[string, string, number, (request: number, isSelected: boolean) => boole
   let requests = 0;
   cloudflare.workers.choose = (selected) =>
     isOld((requests += 1), selected !== undefined) ? before : versions.list[0]!.id;
-  const { status, stderr } = await deploy(...STAGING);
-  expect(status).toBe(1);
   const reason = `"${title}" failed.* not answered by the version [\\w-]{36}: 200 {"orders":"ok",.*\n`;
-  expect(stderr).toMatch(new RegExp(reason));
+  const failed = { status: 1, stderr: expect.stringMatching(reason) };
+  expect(await deploy(...STAGING)).toMatchObject(failed);
   expect(verify).toHaveBeenCalledTimes(trials);
   const back = `deploy ${WORKER}: ${before} 100 %: staging, whose trial failed`;
   expect(cloudflare.changes.at(-1)).toBe(back);
@@ -367,8 +364,7 @@ it("production takes a commit that was tried on staging, and contains the commit
 });
 
 it.each(["staging", "production"])("%s logs no query strings, and has all bindings", (env) => {
-  const config = readConfig({ config: "wrangler.toml", env });
-  expect(config).toMatchObject({
+  expect(readConfig({ config: "wrangler.toml", env })).toMatchObject({
     d1_databases: [{ binding: "ORDERS" }, { binding: "KEYS" }],
     durable_objects: { bindings: [{ name: "RATE_LIMITER" }] },
     version_metadata: { binding: "VERSION" },

@@ -25,10 +25,7 @@ export async function listen(server: Server): Promise<string> {
 
 export const runRealWrangler = wrangler.runWrangler;
 
-/**
- * Makes commands use a fake account that has these environments, and a fake wrangler. Shortens the
- * pauses of commands between attempts.
- */
+/** Makes commands use a fake account with these environments, a fake wrangler and short pauses. */
 export function useFakeCloudflare(...environments: readonly RemoteEnvironment[]): FakeCloudflare {
   const cloudflare = new FakeCloudflare();
   beforeAll(async () => {
@@ -42,19 +39,14 @@ export function useFakeCloudflare(...environments: readonly RemoteEnvironment[])
 
 /** A fake of Cloudflare's API and of deployed Workers, for `fetch`, and for wrangler on a port. */
 export class FakeCloudflare {
-  readonly d1 = new FakeD1Api();
-  readonly workers = new FakeWorkers();
+  d1 = new FakeD1Api();
+  workers = new FakeWorkers();
   /** The API calls that changed something in the account, such as `deploy store-orders-staging`. */
   readonly changes: string[] = [];
   /** Called before each API call, and what it returns after it. May throw: see faults.ts. */
   interfere: (call: ApiCall) => void | (() => void) = () => {};
   origin = "";
   readonly accounts = [{ id: ACCOUNT_ID, name: "Pets" }];
-  readonly #routes: Routes = {
-    "GET /accounts": () => this.accounts,
-    ...this.d1.routes,
-    ...this.workers.routes,
-  };
 
   async start(): Promise<void> {
     const server = createServer((message, response) => void this.#serve(message, response));
@@ -79,11 +71,10 @@ export class FakeCloudflare {
 
   /** Removes all that the account has, and undoes what tests change. */
   clear(): void {
-    const { scripts, crons, domains } = this.workers;
-    for (const each of [scripts, crons, domains]) each.clear();
-    for (const each of [this.d1.databases, this.changes]) each.length = 0;
+    this.d1 = new FakeD1Api();
+    this.workers = new FakeWorkers();
+    this.changes.length = 0;
     this.accounts.length = 1;
-    this.workers.choose = undefined;
     this.logIn();
   }
 
@@ -121,7 +112,8 @@ export class FakeCloudflare {
       change: (text) => this.changes.push(text),
     };
     const after = this.interfere(call);
-    for (const [route, answer] of Object.entries(this.#routes)) {
+    const routes = { "GET /accounts": this.accounts, ...this.d1.routes, ...this.workers.routes };
+    for (const [route, answer] of Object.entries<Routes[string]>(routes)) {
       const pattern = new RegExp(`^${route.replaceAll(":", "([^/]+)")}$`);
       const [matched, ...parts] = pattern.exec(`${method} ${call.path}`) ?? [];
       if (matched === undefined) continue;
@@ -159,10 +151,7 @@ export class FakeCloudflare {
       "d1 execute": () => [`POST /d1/database/${executed()}/import`, readFileSync(file)],
     };
     const [call, body] = calls[`${command} ${action}`]!();
-    const result = (await this.call(call, body).catch((cause) => {
-      if (!(cause instanceof ApiError)) throw cause;
-      throw new Error(`${cause.message} [code: ${cause.code}]`, { cause });
-    })) as { id?: string } | undefined;
+    const result = (await this.call(call, body)) as { id?: string } | undefined;
     return `Worker Version ID: ${result?.id}\n`;
   }
 
@@ -186,8 +175,8 @@ export class FakeCloudflare {
       return Response.json({ success: true, errors: [], messages: [], result });
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
-      const { code, message, status } = error;
-      const [success, errors] = [status < 400, [{ code, message }]];
+      const { errors, status } = error;
+      const success = status < 400;
       return Response.json(success ? { success, result: {} } : { success, errors }, { status });
     }
   }

@@ -33,9 +33,7 @@ export const FAULTS: Readonly<Record<string, (position: number) => void | (() =>
 /**
  * Runs a command once without a fault, and then once for each fault at each of its API calls. Of calls
  * that only read, visits the first and the last of each kind, and skips faults after them. If a
- * connection is lost for good, all later calls fail too.
- *
- * @param check receives the outcome of each run with a fault, and a label for messages.
+ * connection is lost for good, all later calls fail too. `check` gets each outcome, and a label.
  */
 export async function atEveryCall(
   cloudflare: FakeCloudflare,
@@ -47,7 +45,8 @@ export async function atEveryCall(
     const calls: string[] = [];
     cloudflare.interfere = ({ method, path, body }: ApiCall) => {
       const isRead = /^\{(?:"batch":\[\{)?"sql":"\(*\s*select /i.test(String(body));
-      const index = calls.push(`${isRead ? "GET" : method} ${path}`) - 1;
+      const kind = path.replaceAll(/[\da-f]{8}-[\da-f-]{27}/g, "ID");
+      const index = calls.push(`${isRead ? "GET" : method} ${kind}`) - 1;
       const isDisturbed = fault.endsWith("for good") ? index >= position : index === position;
       return isDisturbed ? faults[fault]?.(position) : undefined;
     };
@@ -58,16 +57,10 @@ export async function atEveryCall(
   const { outcome: undisturbed, calls } = await runWith("none", 0);
   expect(undisturbed.status).toBe(0);
   expect(calls.length).toBeGreaterThan(5);
-  const kinds = calls.map((call) => call.replaceAll(/[\da-f]{8}-[\da-f-]{27}/g, "ID"));
-  const isVisited = (position: number, fault: string) => {
-    const kind = kinds[position] ?? "";
-    if (!kind.startsWith("GET")) return true;
-    const ends = [kinds.indexOf(kind), kinds.lastIndexOf(kind)];
-    return ends.includes(position) && !fault.endsWith("after it");
-  };
   for (const fault of Object.keys(faults)) {
     for (const [position, call] of calls.entries()) {
-      if (!isVisited(position, fault)) continue;
+      const isEnd = [calls.indexOf(call), calls.lastIndexOf(call)].includes(position);
+      if (call.startsWith("GET") && (!isEnd || fault.endsWith("after it"))) continue;
       const { outcome } = await runWith(fault, position);
       const { stdout, stderr } = outcome;
       await check(outcome, `${fault}, call ${position}, ${call}:\n${stdout}${stderr}`);

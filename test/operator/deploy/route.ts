@@ -1,12 +1,12 @@
 /** An error response of Cloudflare's API. */
 export class ApiError extends Error {
   readonly status: number;
-  readonly code: number;
+  readonly errors: readonly object[];
 
   constructor(status: number, code: number, message: string) {
-    super(message);
+    super(`${message} [code: ${code}]`);
     this.status = status;
-    this.code = code;
+    this.errors = [{ code, message }];
   }
 }
 
