@@ -30,11 +30,8 @@ function limitedService(perMinute: number, perDay: number, latencyMs: Draw) {
     // different times.
     const decision = limiter.at(Math.floor(performance.now()) + 437).request();
     const headers = quotaHeaders(decision);
-    if (decision.admitted) {
-      counts.admitted += 1;
-      return new Response(null, { status: 204, headers });
-    }
-    if (decision.banned) counts.banned += 1;
+    for (const name of ["admitted", "banned"] as const) counts[name] += Number(decision[name]);
+    if (decision.admitted) return new Response(null, { status: 204, headers });
     counts.refused += 1;
     const code = decision.banned ? "api_key_banned" : "rate_limit_exceeded";
     return failed(429, code, { ...headers, "Retry-After": String(retryAfterSeconds(decision)) })();

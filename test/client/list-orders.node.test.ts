@@ -34,15 +34,18 @@ test("int64 values arrive with every digit, however the body is divided into par
 });
 
 test.each([
-  [new URL("https://shop.example"), ""],
-  ["https://shop.example/v1/", ""],
-  ["https://shop.example/api/", "/api"],
-])("with the base URL %s, each iteration sends a request of its own", async (baseUrl, path) => {
+  [{ baseUrl: new URL("https://shop.example") }, "https://shop.example"],
+  [{ baseUrl: "https://shop.example/v1/" }, "https://shop.example"],
+  [{ baseUrl: "https://shop.example/api/" }, "https://shop.example/api"],
+  [{ baseUrl: "http://a.example", allowHttp: true }, "http://a.example"],
+  [{ baseUrl: "http://[::1]:8787" }, "http://[::1]:8787"],
+  [{ baseUrl: "http://shop.localhost" }, "http://shop.localhost"],
+])("with the options %o, each iteration sends a request of its own", async (options, base) => {
   const service = new ScriptedService(list('[{"id":1}]'), list('[{"id":2}]'));
-  const orders = clientOf(service, { baseUrl }).listOrders();
+  const orders = clientOf(service, options).listOrders();
   expect(await orders.all()).toEqual([{ id: 1n }]);
   expect(await loop(orders)).toEqual({ received: [{ id: 2n }], error: null });
-  const sent = { method: "GET", url: `https://shop.example${path}/v1/store/orders` };
+  const sent = { method: "GET", url: `${base}/v1/store/orders` };
   expect(service.requests).toMatchObject([sent, sent]);
 });
 

@@ -22,7 +22,6 @@ function hasChecksum(secret: string): boolean {
 test("a generated secret has 160 random bits and the checksum and pattern of SECURITY.md, and never repeats", () => {
   const secrets = Array.from({ length: 1_000 }, generateSecret);
   expect(new Set(secrets).size).toBe(secrets.length);
-  expect(secrets.filter((secret) => !/^sord_[a-z2-7]{40}$/.test(secret))).toEqual([]);
   expect(secrets.every((secret) => isSecret(secret) && hasChecksum(secret))).toBe(true);
   const code = secrets.map((secret) => `const key = "${secret}";`).join("\n");
   expect(code.match(pattern)).toEqual(secrets);

@@ -17,8 +17,6 @@ type Client = (retryAfterMs: number, refusals: number) => number;
 
 const { free, business } = PLAN_LIMITS;
 
-const ANY_DAY = 1_000_000_000;
-
 const between = (minMs: number, maxMs: number, random: Draw) =>
   Math.round(minMs + random() * (maxMs - minMs));
 
@@ -55,7 +53,7 @@ const doubling =
   (_, refusals) =>
     refusals === 0 ? 20 : jitter() * Math.min(5_000, 100 * 2 ** (refusals - 1));
 
-const anyDay = (perMinute: number) => ({ perMinute, perDay: ANY_DAY });
+const anyDay = (perMinute: number) => ({ perMinute, perDay: 1_000_000_000 });
 const tight = [free, { ...free, perDay: 60 }, { perMinute: 1, perDay: 60 }, anyDay(1)];
 
 test.for<[client: string, Client[], Limits[], minutes: number]>([

@@ -174,6 +174,5 @@ function fullSinceMs(known: Known, policy: QuotaPolicy, nowMs: number): number {
   return Math.min(...full.map((name) => windows[name].endsMs - LENGTH_MS[name]));
 }
 
-function enough(perMinute: number, bans: BanPolicy): number {
-  return Math.max(Math.min(perMinute, bans.maxStrikes), bans.minStrikes);
-}
+const enough = (perMinute: number, bans: BanPolicy) =>
+  Math.max(Math.min(perMinute, bans.maxStrikes), bans.minStrikes);

@@ -1,6 +1,4 @@
-import { isDeepStrictEqual } from "node:util";
 import fc from "fast-check";
-import { expect } from "vitest";
 import { BAN_MODES } from "../../../src/rules/limits/bans.ts";
 
 export interface Step<World> {
@@ -39,8 +37,3 @@ export const anyBanVars = fc.record({
   BAN_LONGEST_SECONDS: fc.constantFrom(86_400, 240),
   BAN_FORGET_SECONDS: fc.constantFrom(86_400, 3_600),
 });
-
-/** Calls `expect` only if the values differ, because `expect` is slower than a decision. */
-export function expectSame(actual: unknown, expected: unknown): void {
-  if (!isDeepStrictEqual(actual, expected)) expect(actual).toStrictEqual(expected);
-}

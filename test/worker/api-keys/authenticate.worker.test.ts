@@ -10,7 +10,6 @@ import { LIST, type RequestOptions, type Send, send, startService } from "../../
 const EFFECTIVE_MS = 30_000;
 
 const UNKNOWN_PATH = "/v1/nothing";
-const REPLACED = "was replaced by a newer one";
 
 async function expectAccepted(service: Send, ...keys: string[]) {
   for (const key of keys) expect((await service(UNKNOWN_PATH, { key })).status).toBe(404);
@@ -116,7 +115,7 @@ test("a former secret ends at the exact millisecond, and with a grace of zero wi
   for (const isolate of [connected, cutOff]) await expectAccepted(isolate, former);
   advanceClock(1);
   for (const isolate of [connected, cutOff]) {
-    await expectUnauthorized(isolate, REPLACED, former);
+    await expectUnauthorized(isolate, "was replaced by a newer one", former);
     await expectAccepted(isolate, key);
   }
   const newest = await rotate(id, 0);

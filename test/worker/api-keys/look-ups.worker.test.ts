@@ -62,8 +62,7 @@ test("a remembered key is refreshed 10 seconds after its query began, then once 
 });
 
 test("hundreds of invented keys from one address cause only a few queries and do not block valid keys", async () => {
-  const good = await newKey();
-  const late = await newKey();
+  const [good, late] = [await newKey(), await newKey()];
   // Concurrent requests share queries, and each finds its own key.
   const first = await statuses([good, ...invented(30)]);
   expect(first).toStrictEqual([404, ...Array<number>(30).fill(401)]);
