@@ -1,6 +1,6 @@
 import { ReadableStream } from "node:stream/web";
 import { vi } from "vitest";
-import { createClient, type StoreOrdersClient } from "../../src/client/client.ts";
+import { createClient } from "../../src/client/client.ts";
 import type { ClientOptions } from "../../src/client/options.ts";
 
 const toRequest = (url: unknown, init: RequestInit = {}) => ({
@@ -56,9 +56,8 @@ export const cancelled = () => new Response(null, { status: 204 });
 
 /** Returns the rate-limit headers of a key with room in its minute. */
 export function quota(leftInDay: number) {
-  const policy = '"minute";q=60;w=60, "day";q=1000;w=86400';
   const left = `"minute";r=59;t=60, "day";r=${leftInDay};t=86400`;
-  return { "RateLimit-Policy": policy, RateLimit: left };
+  return { "RateLimit-Policy": '"minute";q=60;w=60, "day";q=1000;w=86400', RateLimit: left };
 }
 
 export const roomy = () => new Response(null, { status: 204, headers: quota(999) });
@@ -75,12 +74,8 @@ export function unreachable(): never {
 /** Never returns a response, even if the request is aborted. */
 export const ignoresSignal = () => new Promise<Response>(() => undefined);
 
-export function clientOf(
-  { fetch }: { readonly fetch: typeof globalThis.fetch },
-  options: Partial<ClientOptions> = {},
-): StoreOrdersClient {
-  return createClient({ ...OPTIONS, fetch, ...options });
-}
+export const clientOf = ({ fetch }: Pick<ClientOptions, "fetch">, more?: Partial<ClientOptions>) =>
+  createClient({ ...OPTIONS, fetch, ...more });
 
 /** Advances the fake clock until a call of the client has ended, and returns its outcome. */
 export async function settled<T>(call: Promise<T>): Promise<PromiseSettledResult<T>> {

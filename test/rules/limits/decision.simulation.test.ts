@@ -32,10 +32,9 @@ class ComparedLimiter extends SimulatedLimiter {
 
   override decide(policy: QuotaPolicy, report: WaitReport | null = null) {
     const { bans, nowMs } = this;
-    const expected = this.rules.request(policy, bans, nowMs, report);
     const decided = super.decide(policy, report);
     const { decision, state, strikes, newBan } = decided;
-    expectSame({ decision, strikes, newBan }, expected);
+    expectSame({ decision, strikes, newBan }, this.rules.request(policy, bans, nowMs, report));
     const { standsUntilMs: _, strikes: __, admitted: ___, ...quota } = decision;
     expectSame(peek(state, policy, bans, nowMs), quota);
     return decided;

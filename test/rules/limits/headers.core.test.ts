@@ -6,7 +6,6 @@ import { reportQuota } from "../../../src/rules/limits/quota-report.ts";
 import { START_MS } from "./simulated-limiter.ts";
 
 const START_SECONDS = START_MS / 1_000;
-
 const NOW = { nowMs: START_MS, retryAtMs: null, banned: false };
 const endsIn = (ms: number, limit: number, remaining: number) => {
   return { limit, remaining, endsMs: START_MS + ms };

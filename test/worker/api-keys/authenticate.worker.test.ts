@@ -49,8 +49,7 @@ test("anything but one header with one token in the form of a key is 401 without
       const challenge = `Bearer realm="store-orders"${hasToken ? ', error="invalid_token"' : ""}`;
       expect(response.headers.get("WWW-Authenticate"), Authorization).toBe(challenge);
       expect(quotaOf(response)).toMatchObject({ limit: 60, remaining: 59 });
-      const message = await expectError(response, 401, "unauthorized");
-      expect(message, Authorization).toContain(words);
+      expect(await expectError(response, 401, "unauthorized"), Authorization).toContain(words);
     }
   }
   expect(script.calls).toBe(0);

@@ -84,8 +84,7 @@ test("from an address past its budget, a request with an unknown key waits while
   const [key, remembered] = [await newKey(), await newKey()];
   const [unknown = "", ...others] = invented(61);
   await statuses([remembered, unknown, ...others], ADDRESS);
-  const now = Date.now() + 25_000;
-  vi.useFakeTimers({ toFake: ["Date", "setTimeout", "clearTimeout"], now });
+  vi.useFakeTimers({ toFake: ["Date", "setTimeout", "clearTimeout"], now: Date.now() + 25_000 });
   const before = queries();
   const suspect = statuses([unknown], ADDRESS);
   expect(await statuses([key])).toStrictEqual([404]);

@@ -56,14 +56,12 @@ test("refusals and strikes write nothing, but are not lost with the object once 
   await admit({ requests: 59 });
   expect(await storage()).toMatchObject({ keys: ["record"], rowsWritten });
   const times = { began_at: Date.now(), ends_at: Date.now() + 60_000, lifted_at: null };
-  const until = new Date(times.ends_at).toISOString();
   await admit({ requests: 11 });
   expect((await storage()).rowsWritten).toBe(rowsWritten + 1);
   const resetsAt = new Date(noonMs + 60_000).toISOString();
-  const minute = { window: "minute", limit: 3, remaining: 0, resetsAt };
   expect(eventLines()).toStrictEqual([
-    { event: "quota_low", keyId, ...minute },
-    { event: "banned", keyId, number: 1, until },
+    { event: "quota_low", keyId, window: "minute", limit: 3, remaining: 0, resetsAt },
+    { event: "banned", keyId, number: 1, until: new Date(times.ends_at).toISOString() },
   ]);
   await expect.poll(bans).toStrictEqual([{ key_id: keyId, number: 1, ...times }]);
   for (const refused of [105, 110]) {
@@ -114,8 +112,7 @@ test("what a clock that was ahead has counted is of today after the next report,
   await admit({ requests: 4 });
   advanceClock(20_000);
   // An isolate reports 59 strikes with a request that is the 60th strike.
-  const wait = { ageMs: 20_000, strikes: 59, oldestStrikeAgeMs: 0 };
-  await admit({ wait, refusals: 60 });
+  await admit({ wait: { ageMs: 20_000, strikes: 59, oldestStrikeAgeMs: 0 }, refusals: 60 });
   await admit({ cancels: true });
   await expect.poll(bans).toHaveLength(1);
   await comeToAlarm();

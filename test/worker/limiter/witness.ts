@@ -139,8 +139,7 @@ export class Witness {
     const mayReadReplica = nowMs - this.#notedMs >= 600_000;
     const answer = Array.from({ length: requests }, (_, n) => {
       const { known: before } = this.#rules;
-      const report = n === 0 ? wait : null;
-      const decided = this.#rules.request(policy, this.#bans, nowMs, report);
+      const decided = this.#rules.request(policy, this.#bans, nowMs, n === 0 ? wait : null);
       const { decision, newBan } = decided;
       const { resets } = this.#rules.known.policy!;
       const refused = n === 0 ? refusals : 0;
@@ -177,8 +176,7 @@ export class Witness {
 
   starts(disk: LimiterState | null, cancelledMs: number | null): void {
     this.#notedMs = cancelledMs ?? 0;
-    const onDisk = durable(disk);
-    const version = this.#versions.findLast(({ known }) => durableOf(known) === onDisk);
+    const version = this.#versions.findLast(({ known }) => durableOf(known) === durable(disk));
     this.claim(version !== undefined, "What is on disk was decided.", disk);
     this.#hasRestarted ||= this.requests > 0;
     this.#rules = new DocumentedRules(version?.known);

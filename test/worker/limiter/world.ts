@@ -264,8 +264,7 @@ export class World {
       blockConcurrencyWhile: (run: () => Promise<void>) => run(),
       waitUntil,
     };
-    const env = { ...this.#vars, KEYS: this.#keys.d1 };
-    const object = new RateLimiter(ctx as never, env as never);
+    const object = new RateLimiter(ctx as never, { ...this.#vars, KEYS: this.#keys.d1 } as never);
     this.#object = object;
   }
 
@@ -275,8 +274,7 @@ export class World {
     clearTimeout(this.#alarm);
     this.#alarm = setTimeout(() => {
       this.#alarmMs = null;
-      const again = () => this.setAlarm(Date.now() + pauseMs, 2 * pauseMs);
-      void this.#object.alarm().catch(again);
+      void this.#object.alarm().catch(() => this.setAlarm(Date.now() + pauseMs, 2 * pauseMs));
     }, ms - Date.now());
   }
 

@@ -74,8 +74,7 @@ export class UsageDatabase {
 
   constructor(send: (transact: () => void) => Promise<void>) {
     this.#sqlite.function("now_microseconds", () => BigInt(Date.now()) * 1_000n);
-    const neighbour = NEIGHBOUR + changed("another", "reset", 1);
-    this.#sqlite.exec(changed(KEY_ID, "create", 0) + neighbour);
+    this.#sqlite.exec(changed(KEY_ID, "create", 0) + NEIGHBOUR + changed("another", "reset", 1));
     const batch = async (statements: readonly { sql: string; values: [] }[]) => {
       await send(() => {
         this.#sqlite.exec("BEGIN");
