@@ -48,12 +48,11 @@ function differences(before: any, after: any) {
 
 const OWN = ["--plan", "enterprise", "--per-minute", "5", "--per-day", "1000000000"];
 const LONG = "😀".repeat(100);
-const FAR = "2099-12-31T23:59:59.5000+02:00";
 /** Commands, the fields that they change, and in how many hours the former secrets end then. */
 const CHANGES: readonly [line: string, changes: object, ends?: readonly number[]][] = [
   ["update ID --per-minute=7", { perMinute: 7 }],
   ["update ID --per-day 8", { perDay: 8 }],
-  [`update ID --expires ${FAR}`, { expiresAt: "2099-12-31T21:59:59.500Z" }],
+  ["update ID --expires 2099-12-31T23:59:59.5000+02:00", { expiresAt: "2099-12-31T21:59:59.500Z" }],
   [`update ID --expires never --name ${LONG}`, { expiresAt: null, name: LONG }],
   ["update ID --plan pro", { plan: "pro", perMinute: 300, perDay: 10_000 }],
   ["update ID --plan pro", {}],

@@ -1,6 +1,5 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { sql } from "drizzle-orm";
 import { beforeAll, expect, it, vi } from "vitest";
 import { keyBans, keyUsage } from "../../../src/schema/keys.ts";
 import { keysProgram } from "../../../src/operator/keys/program.ts";
@@ -113,9 +112,9 @@ it("usage says how old the last report of a key is, and nothing is later than no
 
 it("usage adds up more rows than two queries return, and sorts by refused requests", async () => {
   for (let index = 0; index < 60; index += 1) await many.add({ id: `key_${index}` });
-  await many.database.orm.run(sql`INSERT INTO key_usage
+  await many.database.orm.run(`INSERT INTO key_usage
     WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 365)
-    SELECT id, date(${dayText(0)}, '-' || i || ' days'), 2, id = 'key_7', 0, 0, 1, 1, 60, 1000, 0
+    SELECT id, date('${dayText(0)}', '-' || i || ' days'), 2, id = 'key_7', 0, 0, 1, 1, 60, 1000, 0
     FROM api_keys, n`);
   const found: { id: string; admitted: number }[] = await many.keysJson("usage", "--days", "366");
   expect(found.map(({ admitted }) => admitted)).toEqual(Array(60).fill(2 * 366));
@@ -153,8 +152,7 @@ it("usage --near has only keys that reached 80 % of the limit of a minute or a d
     ["peak_minute = 48, peak_day = 0", ["key_busy", "key_small"]],
     ["peak_minute = 0, peak_day = 800", ["key_busy", "key_small"]],
   ] as const) {
-    const changes = sql`UPDATE key_usage SET ${sql.raw(figures)} WHERE key_id = 'key_small'`;
-    await keys.database.orm.run(changes);
+    await keys.database.orm.run(`UPDATE key_usage SET ${figures} WHERE key_id = 'key_small'`);
     expect(await usageJson("--near")).toMatchObject(ids.map((id) => ({ id })));
   }
   const none = /^No key is known to have reached 80 % of a limit\.\nNothing was reported;/;

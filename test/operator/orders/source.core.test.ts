@@ -24,46 +24,34 @@ const element = fc
   .filter((json) => !json.includes("\ufffd"));
 
 describe("a file is divided, however its bytes arrive,", () => {
-  it("into the elements of its JSON array, and a number is named for what follows the array", () =>
-    fc.assert(
-      fc.asyncProperty(
-        fc.array(element, { maxLength: 6 }),
-        blank,
-        cuts,
-        fc.constantFrom("x", "]", ",", "[]", '{"id":1}'),
-        async (elements, space, at, more) => {
-          const text = `${space}[${elements.map((json) => space + json + space).join()}]${space}`;
-          const expected = elements.map((json, index) => ["element", index + 1, json]);
-          expect(await read(text, at)).toEqual(expected);
-          const fault = `element ${elements.length + 1}: text after the end of the array`;
-          await expect(read(text + more, at)).rejects.toThrow(fault);
-        },
-      ),
-    ));
+  it("into the elements of its JSON array, and a number is named for what follows the array", async () => {
+    const arrays = fc.array(element, { maxLength: 6 });
+    const added = fc.constantFrom("x", "]", ",", "[]", '{"id":1}');
+    const property = fc.asyncProperty(arrays, blank, cuts, added, async (items, space, at, end) => {
+      const text = `${space}[${items.map((json) => space + json + space).join()}]${space}`;
+      const expected = items.map((json, index) => ["element", index + 1, json]);
+      expect(await read(text, at)).toEqual(expected);
+      const fault = `element ${items.length + 1}: text after the end of the array`;
+      await expect(read(text + end, at)).rejects.toThrow(fault);
+    });
+    await fc.assert(property);
+  });
 
-  it("into objects, on one line or several and with anything between them, by their first line", () => {
+  it("into objects, on one line or several and with anything between them, by their first line", async () => {
     const object = fc.dictionary(fc.string(), fc.string(), { maxKeys: 3 });
     const indent = fc.constantFrom(0, 1, "\t");
     const json = fc.tuple(object, indent).map(([value, by]) => JSON.stringify(value, null, by));
-    const between = fc.constantFrom("", " ", "\n", "\r\n", "\n \n");
-    return fc.assert(
-      fc.asyncProperty(
-        fc.array(fc.tuple(between, json), { maxLength: 6 }),
-        fc.constantFrom("", "\ufeff"),
-        between,
-        cuts,
-        async (objects, mark, end, at) => {
-          let text = "";
-          const expected = objects.map(([space, each]) => {
-            text += space;
-            const line = text.split("\n").length;
-            text += each;
-            return ["line", line, each];
-          });
-          expect(await read(mark + text + end, at)).toEqual(expected);
-        },
-      ),
-    );
+    const gap = fc.constantFrom("", " ", "\n", "\r\n", "\n \n");
+    const spaced = fc.array(fc.tuple(gap, json), { maxLength: 6 });
+    const marks = fc.constantFrom("", "\ufeff");
+    const property = fc.asyncProperty(spaced, marks, gap, cuts, async (objects, mark, end, at) => {
+      const expected = objects.map(([space, each], index) => {
+        const before = objects.slice(0, index).flat().join("") + space;
+        return ["line", before.split("\n").length, each];
+      });
+      expect(await read(mark + objects.flat().join("") + end, at)).toEqual(expected);
+    });
+    await fc.assert(property);
   });
 
   it("and what is no object ends with its line, or before an object that begins a line", async () => {
