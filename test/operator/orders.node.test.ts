@@ -14,7 +14,6 @@ import { StoreFolder } from "./store-folder.ts";
 
 const store = new StoreFolder();
 const folder = testFolder();
-
 const file = (name: string) => join(folder, name);
 const written = (stdout: string, stderr = "") => ({ status: 0, stdout, stderr });
 

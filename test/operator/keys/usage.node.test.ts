@@ -78,14 +78,10 @@ key_small         –        –     –  –         –         –          S
 });
 
 it("usage counts the last days, today included, and shows one key day by day", async () => {
-  for (const [days, admitted, minutePeak] of [
-    ["1", 40, 0.95],
-    ["20", 1_540, 0.95],
-    ["21", 1_547, 1],
-  ] as const) {
-    const expected = [{ admitted, minutePeak }, {}, {}];
-    expect(await usageJson("--days", days)).toMatchObject(expected);
-  }
+  const listed = (admitted: number, minutePeak: number) => [{ admitted, minutePeak }, {}, {}];
+  expect(await usageJson("--days", "1")).toMatchObject(listed(40, 0.95));
+  expect(await usageJson("--days", "20")).toMatchObject(listed(1_540, 0.95));
+  expect(await usageJson("--days", "21")).toMatchObject(listed(1_547, 1));
   const { stdout } = await usage("key_busy");
   expect(stdout).toMatch(
     /^day .*\n2026-11-21 .*\n2026-11-20 +1,000 +250 +2 +33 % +100 %\n(?:2026-11-.*\n){12}$/,
