@@ -22,6 +22,7 @@ const UNAUTHORIZED = 'www-authenticate: Bearer realm="store-orders"';
 const RETRY = "retry-after: 5";
 const ERRORS = { 401: [UNAUTHORIZED], 403: [], 429: [RETRY], 500: [], 503: [RETRY] };
 const READ = { ...ERRORS, 405: ["allow: GET, HEAD"] };
+const CANCEL = { ...ERRORS, 204: [], 404: [], 405: ["allow: DELETE"], 409: [] };
 const LIST = ["cache-control: private, no-cache", 'etag: "b635bf2fd4266e169c4c0e2344af96d9"'];
 
 test("each operation has these answers and headers of its own, and its examples fit", () => {
@@ -41,14 +42,7 @@ test("each operation has these answers and headers of its own, and its examples 
   const untagged = (what: string) => [expect.stringMatching(`${what} has no entity tag`)];
   expect(Object.fromEntries(found)).toStrictEqual({
     "GET /store/orders": { 200: LIST, 304: LIST, ...READ, 412: [expect.stringContaining(list)] },
-    "DELETE /store/orders/{orderId}": {
-      204: [],
-      404: [],
-      ...ERRORS,
-      405: ["allow: DELETE"],
-      409: [],
-      412: untagged("An order"),
-    },
+    "DELETE /store/orders/{orderId}": { ...CANCEL, 412: untagged("An order") },
     "GET /quota": { 200: ["cache-control: no-store"], ...READ, 412: untagged("The quota") },
   });
 });

@@ -47,9 +47,8 @@ test("the page shows everything in a changed document", async () => {
     ...examples.map((one) => (typeof one === "object" ? JSON.stringify(one, undefined, 2) : one)),
   ];
   const shown = plain(textOf(html));
-  for (const one of texts) {
-    for (const paragraph of String(one).split("\n\n")) expect(shown).toContain(plain(paragraph));
-  }
+  const paragraphs = texts.flatMap((one) => String(one).split("\n\n"));
+  for (const paragraph of paragraphs) expect(shown).toContain(plain(paragraph));
   // Of several errors with one status, the first is the example.
   const [errors = ""] = /<table class="reference-table errors">.*?<\/table>/s.exec(html) ?? [];
   expect(textOf(errors)).toContain("The list has another entity tag");
@@ -57,12 +56,10 @@ test("the page shows everything in a changed document", async () => {
 
 test("llms.txt has the meaning of each operation, parameter, answer, header and field", () => {
   const llms = String(files.get("llms.txt"));
-  for (const meaning of valuesOf(partsOf(JSON.parse(text)), "description")) {
-    expect(llms).toContain(meaning);
-  }
-  for (const name of ["X-RateLimit-Reset", "If-None-Match", "304", "412", "shipDate"]) {
-    expect(llms).toContain(`- \`${name}\``);
-  }
+  const meanings = valuesOf(partsOf(JSON.parse(text)), "description");
+  const names = ["X-RateLimit-Reset", "If-None-Match", "304", "412", "shipDate"];
+  const items = names.map((name) => `- \`${name}\``);
+  for (const words of [...meanings, ...items]) expect(llms).toContain(words);
 });
 
 test("the page has the numbers of plans, windows, strikes and bans", () => {
@@ -103,8 +100,7 @@ test("the page has unique ids, links that lead somewhere, the contact, and no Ma
   const links = [...page.matchAll(/ href="#([^"]+)"/g)].map(([, id]) => id);
   expect(links.filter((id) => !ids.includes(id ?? ""))).toStrictEqual([]);
   expect(page.match(/ href="mailto:orders@shop\.example"/g)).toHaveLength(2);
-  const prose = textOf(page.replace(/<pre.*?<\/pre>/gs, ""));
-  expect(prose).not.toMatch(/`|\]\(|undefined|\[object/i);
+  expect(textOf(page.replace(/<pre.*?<\/pre>/gs, ""))).not.toMatch(/`|\]\(|undefined|\[object/i);
 });
 
 test("the page stays under 100 KiB with everything it loads", () => {

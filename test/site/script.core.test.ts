@@ -24,18 +24,16 @@ test("a list in any parts keeps every digit, counts its orders and finds an id, 
   const notes = fc.constantFrom("", 'a }], { "id":2 } \\" {', "5}");
   fc.assert(
     fc.property(ids, notes, fc.integer({ min: 1, max: 90 }), (all, note, length) => {
-      const near = all.map((id) => id ^ 1n);
       const rest = `"petId":7,"note":${JSON.stringify(note)}`;
       const text = `[${all.map((id) => `{"id":${id},${rest}}`).join()}]`;
-      const parts = text.match(new RegExp(`[^]{1,${length}}`, "g")) ?? [];
-      const list = listOf(...parts);
+      const list = listOf(...(text.match(new RegExp(`[^]{1,${length}}`, "g")) ?? []));
       expect(list.isWhole).toBe(true);
       const broken = [text.slice(0, -1), text.slice(1), text.replace("},{", "} {")];
       expect(broken.map((one) => listOf(one).isWhole)).toEqual([false, false, all.length < 2]);
       const shown = (id: bigint) => ({ id: String(id), petId: "7", note });
       expect(list.total).toBe(all.length);
       expect(list.first(3)).toStrictEqual(all.slice(0, 3).map(shown));
-      for (const id of [...all, ...near, 2n, 7n]) {
+      for (const id of [...all, ...all.map((one) => one ^ 1n), 2n, 7n]) {
         expect(list.find(String(id))).toStrictEqual(all.includes(id) ? shown(id) : null);
       }
     }),

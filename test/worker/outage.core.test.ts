@@ -32,8 +32,7 @@ test("in any history, an outage begins with its first failure and cause, and end
         failures = [];
       }
     }
-    const lines = logged.mock.calls.map(([line]) => JSON.parse(String(line)));
-    expect(lines).toStrictEqual(expected);
+    expect(logged.mock.calls.map(([line]) => JSON.parse(String(line)))).toStrictEqual(expected);
   });
   fc.assert(property);
 });

@@ -5,13 +5,7 @@ import { createApp } from "../../../src/worker/app.ts";
 import { expectError, quotaOf } from "../../support/answer.ts";
 import { createApiKey, createEnterpriseKey, updateApiKey } from "../../support/api-key-fixture.ts";
 import { advanceClock, DAY_MS, MINUTE_MS, stopClock } from "../../support/clock.ts";
-import {
-  fail,
-  faultyDatabases,
-  faultyLimiters,
-  loseTheAnswer,
-  PASS,
-} from "../../support/faults.ts";
+import * as faults from "../../support/faults.ts";
 import { evictLimiter, limiterStorage } from "../../support/limiter.ts";
 import { LIST, type Send, send, startService } from "../../support/service.ts";
 import { eventLines, requestLines } from "../../support/written-lines.ts";
@@ -53,7 +47,7 @@ test("a key that keeps sending refused requests is banned at its last strike, in
   const { id, key } = await createEnterpriseKey(1, 100);
   const startMs = stopClock();
   const at = (ms: number) => new Date(startMs + ms).toISOString();
-  const { bindings, script } = faultyDatabases("ORDERS");
+  const { bindings, script } = faults.faultyDatabases("ORDERS");
   const elsewhere = startService({}, bindings);
   const refusal = async (code: string, service = send) => {
     const response = await service(LIST, { key });
@@ -101,7 +95,7 @@ test("looks at once share one call, count nothing and store nothing; if the limi
   stopClock();
   const expiresAt = new Date(Date.now() + DAY_MS);
   const { id, key } = await createApiKey({ expiresAt });
-  const { bindings, script } = faultyLimiters();
+  const { bindings, script } = faults.faultyLimiters();
   const service = startService({}, bindings);
   const looks = Array.from({ length: 100 }, () => look(key, service));
   const windows = [
@@ -118,7 +112,8 @@ test("looks at once share one call, count nothing and store nothing; if the limi
   expect(await limiterStorage(`key:${id}`)).toStrictEqual(nothing);
   expect(quotaOf(await service(UNKNOWN, { key })).remaining).toBe(59);
   const requestIds: unknown[] = [];
-  for (const outcome of [fail("Lost.", { retryable: true }), loseTheAnswer("Lost.")]) {
+  const lost = [faults.fail("Lost.", { retryable: true }), faults.loseTheAnswer("Lost.")];
+  for (const outcome of lost) {
     const { calls } = script;
     script.always(outcome);
     for (const method of ["GET", "HEAD", "GET"]) {
@@ -132,7 +127,7 @@ test("looks at once share one call, count nothing and store nothing; if the limi
     // No failed call is repeated, and no second begins within a second.
     expect(script.calls).toBe(calls + 3);
     expect(requestLines().at(-1)).toMatchObject({ route: QUOTA, status: 503, degraded: "limiter" });
-    script.always(PASS);
+    script.always(faults.PASS);
     expect((await service(UNKNOWN, { key })).status).toBe(404);
   }
   expect((await look(key, service)).windows[1].remaining).toBe(997);

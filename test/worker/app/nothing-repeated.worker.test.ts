@@ -9,8 +9,6 @@ import { cutIntoSegments, placeManyOrders } from "../../support/order-fixture.ts
 import { LIST, send, startService } from "../../support/service.ts";
 import { eventLines, requestLines } from "../../support/written-lines.ts";
 
-const UUID = /^[0-9a-f]{8}-[0-9a-f-]{27}$/;
-
 async function everything(response: Response): Promise<string> {
   // The text of a list that is cut off cannot be read.
   const text = await response.text().catch(() => "");
@@ -72,7 +70,7 @@ test("an X-Request-Id is kept in the response and in the log if it is well forme
     const answered = response.headers.get("X-Request-Id");
     expect(requestLines().at(-1)?.requestId).toBe(answered);
     if (kept.includes(id)) expect(answered).toBe(id);
-    else expect(answered, id).toMatch(UUID);
+    else expect(answered, id).toMatch(/^[0-9a-f]{8}-[0-9a-f-]{27}$/);
     const isRepeated = id !== "" && (await everything(response)).includes(id.toLowerCase());
     expect(isRepeated, id).toBe(kept.includes(id));
   }
@@ -94,10 +92,9 @@ test.each([
   const wrongSql = () => env[name].prepare(`SELECT '${hashSecret(key)}' WRONG FROM x`).run();
   for (const query of [unbindable, wrongSql]) {
     const { bindings, script } = faultyDatabases(name);
-    const service = startService({}, bindings);
     script.next(...before).always((async () => query()) as Outcome);
     const path = method === "GET" ? LIST : `${LIST}/4611686018427387904`;
-    const response = await service(path, { key, method });
+    const response = await startService({}, bindings)(path, { key, method });
     const written = await everything(response);
     const requestId = response.headers.get("X-Request-Id");
     expect(eventLines().at(-1)).toMatchObject({ event, requestId });

@@ -2,8 +2,6 @@ import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { DatabaseQueries, DatabaseUnavailableError } from "../../../src/worker/db/availability.ts";
 
 const TIMEOUT_MS = 10_000;
-const LOST = new Error("D1_ERROR: Network connection lost.");
-const HIDDEN = new Error("D1_ERROR: internal error; reference = 1");
 const UNIQUE = new Error("UNIQUE constraint failed: SQLITE_CONSTRAINT");
 const READ = { isRead: true };
 const REPEATABLE = { isRepeatable: true };
@@ -12,7 +10,7 @@ beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.restoreAllMocks().useRealTimers());
 
 test.each<[Error, object, number, string]>([
-  [LOST, READ, 1, "unavailable"],
+  [new Error("D1_ERROR: Network connection lost."), READ, 1, "unavailable"],
   [new Error("D1_ERROR: D1 DB is overloaded."), REPEATABLE, 3, "unavailable"],
   [new Error("D1_ERROR: near ?: SQLITE_ERROR"), REPEATABLE, 1, "a fault of the statement"],
   [new Error("D1_ERROR", { cause: UNIQUE }), REPEATABLE, 1, "a fault of the statement"],
@@ -24,7 +22,7 @@ test.each<[Error, object, number, string]>([
   [new Error("D1_ERROR: SQLITE_LOCKED"), {}, 43, "unavailable"],
   [new Error("D1_ERROR", { cause: new Error("database is locked") }), {}, 43, "unavailable"],
   [new Error("Failed to get session commit token"), {}, 43, "unavailable"],
-  [HIDDEN, READ, 5, "unavailable"],
+  [new Error("D1_ERROR: internal error; reference = 1"), READ, 5, "unavailable"],
 ])("after %s, a query with %j is sent %i times within its timeout: %s", async (...row) => {
   const [error, options, attempts, outcome] = row;
   vi.spyOn(Math, "random").mockReturnValue(0.5);

@@ -45,10 +45,8 @@ test("positions of cancellations grow, after deletions and a clock that was set 
     seen.push((await cancelled("position")).at(-1));
   }
   expect(Number(seen[0]) / 1_000).toBeCloseTo(Date.now(), -5);
-  expect(seen.slice(1, 2)).toEqual([5000000000000002]);
-  expect(seen.at(-1)).toBe(6000000000000001);
-  expect(seen.toSorted()).toEqual(seen);
-  expect(new Set(seen).size).toBe(5);
+  expect([seen[1], seen[4]]).toEqual([5000000000000002, 6000000000000001]);
+  expect([...new Set(seen)].toSorted()).toEqual(seen);
 });
 
 test("A request whose precondition is false is not performed: 412, after 404 and 409", async () => {

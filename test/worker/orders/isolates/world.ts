@@ -72,8 +72,7 @@ export async function play(database: DatabaseSync, scheduler: Scheduler, plan: P
         const ORDERS = store.d1Of(async (sql, values) =>
           store.prepare(database, sql).all(...values),
         );
-        const KEYS = store.d1Of(async () => []);
-        await keepHouse({ ORDERS, KEYS }, parseConfig({}), new Date());
+        await keepHouse({ ORDERS, KEYS: store.d1Of(async () => []) }, parseConfig({}), new Date());
       }
       if (scheduler.count() > 0) await scheduler.waitNext(1);
       else if (Date.now() <= PATIENCE_MS) vi.advanceTimersToNextTimer();
