@@ -1,5 +1,5 @@
 import service, { RateLimiter } from "../../src/worker/index.ts";
-import { wrapDatabase } from "../support/wrapped-bindings.ts";
+import { wrapBinding } from "../support/wrapped-bindings.ts";
 
 export { RateLimiter };
 
@@ -9,7 +9,7 @@ export default {
     const { DELAY_MS = 0 } = env as { DELAY_MS?: string };
     if (DELAY_MS === 0) return service.fetch(request, env, context);
     const wait = () => scheduler.wait(Number(DELAY_MS));
-    const ORDERS = wrapDatabase(env.ORDERS, (call) => wait().then(call));
+    const ORDERS = wrapBinding(env.ORDERS, (call) => wait().then(call));
     return service.fetch(request, { ...env, ORDERS }, context);
   },
 } satisfies ExportedHandler<Cloudflare.Env>;

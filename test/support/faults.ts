@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { vi } from "vitest";
 import * as deadlines from "../../src/worker/deadline.ts";
-import { wrapDatabase, wrapLimiters } from "./wrapped-bindings.ts";
+import { wrapBinding } from "./wrapped-bindings.ts";
 
 /** Runs one call to a binding, or makes the call fail or hang. */
 export type Outcome = <T>(call: () => Promise<T>) => Promise<T>;
@@ -48,7 +48,7 @@ export class FaultScript {
 
 /** Returns a database whose calls all have this outcome. A batch is one call. */
 export function brokenDatabase(name: "ORDERS" | "KEYS", outcome: Outcome = LOST) {
-  return { [name]: wrapDatabase(env[name], outcome) };
+  return { [name]: wrapBinding(env[name], outcome) };
 }
 
 /** Returns real databases (default: both) with the faults of `script`. A batch is one call. */
@@ -66,16 +66,17 @@ export function faultyDatabases(...names: readonly ("ORDERS" | "KEYS")[]) {
 export function faultyLimiters() {
   const script = new FaultScript();
   const places: unknown[] = [];
-  const getByName: typeof env.RATE_LIMITER.getByName = (name, place) => {
+  const limiters = wrapBinding(env.RATE_LIMITER, (call) => script.run(call));
+  const getByName: typeof limiters.getByName = (name, place) => {
     places.push(place);
-    return env.RATE_LIMITER.getByName(name, place);
+    return limiters.getByName(name, place);
   };
-  const RATE_LIMITER = wrapLimiters({ getByName }, (call) => script.run(call));
-  return { bindings: { RATE_LIMITER }, script, places };
+  const bindings = { RATE_LIMITER: { getByName } as typeof limiters };
+  return { bindings, script, places };
 }
 
 export function brokenLimiters() {
-  return { RATE_LIMITER: wrapLimiters(env.RATE_LIMITER, fail("Internal error.")) };
+  return { RATE_LIMITER: wrapBinding(env.RATE_LIMITER, fail("Internal error.")) };
 }
 
 /** Returns a function that lets one more of the next deadlines of exactly this length expire at once. */

@@ -6,14 +6,14 @@ import { HOUR_MS } from "../../support/clock.ts";
 import { limiterStorage } from "../../support/limiter.ts";
 import { cutIntoSegments, placeManyOrders } from "../../support/order-fixture.ts";
 import { LIST, type RequestOptions, settle, startService } from "../../support/service.ts";
-import { wrapDatabase, wrapLimiters } from "../../support/wrapped-bindings.ts";
+import { wrapBinding } from "../../support/wrapped-bindings.ts";
 
 /** What Cloudflare bills, or what keeps the D1 database busy. A batch of statements is one query. */
 const NONE = { objectCalls: 0, objectRowsWritten: 0, queries: 0, rowsRead: 0, rowsWritten: 0 };
 
 const counted = { ...NONE };
 const countingQueries = (database: D1Database) =>
-  wrapDatabase(database, async (call) => {
+  wrapBinding(database, async (call) => {
     counted.queries += 1;
     const result = await call();
     for (const { meta } of [result].flat() as D1Result[]) {
@@ -25,7 +25,7 @@ const countingQueries = (database: D1Database) =>
 const BINDINGS = {
   ORDERS: countingQueries(env.ORDERS),
   KEYS: countingQueries(env.KEYS),
-  RATE_LIMITER: wrapLimiters(env.RATE_LIMITER, (call) => {
+  RATE_LIMITER: wrapBinding(env.RATE_LIMITER, (call) => {
     counted.objectCalls += 1;
     return call();
   }),

@@ -5,7 +5,7 @@ import { advanceClock, HOUR_MS, MINUTE_MS, stopClock } from "../../support/clock
 import { placeManyOrders } from "../../support/order-fixture.ts";
 import { LIST, type Send, startService } from "../../support/service.ts";
 import { brokenLimiters, fail, faultyLimiters, PASS } from "../../support/faults.ts";
-import { wrapDatabase } from "../../support/wrapped-bindings.ts";
+import { wrapBinding } from "../../support/wrapped-bindings.ts";
 import { eventLines, events, requestLines } from "../../support/written-lines.ts";
 
 /** The replica's rows: copied from the primary database at the first query, then unchanged. */
@@ -22,7 +22,7 @@ const ORDERS = {
   batch: (statements: D1PreparedStatement[]) => env.ORDERS.batch(statements),
   withSession(constraint: string) {
     expect(constraint).toBe("first-unconstrained");
-    return wrapDatabase(env.ORDERS, read as never);
+    return wrapBinding(env.ORDERS, read as never);
   },
 } as unknown as D1Database;
 const start = (bindings = {}) => startService({ LIST_READS: "nearest" }, { ORDERS, ...bindings });
