@@ -46,7 +46,17 @@ const LANGUAGES: Readonly<Record<string, { command: string; args: string[]; file
   Go: { command: "go", args: ["run", "pasted.go"], file: "pasted.go" },
 };
 
-const samples = readSamples();
+/** The TypeScript and JavaScript samples of all documents, without generated clients. */
+const samples = globSync(["*.md", "docs/*.md", "src/client/*.md"])
+  .toSorted()
+  .flatMap((document) =>
+    [...readFileSync(document, "utf8").matchAll(FENCED)].map(([, extension, code = ""], index) => ({
+      title: `${document}, sample ${index + 1}`,
+      file: `${document.replaceAll(/\W/g, "-")}-${index + 1}.${extension}s`,
+      code,
+    })),
+  )
+  .filter(({ code }) => !GENERATED_CLIENT_FILE.test(code));
 const page = await readFile("dist/site/index.html", "utf8");
 const store = new StoreFolder();
 const folder = testFolder();
@@ -163,19 +173,6 @@ function sampleOnPage(label: string, language: string): string {
   const pattern = new RegExp(`aria-label="${label} \\(${language}\\)"><code>(.*?)</code>`, "s");
   const [, html = ""] = pattern.exec(page) ?? [];
   return textOf(html).replaceAll("YOUR_API_KEY", service.demoKeys.business);
-}
-
-/** Reads the TypeScript and JavaScript samples of all documents, without generated clients. */
-function readSamples() {
-  const documents = globSync(["*.md", "docs/*.md", "src/client/*.md"]).toSorted();
-  const found = documents.flatMap((document) =>
-    [...readFileSync(document, "utf8").matchAll(FENCED)].map(([, extension, code = ""], index) => ({
-      title: `${document}, sample ${index + 1}`,
-      file: `${document.replaceAll(/\W/g, "-")}-${index + 1}.${extension}s`,
-      code,
-    })),
-  );
-  return found.filter(({ code }) => !GENERATED_CLIENT_FILE.test(code));
 }
 
 /** Returns patterns of what a sample prints: the comments after `console.log`, with `…` for any text. */

@@ -97,13 +97,11 @@ function row({ what, unit = "ms" }: Measurement, [today = [], baseline]: Figures
   return [what, text(today), text(baseline), spread(ratios("figure")), processor, verdict];
 }
 
-function median(figures: readonly number[]): number {
-  return figures.toSorted((one, other) => one - other)[Math.floor(figures.length / 2)] ?? NaN;
-}
+const median = (figures: readonly number[]) =>
+  figures.toSorted((one, other) => one - other)[Math.floor(figures.length / 2)] ?? NaN;
 
 /** Formats a number with three significant digits, or as an integer if it is 100 or more. */
-function number(value: number): string {
-  return value < 100 ? value.toPrecision(3) : Math.round(value).toLocaleString("en");
-}
+const number = (value: number) =>
+  value < 100 ? value.toPrecision(3) : Math.round(value).toLocaleString("en");
 
 await runProgram(program, process.argv.slice(2));

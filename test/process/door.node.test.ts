@@ -12,14 +12,11 @@ const KEYS = { entrypoint: "ApiKeys", actor: "portal" } as const;
 const ESCAPES = { ...KEYS, actor: "\u001b[31m" };
 
 const store = new ServedStore();
+const { key } = await createKeys(store.path, { key: AMPLE });
 let server: Server;
-let key: string;
 
 const start = async () => void (server = await store.serve(CLOCKED_SERVICE));
-beforeAll(async () => {
-  ({ key } = await createKeys(store.path, { key: AMPLE }));
-  await start();
-});
+beforeAll(start);
 
 const orders = (method: string, ...args: unknown[]) => call(server, ORDERS, method, ...args);
 const keys = (method: string, ...args: unknown[]) => call(server, KEYS, method, ...args);

@@ -20,11 +20,10 @@ const store = new ServedStore();
 const cancelled = new Set<number>();
 const attempted = new Set<number>();
 let server: Server;
-let keys: Record<"ample" | "limited" | keyof typeof PLANS, string>;
 
+const limited = { ...AMPLE, perDay: LIMIT };
+const keys = await createKeys(store.path, { ...PLANS, ample: AMPLE, limited });
 beforeAll(async () => {
-  const limited = { ...AMPLE, perDay: LIMIT };
-  keys = await createKeys(store.path, { ...PLANS, ample: AMPLE, limited });
   await store.ordersJson(["import", "-"], linesOf(PLACED));
   server = await store.serve(SERVICE);
 });
