@@ -6,7 +6,6 @@ import { REQUEST } from "../support/request-record.ts";
 
 const NOW = 1_795_000_000;
 const HOUR = NOW - (NOW % 3_600);
-const MINUTE = NOW - (NOW % 60);
 
 /** Rows that stand for 2, 3 and 4 requests. */
 const ROWS: readonly [RequestRecord, sampleInterval: number][] = [
@@ -52,7 +51,7 @@ it("docs/metrics.sql answers each question from data points", () => {
     refused: [`${FREE} 5 3`],
     "near a limit": [`${FREE} minute 0 60 3`],
     banned: [`${FREE} ${NOW} ${NOW} 3`],
-    degraded: [`${MINUTE} orders AMS 4`],
+    degraded: [`${NOW - (NOW % 60)} orders AMS 4`],
     errors: ["AMS 4 4 100", "FRA 5 0 0"],
     "served by": ["replica WEUR 2 10"],
     key: [`${HOUR} ${LIST} 200  2 50`, `${HOUR} ${LIST} 429 api_key_banned 3 0`],

@@ -24,10 +24,7 @@ it("the client's package has its modules as JavaScript with types, and its docum
     return (file as string).endsWith("README.md") ? Buffer.from("Another text") : content;
   });
   syncBuiltinESMExports();
-  onTestFinished(() => {
-    read.mockRestore();
-    syncBuiltinESMExports();
-  });
+  onTestFinished(() => (read.mockRestore(), syncBuiltinESMExports()));
   expect(await packClient(cache)).not.toEqual(Buffer.from("kept"));
   expect(readdirSync(cache)).toHaveLength(1);
 });

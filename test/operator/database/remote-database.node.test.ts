@@ -60,47 +60,45 @@ it.each([false, true])("changes all or nothing in a transaction (long: %s)", asy
   expect(readdirSync(temporary)).toEqual([]);
 });
 
-describe("an error of Cloudflare", () => {
-  const works: readonly (readonly [isRepeatable: boolean, work: () => Promise<unknown>])[] = [
-    [true, () => orm.select({ status: orders.status }).from(orders).then()],
-    [true, () => orm.insert(orders).values({ id: 7n }).onConflictDoNothing().then()],
-    [false, () => orm.update(orders).set({ quantity: 1n }).then()],
-    [false, () => database.transaction([insertOrder(7)])],
-  ];
+const works: readonly (readonly [isRepeatable: boolean, work: () => Promise<unknown>])[] = [
+  [true, () => orm.select({ status: orders.status }).from(orders).then()],
+  [true, () => orm.insert(orders).values({ id: 7n }).onConflictDoNothing().then()],
+  [false, () => orm.update(orders).set({ quantity: 1n }).then()],
+  [false, () => database.transaction([insertOrder(7)])],
+];
 
-  /** Fails the first queries. Returns how many there were, and what the work said at its end. */
-  async function failFirst(failures: number, error: Error, work: () => Promise<unknown>) {
-    let queries = 0;
-    cloudflare.interfere = ({ path }) => {
-      if (path.endsWith("/raw") && ++queries <= failures) throw error;
-    };
-    const said = await work().then(() => "", String);
-    return [queries, said.replace(/^Error: staging orders database: .*?(?=\. It is|$)/, "failed")];
+/** Fails the first queries. Returns how many there were, and what the work said at its end. */
+async function failFirst(failures: number, error: Error, work: () => Promise<unknown>) {
+  let queries = 0;
+  cloudflare.interfere = ({ path }) => {
+    if (path.endsWith("/raw") && ++queries <= failures) throw error;
+  };
+  const said = await work().then(() => "", String);
+  return [queries, said.replace(/^Error: staging orders database: .*?(?=\. It is|$)/, "failed")];
+}
+
+const UNKNOWN = "failed. It is not known whether the change was made";
+it.each<[kind: string, text: string, status?: number, code?: number]>([
+  ["not begun", "Too many requests", 429, 10_000],
+  ["not begun", "A limit", 400, 971],
+  ["not begun", "D1 DB is overloaded. Requests queued for too long."],
+  ["not begun", "Error while starting up D1 DB storage caused object to be reset."],
+  ["lost", "Network connection lost."],
+  ["lost", "D1 DB storage operation exceeded timeout which caused object to be reset."],
+  ["lost", "D1 DB reset because its code was updated."],
+  ["lost", "Service unavailable", 503, 10_000],
+  ["refused", "UNIQUE constraint failed: orders.id: SQLITE_CONSTRAINT"],
+])("an error is retried if safe (%s: %s)", async (kind, text, status = 400, code = 7500) => {
+  const error = new ApiError(status, code, text);
+  for (const [isRepeatable, work] of works) {
+    const isRepeated = kind === "not begun" || (kind === "lost" && isRepeatable);
+    const failed = kind === "lost" && !isRepeated ? UNKNOWN : "failed";
+    const expected = isRepeated ? [7, ""] : [1, failed];
+    expect(await failFirst(isRepeated ? 6 : 1, error, work)).toEqual(expected);
+    if (isRepeated) expect(await failFirst(7, error, work)).toEqual([7, "failed"]);
   }
-
-  const UNKNOWN = "failed. It is not known whether the change was made";
-  it.each<[kind: string, text: string, status?: number, code?: number]>([
-    ["not begun", "Too many requests", 429, 10_000],
-    ["not begun", "A limit", 400, 971],
-    ["not begun", "D1 DB is overloaded. Requests queued for too long."],
-    ["not begun", "Error while starting up D1 DB storage caused object to be reset."],
-    ["lost", "Network connection lost."],
-    ["lost", "D1 DB storage operation exceeded timeout which caused object to be reset."],
-    ["lost", "D1 DB reset because its code was updated."],
-    ["lost", "Service unavailable", 503, 10_000],
-    ["refused", "UNIQUE constraint failed: orders.id: SQLITE_CONSTRAINT"],
-  ])("is retried six times if safe (%s: %s)", async (kind, text, status = 400, code = 7500) => {
-    const error = new ApiError(status, code, text);
-    for (const [isRepeatable, work] of works) {
-      const isRepeated = kind === "not begun" || (kind === "lost" && isRepeatable);
-      const failed = kind === "lost" && !isRepeated ? UNKNOWN : "failed";
-      const expected = isRepeated ? [7, ""] : [1, failed];
-      expect(await failFirst(isRepeated ? 6 : 1, error, work)).toEqual(expected);
-      if (isRepeated) expect(await failFirst(7, error, work)).toEqual([7, "failed"]);
-    }
-    const pauses = { retries: 6, minTimeout: 500, maxTimeout: 8_000, randomize: true };
-    expect(vi.mocked(retrying.retry).mock.lastCall?.[1]).toMatchObject(pauses);
-  });
+  const pauses = { retries: 6, minTimeout: 500, maxTimeout: 8_000, randomize: true };
+  expect(vi.mocked(retrying.retry).mock.lastCall?.[1]).toMatchObject(pauses);
 });
 
 it("says why a long transaction failed in the real wrangler", async () => {
@@ -121,11 +119,10 @@ it("says what to do if a database or a migration is missing, or a token is wrong
     "Error: production keys database: there is none yet in the account Pets (0123456789abcdef0123456789abcdef): choose another account (account_id in wrangler.toml, CLOUDFLARE_ACCOUNT_ID), or run `npm run deploy -- --env production` first",
   );
   const { sqlite } = cloudflare.d1.create("store-orders-production-keys");
+  const missing = /missing .*run `npm run deploy -- --env production`/;
   for (const made of ["", "CREATE TABLE api_keys (id)"]) {
     sqlite.exec(made);
-    expect(await reason("production")).toMatch(
-      /missing .*run `npm run deploy -- --env production`/,
-    );
+    expect(await reason("production")).toMatch(missing);
   }
   vi.stubEnv("CLOUDFLARE_API_TOKEN", "wrong");
   expect(await reason("staging")).toMatch(/Authentication error .*`npx wrangler login`/);
@@ -149,7 +146,6 @@ it.each(["", '{"result":'])(
     await expect(keys.transaction([sql`DELETE FROM api_keys`])).rejects.toThrow(
       "staging keys database: nothing came in two minutes. It is not known whether",
     );
-    Object.assign(API_PATIENCE, real);
     // It is not repeated.
     const outcome = await runInProcess(keysProgram(), ["list", "--env", "staging"]);
     expect(outcome).toEqual(failure("error: staging keys database: nothing came in two minutes\n"));

@@ -13,7 +13,7 @@ import * as wrangler from "../../../src/operator/wrangler.ts";
 import { testFolder } from "../../support/test-folder.ts";
 import { runInProcess } from "../commands.ts";
 import { runRealWrangler, useFakeCloudflare } from "./fake-cloudflare.ts";
-import { atEveryCall, interrupt } from "./faults.ts";
+import { atEveryCall, interrupt, throwing } from "./faults.ts";
 import { ApiError } from "./route.ts";
 import { DATABASE_NAMES } from "../../../src/schema/databases.ts";
 
@@ -90,8 +90,7 @@ it("the real wrangler rolls out first where it is told, then tries each version 
   const first = await deploy(...CREATE);
   expect(first).toMatchObject({ status: 0, stderr: "" });
   const before = worker().current ?? "";
-  const deployed = cloudflare.changes.splice(0).filter((each) => !each.startsWith("write"));
-  expect(deployed).toEqual([
+  expect(cloudflare.changes.splice(0).filter((each) => !each.startsWith("write"))).toEqual([
     `create database ${ORDERS} in weur`,
     `create database ${KEYS} in weur`,
     `deploy ${WORKER} with the tag ${commitId}`,
@@ -293,11 +292,7 @@ const divideTraffic = () => {
   const versions = [60, 40].map((percentage) => ({ version_id: "other", percentage }));
   cloudflare.workers.find(WORKER).deployments.unshift({ versions, annotations: {} });
 };
-const forbid = () => {
-  cloudflare.interfere = () => {
-    throw new ApiError(403, 10000, "Forbidden");
-  };
-};
+const forbid = () => (cloudflare.interfere = throwing(new ApiError(403, 10000, "Forbidden")));
 const failBuild = () => vi.mocked(wrangler.runWrangler).mockRejectedValueOnce(Error("no page"));
 const IN_NONE =
   /-keys is in no jurisdiction, the var JURISDICTION says the jurisdiction eu, and no/;

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { buffer } from "node:stream/consumers";
+import { text } from "node:stream/consumers";
 import { parseArgs } from "node:util";
 import { beforeAll, vi } from "vitest";
 import type { RemoteEnvironment } from "../../../src/operator/arguments.ts";
@@ -81,10 +81,10 @@ export class FakeCloudflare {
   /** The bindings of a version: the databases, and the var with their jurisdiction. */
   bindings(env: string): object[] {
     const database = (name: string) => this.d1.find(`store-orders-${env}-${name}`);
-    const text = database("keys").jurisdiction;
+    const { jurisdiction } = database("keys");
     return [
       ...DATABASE_NAMES.map((name) => ({ name: BINDINGS[name], id: database(name).uuid })),
-      ...(text === null ? [] : [{ name: "JURISDICTION", text }]),
+      ...(jurisdiction === null ? [] : [{ name: "JURISDICTION", text: jurisdiction }]),
     ];
   }
 
@@ -101,15 +101,15 @@ export class FakeCloudflare {
   }
 
   /** Makes an API call with the answer's `result`. @throws {ApiError} as Cloudflare refuses it. */
-  async call(methodAndPath: string, body: Buffer | object = {}): Promise<unknown> {
+  async call(methodAndPath: string, body: string | object = {}): Promise<unknown> {
     const [method = "", target = ""] = methodAndPath.split(" ");
     const { pathname, searchParams } = new URL(target, "http://localhost");
     const call: ApiCall = {
       method,
       path: decodeURIComponent(pathname).replace(`/accounts/${ACCOUNT_ID}`, ""),
       query: Object.fromEntries(searchParams),
-      body: Buffer.isBuffer(body) ? body : Buffer.from(JSON.stringify(body)),
-      change: (text) => this.changes.push(text),
+      body: typeof body === "string" ? body : JSON.stringify(body),
+      change: (made) => this.changes.push(made),
     };
     const after = this.interfere(call);
     const routes = { "GET /accounts": this.accounts, ...this.d1.routes, ...this.workers.routes };
@@ -142,13 +142,13 @@ export class FakeCloudflare {
     const shares = [name, ...rest].map((share) => share.split(/[@%]/));
     const versions = shares.map(([version_id, part]) => ({ version_id, percentage: Number(part) }));
     const executed = () => this.d1.find(`store-orders-${env}-${name.toLowerCase()}`).uuid;
-    const calls: Readonly<Record<string, () => [call: string, body: object]>> = {
+    const calls: Readonly<Record<string, () => [call: string, body: string | object]>> = {
       "deploy ": () => [`PUT ${script}`, version()],
       "versions upload": () => [`POST ${script}/versions`, version()],
       "versions deploy": () => [`POST ${script}/deployments`, { versions, annotations }],
       "triggers deploy": () => [`PUT ${script}/schedules`, [{ cron: "23 * * * *" }]],
       "d1 create": () => ["POST /d1/database", { name, location, jurisdiction }],
-      "d1 execute": () => [`POST /d1/database/${executed()}/import`, readFileSync(file)],
+      "d1 execute": () => [`POST /d1/database/${executed()}/import`, readFileSync(file, "utf8")],
     };
     const [call, body] = calls[`${command} ${action}`]!();
     const result = (await this.call(call, body)) as { id?: string } | undefined;
@@ -156,9 +156,8 @@ export class FakeCloudflare {
   }
 
   async #serve(message: IncomingMessage, response: ServerResponse): Promise<void> {
-    const body = await buffer(message);
     const headers = message.headers as Record<string, string>;
-    const init = { method: message.method!, headers, ...(body.length > 0 && { body }) };
+    const init = { method: message.method!, headers, body: (await text(message)) || null };
     const answer = await this.#answer(new Request(`http://localhost${message.url}`, init));
     response.writeHead(answer.status, [...answer.headers].flat()).end(await answer.text());
   }
@@ -168,10 +167,9 @@ export class FakeCloudflare {
     try {
       const token = headers.get("Authorization")?.replace("Bearer ", "");
       if (token !== TOKEN) throw new ApiError(401, 10000, "Authentication error");
-      const isForm = headers.get("Content-Type")?.startsWith("multipart/form-data");
-      const form = isForm && ((await request.formData()).get("metadata") as string);
-      const body = Buffer.from(form || (await request.arrayBuffer()));
-      const result = await this.call(`${method} ${url}`, body);
+      const body = await request.text();
+      const [, form = body] = /name="metadata"[^]*?\r\n\r\n(.*)\r\n/.exec(body) ?? [];
+      const result = await this.call(`${method} ${url}`, form);
       return Response.json({ success: true, errors: [], messages: [], result });
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;

@@ -60,7 +60,7 @@ export class FakeD1Api {
     // The fake wrangler sends the whole file at once.
     "POST /d1/database/:/import": ({ body, change }, id) => {
       change(`import into ${this.find(id).name}`);
-      this.find(id).execute([{ sql: body.toString() }]);
+      this.find(id).execute([{ sql: body }]);
     },
   };
 

@@ -13,10 +13,11 @@ export function interrupt(index = 0): void {
   for (const listener of [...own, ...own]) listener(signal);
 }
 
-/** Closes the connection without a response. */
-export const lose = () => {
-  throw new Error("the connection is lost");
+export const throwing = (error: Error) => () => {
+  throw error;
 };
+/** Closes the connection without a response. */
+export const lose = throwing(new Error("the connection is lost"));
 
 /** Each function runs before an API call. A function that it returns runs after the call. */
 export const FAULTS: Readonly<Record<string, (position: number) => void | (() => void)>> = {
@@ -24,9 +25,7 @@ export const FAULTS: Readonly<Record<string, (position: number) => void | (() =>
   "a connection that is lost before it": lose,
   "a connection that is lost after it": () => lose,
   // Reports success with an empty result.
-  "an answer that lies": () => {
-    throw new ApiError(200, 0, "an empty answer");
-  },
+  "an answer that lies": throwing(new ApiError(200, 0, "an empty answer")),
   "a connection that is lost for good": lose,
 };
 
@@ -44,7 +43,7 @@ export async function atEveryCall(
   const runWith = async (fault: string, position: number) => {
     const calls: string[] = [];
     cloudflare.interfere = ({ method, path, body }: ApiCall) => {
-      const isRead = /^\{(?:"batch":\[\{)?"sql":"\(*\s*select /i.test(String(body));
+      const isRead = /^\{(?:"batch":\[\{)?"sql":"\(*\s*select /i.test(body);
       const kind = path.replaceAll(/[\da-f]{8}-[\da-f-]{27}/g, "ID");
       const index = calls.push(`${isRead ? "GET" : method} ${kind}`) - 1;
       const isDisturbed = fault.endsWith("for good") ? index >= position : index === position;

@@ -15,7 +15,7 @@ export interface ApiCall {
   readonly method: string;
   readonly path: string;
   readonly query: Readonly<Record<string, string>>;
-  readonly body: Buffer;
+  readonly body: string;
   /** Records a change in `FakeCloudflare.changes`. */
   readonly change: (text: string) => unknown;
 }
@@ -23,4 +23,4 @@ export interface ApiCall {
 /** The `result` of each API call, or a function of the call and the parts of its path at each `:`. */
 export type Routes = Record<string, object | ((call: ApiCall, ...at: string[]) => unknown)>;
 
-export const bodyOf = <T>({ body }: ApiCall) => JSON.parse(body.toString()) as T;
+export const bodyOf = <T>({ body }: ApiCall) => JSON.parse(body) as T;

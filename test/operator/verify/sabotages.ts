@@ -1,3 +1,4 @@
+/** `before` has the texts of the earlier responses to such requests. */
 type Change = readonly [part: RegExp, by: string] | ((text: string, before: string[]) => string);
 export type Send = (url: string, init: RequestInit) => Promise<Response>;
 export type Sabotage = (send: Send) => Send;
@@ -5,16 +6,13 @@ export type Sabotage = (send: Send) => Send;
 const edit = (text: string, change: Change, before: string[] = []) =>
   typeof change === "function" ? change(text, before) : text.replace(...change);
 
-/**
- * Changes responses, as text: the status, a line for each header, an empty line and the body.
- *
- * @param target matches the request and `=> status`. `before` has the earlier such responses.
- */
+/** Changes responses, as text: the status, a line for each header, an empty line and the body. */
 export function answer(target: RegExp, change: Change): Sabotage {
   return (send) => {
     const before: string[] = [];
     return async (url, init) => {
       const response = await send(url, init);
+      // Such as `GET /healthz`, a line for each header of the request, and `=> 200`.
       if (!target.test(`${textOf(url, init)}\n=> ${response.status}`)) return response;
       const head = [response.status, ...lines(response.headers)].join("\n");
       const text = `${head}\n\n${await response.text()}`;

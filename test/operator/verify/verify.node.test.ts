@@ -28,7 +28,6 @@ const ORDERS = `{"id":1,"petId":2,"quantity":3,"shipDate":"2026-11-20T08:30:00.0
 {"id":2}
 {"id":9223372036854775807,"status":"shipped"}
 `;
-const STAGING = "https://store-orders-staging.example.workers.dev";
 const HOUR_MS = 3_600_000;
 
 const cloudflare = useFakeCloudflare("staging");
@@ -159,7 +158,7 @@ function takeLeftovers(): string[] {
 
 it("prints a line for each promise, and exits with status 1 if one is broken", async () => {
   const kept = Object.keys(PROMISES).map((promise) => `✔ ${promise}\n`);
-  const begins = `Verifying ${STAGING}, for up to two minutes ...\n`;
+  const begins = `Verifying https://store-orders-staging.example.workers.dev, for up to two minutes ...\n`;
   const stdout = `${begins}${kept.join("")}${kept.length} promises kept, 0 broken, 0 not tried.\n`;
   expect(await runForStaging()).toEqual({ status: 0, stdout, stderr: "" });
   const line = /^✘ Any other .*: Allow is DELETE, not GET, HEAD \(request verify-[\w-]{36}\)$/m;
@@ -171,7 +170,7 @@ it("a signal or a lost connection at any step leaves nothing, or says what is le
   // Injects the faults into requests too.
   const disturb: Sabotage = (own) => async (address, init) => {
     const path = `${init.method}`;
-    cloudflare.interfere({ method: "GET", path, query: {}, body: Buffer.of(), change() {} });
+    cloudflare.interfere({ method: "GET", path, query: {}, body: "", change() {} });
     init.signal?.throwIfAborted();
     return own(address, init);
   };
@@ -287,8 +286,7 @@ it("without --write places no order, with --read-only fills no minute, and --jso
 
 it("with the operator's own key, which others may use, sees that a request is not counted", async () => {
   const uncounted = answer(/\/verify.*=> 404/s, add(1, /(?<="day";r=)\d+/));
-  const { signal } = new AbortController();
-  const watched = { url: service.url, signal, ...replay(uncounted) };
+  const watched = { url: service.url, signal: new AbortController().signal, ...replay(uncounted) };
   const promises = await verify(watched, { key: "sord_own" });
   expect(brokenIn(promises)).toContain("Each request counts once, also a 304, 404, 405 or 412");
 });
