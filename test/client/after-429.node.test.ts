@@ -13,15 +13,13 @@ import { PATIENCE } from "../support/patience.ts";
 
 /** Two values of `Retry-After`: within the two minutes of our client, and far beyond them. */
 const ASKED = [100, 3_600];
-/** What a client does after each of them: the seconds it waits, or `null` if the call fails. */
-type Waits = readonly (number | null)[];
 /** The clients' own timeouts are shorter, and other timers too. */
 const LEAST_WAIT_MS = 20_000;
 
 const document = readFileSync("docs/limits.md", "utf8");
 
-/** Returns the words of the table for what a client does. */
-function describeWaits(waits: Waits): string {
+/** Describes what a client does, as the table does: it waits for so many seconds, or fails (`null`). */
+function describeWaits(waits: readonly (number | null)[]): string {
   if (waits.every((wait) => wait === null)) return "does not retry";
   if (waits.every((wait, index) => (wait ?? 0) >= ASKED[index]!)) return "waits, however long";
   if (waits.includes(null)) return "waits, or fails at once if it is longer than two minutes";

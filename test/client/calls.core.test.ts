@@ -157,23 +157,18 @@ test.each([
   expect(await attempt([refusal], listAll)).toMatchObject({ outcome: { reason }, sent });
   // However often another client of the key was faster, a batch waits again.
   const answers = [...Array<Answer>(20).fill(refusal), cancelled];
-  const tookMs = 20 * seconds * 1_000;
-  expect(await attempt(answers, batch)).toMatchObject({
-    outcome: { value: { length: 1 } },
-    tookMs,
-  });
+  const waited = { outcome: { value: { length: 1 } }, tookMs: 20 * seconds * 1_000 };
+  expect(await attempt(answers, batch)).toMatchObject(waited);
 });
 
 test("a look at the quota is repeated, and refuses what is no quota", async () => {
   const unavailable = failed(503, "service_unavailable", { "Retry-After": "1" });
-  const reason = { code: "unexpected_answer", status: 200 };
+  const outcome = { reason: { code: "unexpected_answer", status: 200 } };
   const noQuota = () => Response.json({ windows: 7 });
   const repeated = await attempt([unavailable, list(new TypeError("terminated")), noQuota], look);
-  expect(repeated).toMatchObject({ outcome: { reason }, sent: 3 });
+  expect(repeated).toMatchObject({ outcome, sent: 3 });
   expect(repeated.service.gapsMs[0]).toBeGreaterThanOrEqual(1_000);
-  expect(await attempt([() => new Response("<html>")], look)).toMatchObject({
-    outcome: { reason },
-  });
+  expect(await attempt([() => new Response("<html>")], look)).toMatchObject({ outcome });
   const paced = await attempt([unavailable], look, { pacing: true, maxElapsedMs: 999 });
   expect(paced).toMatchObject({ outcome: { status: "rejected" }, sent: 1 });
 });
@@ -258,17 +253,14 @@ test.each([
   ["r", "t"],
   ["a", "w"],
 ])("limits are those in the last response that has them, as %s and %s", async (left, ends) => {
-  const used = {
-    ...quota(940),
-    RateLimit: `"minute";${left}=0;${ends}=31, "day";${left}=940;${ends}=80000`,
-  };
+  const RateLimit = `"minute";${left}=0;${ends}=31, "day";${left}=940;${ends}=80000`;
   const malformed = {
     "RateLimit-Policy": '"minute";q=0;w=60, "day";q=1;w=1, "week";q=1;w=1',
     RateLimit: `"minute";${left}=0;${ends}=1, "day";${left}=-1;${ends}=1, "week";${left}=0;${ends}=0.5`,
   };
   const service = new ScriptedService(
     roomy,
-    failed(429, "rate_limit_exceeded", { ...used, "Retry-After": "31" }),
+    failed(429, "rate_limit_exceeded", { ...quota(940), RateLimit, "Retry-After": "31" }),
     () => new Response("Bad Gateway", { status: 502, headers: malformed }),
   );
   const client = clientOf(service, { retries: 0 });

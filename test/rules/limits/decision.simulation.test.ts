@@ -8,14 +8,11 @@ import { type QuotaPolicy, stateEndMs } from "../../../src/rules/limits/limiter-
 import type { WaitReport } from "../../../src/rules/limits/strikes.ts";
 import { DAY_MS, HOUR_MS, MINUTE_MS } from "../../support/clock.ts";
 import { DocumentedRules } from "./documented-rules.ts";
-import { anyBanVars, event, oneOf, step, type Step } from "./histories.ts";
+import { anyBanVars, event, oneOf, step, type Step, upTo } from "./histories.ts";
 import { keyPolicy, SimulatedLimiter } from "./simulated-limiter.ts";
 
 /** Small limits, so that short histories fill both windows. */
-const anyLimits = fc.record({
-  perMinute: fc.integer({ min: 1, max: 8 }),
-  perDay: fc.integer({ min: 1, max: 25 }),
-});
+const anyLimits = fc.record({ perMinute: upTo(8), perDay: upTo(25) });
 
 const anyKey = fc.record({
   policy: anyLimits.map(({ perMinute, perDay }) => keyPolicy(perMinute, perDay)),
@@ -52,10 +49,7 @@ class ComparedLimiter extends SimulatedLimiter {
 
 const requests = step(
   "requests",
-  fc.record({
-    times: fc.integer({ min: 1, max: 12 }),
-    gapMs: fc.oneof(fc.constant(0), fc.integer({ min: 1, max: 3_000 })),
-  }),
+  fc.record({ times: upTo(12), gapMs: fc.oneof(fc.constant(0), upTo(3_000)) }),
   (limiter: ComparedLimiter, { times, gapMs }) => {
     for (let n = 0; n < times; n++) limiter.advance(n === 0 ? 0 : gapMs).request();
   },

@@ -12,9 +12,8 @@ const endsIn = (ms: number, limit: number, remaining: number) => {
 };
 
 test("plans have the documented limits (docs/limits.md, Plans)", () => {
-  const rows = readFileSync("docs/limits.md", "utf8").matchAll(
-    /^\| (\w+) +\| ([\d,]+) +\| ([\d,]+) +\|$/gm,
-  );
+  const row = /^\| (\w+) +\| ([\d,]+) +\| ([\d,]+) +\|$/gm;
+  const rows = readFileSync("docs/limits.md", "utf8").matchAll(row);
   const documented = [...rows].map(([, plan = "", ...limits]) => {
     const [perMinute, perDay] = limits.map((limit) => Number(limit.replaceAll(",", "")));
     return [plan.toLowerCase(), { perMinute, perDay }];

@@ -26,12 +26,15 @@ export function oneOf<World>(
   return fc.oneof(...weighted.map(([weight, arbitrary]) => ({ weight, arbitrary })));
 }
 
+/** Generates integers from 1 on. */
+export const upTo = (max: number) => fc.integer({ min: 1, max });
+
 /** Generates ban policies: a few strikes lead to a ban, and no duration exceeds its default. */
 export const anyBanVars = fc.record({
   BAN_MODE: fc.constantFrom("on" as const, "on" as const, ...BAN_MODES),
   BAN_GRACE_SECONDS: fc.constantFrom(10, 1),
   BAN_STRIKE_WINDOW_SECONDS: fc.constantFrom(60, 5),
-  BAN_MIN_STRIKES: fc.integer({ min: 1, max: 4 }),
+  BAN_MIN_STRIKES: upTo(4),
   BAN_MAX_STRIKES: fc.integer({ min: 4, max: 6 }),
   BAN_FIRST_SECONDS: fc.constantFrom(60, 3),
   BAN_LONGEST_SECONDS: fc.constantFrom(86_400, 240),

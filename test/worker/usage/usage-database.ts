@@ -13,10 +13,7 @@ const UNUSED = { ...COUNTS, perMinute: 0, perDay: 0 };
 export interface Sum {
   readonly days: Readonly<Record<string, Readonly<typeof UNUSED>>>;
   /** `resets`: how many the limiter knew of. `liftedMs`: in the database. */
-  readonly bans: readonly (Omit<Ban, "loggedOnly"> & {
-    resets?: number;
-    liftedMs?: number | null;
-  })[];
+  readonly bans: readonly (Ban & { resets?: number; liftedMs?: number | null })[];
 }
 
 /** Before any report, there are the usage and the ban of another key, whose limiter's clock is ahead. */
@@ -43,10 +40,8 @@ export function plus(
     perMinute: minute.limit,
     perDay: day.limit,
   };
-  return {
-    days: { ...days, [today]: after },
-    bans: isBan ? [...bans, { ...newBan, resets }] : bans,
-  };
+  const allBans = isBan ? [...bans, { ...newBan, resets }] : bans;
+  return { days: { ...days, [today]: after }, bans: allBans };
 }
 
 const NEIGHBOUR = `
