@@ -2,7 +2,7 @@ import { beforeEach, expect, test, vi } from "vitest";
 import type { BatchProgress } from "../../src/client/cancel-orders.ts";
 import type { BatchInterruptedError } from "../../src/client/errors.ts";
 import { quotaHeaders, retryAfterSeconds } from "../../src/rules/limits/headers.ts";
-import { keyPolicy, SimulatedLimiter } from "../rules/limits/simulated-limiter.ts";
+import { keyPolicy, SimulatedLimiter, START_MS } from "../rules/limits/simulated-limiter.ts";
 import { type Draw, seededRandom } from "../rules/limits/traffic.ts";
 import {
   cancelled,
@@ -28,7 +28,8 @@ function limitedService(perMinute: number, perDay: number, latencyMs: Draw) {
   const answer = () => {
     // The service's clock is 437 ms ahead of the client's clock, so that whole seconds begin at
     // different times.
-    const decision = limiter.at(Math.floor(performance.now()) + 437).request();
+    limiter.nowMs = START_MS + Math.floor(performance.now()) + 437;
+    const decision = limiter.request();
     const headers = quotaHeaders(decision);
     for (const name of ["admitted", "banned"] as const) counts[name] += Number(decision[name]);
     if (decision.admitted) return new Response(null, { status: 204, headers });

@@ -4,7 +4,7 @@ import { retryAfterSeconds } from "../../../src/rules/limits/headers.ts";
 import { type Limits, PLAN_LIMITS } from "../../../src/rules/limits/plans.ts";
 import { strikesToBan } from "../../../src/rules/limits/strikes.ts";
 import { HOUR_MS, MINUTE_MS } from "../../support/clock.ts";
-import { DEFAULT_BANS, keyPolicy, SimulatedLimiter } from "./simulated-limiter.ts";
+import { DEFAULT_BANS, keyPolicy, SimulatedLimiter, START_MS } from "./simulated-limiter.ts";
 import { type Draw, seededRandom } from "./traffic.ts";
 
 // The rules are those of docs/limits.md, Bans.
@@ -33,7 +33,8 @@ function run({ perMinute, perDay }: Limits, clients: readonly Client[], duration
   for (;;) {
     const next = waiting.reduce((one, other) => (other.dueMs < one.dueMs ? other : one));
     if (next.dueMs >= durationMs) return { admitted, refused, bannedAfterMs: null };
-    const decision = limiter.at(Math.floor(next.dueMs)).request();
+    limiter.nowMs = START_MS + Math.floor(next.dueMs);
+    const decision = limiter.request();
     if (decision.banned) return { admitted, refused, bannedAfterMs: Math.floor(next.dueMs) };
     if (decision.admitted) admitted += 1;
     else refused += 1;

@@ -34,11 +34,6 @@ export class SimulatedLimiter {
     this.bans = bans;
   }
 
-  at(offsetMs: number): this {
-    this.nowMs = START_MS + offsetMs;
-    return this;
-  }
-
   advance(ms: number): this {
     this.nowMs += ms;
     return this;

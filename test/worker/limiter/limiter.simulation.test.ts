@@ -177,7 +177,7 @@ test("several isolates and a Durable Object keep every promise, whatever happens
       await world.advance(2 * DAY_MS);
       for (const index of ALL) expect((await world.answerTo(index)).decidedBy).toBe("object");
       await world.advance(3 * HOUR_MS);
-      world.witness.ends(world.isolates, world.usage);
+      world.witness.ends(world.isolates, world.keys.read());
       expect(world.witness.broken).toStrictEqual([]);
       const { replicas, logged, decidedBy, mostCalls } = world.witness;
       most = Math.max(most, mostCalls);
@@ -280,10 +280,10 @@ test.for<[how: string, reports: Wire[], isKilled: boolean, ms: number]>([
     await world.advance(100);
     void world.send(0);
   }
-  expect(world.usage.bans).toHaveLength(1);
+  expect(world.keys.read().bans).toHaveLength(1);
   if (isKilled) world.startObject();
   await world.advance(ms);
-  expect(world.usage.bans).toMatchObject([{}, { number: 1 }]);
+  expect(world.keys.read().bans).toMatchObject([{}, { number: 1 }]);
 });
 
 test("what is counted while a report runs over midnight is in the next report, within a minute; then only the current day is stored", async () => {
@@ -298,7 +298,7 @@ test("what is counted while a report runs over midnight is in the next report, w
   }
   await world.advance(MINUTE_MS);
   const days = { "2027-01-15": { admitted: 2 }, "2027-01-16": { admitted: 1 } };
-  expect(world.usage.days).toMatchObject(days);
+  expect(world.keys.read().days).toMatchObject(days);
   await world.answerTo(0);
   expect(world.rows.at(-1)).toMatchObject({ usage: [{ admitted: 2 }] });
 });

@@ -6,7 +6,7 @@ import type { LimiterState, QuotaPolicy } from "../../../src/rules/limits/limite
 import { RateLimiter } from "../../../src/worker/limiter/durable-object.ts";
 import { Limiter, type Verdict } from "../../../src/worker/limiter/limiter.ts";
 import { readState } from "../../../src/worker/limiter/stored-state.ts";
-import { KEY_ID, type Sum, UsageDatabase } from "../usage/usage-database.ts";
+import { KEY_ID, UsageDatabase } from "../usage/usage-database.ts";
 import { type Answer, asOf, type Call, TIMEOUT_MS, Witness } from "./witness.ts";
 
 const LOST = { retryable: true };
@@ -90,7 +90,7 @@ export class World {
   /** How many reports were sent, and the number of the latest that the database has. */
   readonly #reports = { sent: 0, latest: 0 };
   readonly #vars: object;
-  readonly #keys = new UsageDatabase((transact) => this.#transact(transact));
+  readonly keys = new UsageDatabase((transact) => this.#transact(transact));
   #disk: unknown = undefined;
   #alarmMs: number | null = null;
   #alarm: ReturnType<typeof setTimeout> | undefined;
@@ -107,10 +107,6 @@ export class World {
     this.startObject();
   }
 
-  get usage(): Sum {
-    return this.#keys.read();
-  }
-
   get stored(): LimiterState | null {
     return readState(this.#disk).limiter;
   }
@@ -122,7 +118,7 @@ export class World {
     this.witness.policies.push(this.newest);
     const isReset = this.newest.resets > resets;
     if (isReset) this.witness.resets.push({ resets: this.newest.resets, atMs: Date.now() });
-    this.#keys.change(isReset ? "reset" : "update", this.newest.resets);
+    this.keys.change(isReset ? "reset" : "update", this.newest.resets);
   }
 
   learn(...indexes: readonly number[]): void {
@@ -264,7 +260,7 @@ export class World {
       blockConcurrencyWhile: (run: () => Promise<void>) => run(),
       waitUntil,
     };
-    const object = new RateLimiter(ctx as never, { ...this.#vars, KEYS: this.#keys.d1 } as never);
+    const object = new RateLimiter(ctx as never, { ...this.#vars, KEYS: this.keys.d1 } as never);
     this.#object = object;
   }
 
@@ -283,12 +279,12 @@ export class World {
     const nth = (this.#reports.sent += 1);
     await pause(outMs);
     if (before === undefined) {
-      const { writes } = this.#keys;
+      const { writes } = this.keys;
       const isLate = nth < this.#reports.latest;
       this.#reports.latest = Math.max(nth, this.#reports.latest);
-      const read = this.usage;
+      const read = this.keys.read();
       transact();
-      this.witness.reports(read, this.usage, isLate, this.#keys.writes - writes);
+      this.witness.reports(read, this.keys.read(), isLate, this.keys.writes - writes);
     }
     await pause(backMs);
     if (error !== undefined) throw new Error("D1_ERROR: Network connection lost.");
