@@ -53,14 +53,9 @@ beforeEach(() => void vi.useFakeTimers({ loopLimit: 1_000_000 }));
 
 const ids = (count: number) => Array.from({ length: count }, (_, index) => BigInt(index + 1));
 
-function latency(seed: number, maxMs: number): Draw {
-  const random = seededRandom(seed);
-  return () => random() * maxMs;
-}
-
 test.each<[count: number, perMinute: number, perDay: number, Draw, number, least: number]>([
-  [110, 20, 100, latency(7, 200), 16, 86_400],
-  [350, 100, 1_000, latency(7, 200), 16, 180],
+  [110, 20, 100, seededRandom(7, 200), 16, 86_400],
+  [350, 100, 1_000, seededRandom(7, 200), 16, 180],
   [55, 30, 1_000, () => 500, 5, 60],
 ])(
   "%d cancellations on %d a minute and %d a day are not refused, and end when etaSeconds says (%#)",
@@ -90,7 +85,8 @@ test("no request is refused, with any latency, limits and concurrency", async ()
   for (let seed = 1; seed <= 16; seed += 1) {
     const perMinute = 1 + Math.floor(random() * 40);
     const perDay = perMinute + Math.floor(random() * 200);
-    const service = limitedService(perMinute, perDay, latency(seed, random() < 0.5 ? 5 : 20_000));
+    const slowestMs = random() < 0.5 ? 5 : 20_000;
+    const service = limitedService(perMinute, perDay, seededRandom(seed, slowestMs));
     const client = clientOf(service, { timeoutMs: 60_000, pacing: true });
     const concurrency = 1 + Math.floor(random() * 50);
     const calls: Promise<unknown> =
@@ -103,7 +99,7 @@ test("no request is refused, with any latency, limits and concurrency", async ()
 });
 
 test("a batch waits and is not banned while another client uses the same key", async () => {
-  const service = limitedService(60, 10_000, latency(5, 100));
+  const service = limitedService(60, 10_000, seededRandom(5, 100));
   const other = setInterval(() => service.answer(), 1_500);
   const client = clientOf(service);
   const batch = client.cancelOrders(ids(200)).finally(() => clearInterval(other));
@@ -159,7 +155,7 @@ const revoked = [cancelled, cancelled, failed(401, "unauthorized"), ignoresSigna
 const UNAUTHORIZED = { status: 401, requestId: "request-1", cause: { code: "unauthorized" } };
 test.each([
   ["a 401", new ScriptedService(...revoked), { concurrency: 2 }, 2, UNAUTHORIZED],
-  ["an abort while it waits", limitedService(5, 1_000, latency(9, 50)), {}, 5, { cause: 5 }],
+  ["an abort while it waits", limitedService(5, 1_000, seededRandom(9, 50)), {}, 5, { cause: 5 }],
 ])("%s ends a batch at once, with a list of every order", async (_, service, more, done, error) => {
   const abort = new AbortController();
   setTimeout(() => abort.abort(5), 30_000);

@@ -7,8 +7,6 @@ import * as keys from "../../src/schema/keys.ts";
 import * as orders from "../../src/schema/orders.ts";
 import { openMigrated } from "../operator/orders/memory-store.ts";
 
-const SCHEMAS = { keys, orders };
-
 /** Matches a check, whose condition has parentheses in at most two others. */
 const CHECK = /CONSTRAINT \w+ CHECK \((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)/g;
 
@@ -64,7 +62,7 @@ function migrated(sqlite: DatabaseSync): string[] {
 
 test.each(DATABASE_NAMES)("schema and migrations of %s agree", (name) => {
   using sqlite = openMigrated(name);
-  const tables = Object.values(SCHEMAS[name]).filter((value) => is(value, SQLiteTable));
+  const tables = Object.values({ keys, orders }[name]).filter((value) => is(value, SQLiteTable));
   expect(migrated(sqlite).toSorted()).toEqual(tables.flatMap(declared).toSorted());
   const schema = sqlite.prepare("SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'");
   for (const { name: trigger, sql } of schema.all()) {

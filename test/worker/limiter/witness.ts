@@ -262,18 +262,16 @@ export class Witness {
   looks(isolate: Isolate, { wasAlone, policy, sentMs }: Arrival, quota: Quota | null): void {
     const isHeard = quota === null || !(wasAlone && isolate.isAlone);
     this.claim(isHeard, "After the fallback has decided, a look is answered by the object.", quota);
-    if (quota === null) this.claim(isolate.isBlind, "A look fails only if its call has failed.");
-    else {
-      const isOf = ({ limits, revision }: QuotaPolicy) =>
-        revision >= policy.revision &&
-        WINDOW_NAMES.every((name) => quota[name].limit === limitOf(limits, name));
-      const left = this.#left.findLast(({ atMs }) => atMs <= sentMs - 1_000);
-      for (const earlier of [isolate.decision, left && asOf(left.decision, isolate.behindMs)]) {
-        const isNew = this.policies.length > 1 || isAsNew(quota, earlier ?? null);
-        this.claim(isNew, "No look is older than a second or the last decision.", quota, earlier);
-      }
-      this.claim(this.policies.some(isOf), "No look is of an earlier version of the key.", quota);
+    if (quota === null) return this.claim(isolate.isBlind, "A look fails only with its call.");
+    const isOf = ({ limits, revision }: QuotaPolicy) =>
+      revision >= policy.revision &&
+      WINDOW_NAMES.every((name) => quota[name].limit === limitOf(limits, name));
+    const left = this.#left.findLast(({ atMs }) => atMs <= sentMs - 1_000);
+    for (const earlier of [isolate.decision, left && asOf(left.decision, isolate.behindMs)]) {
+      const isNew = this.policies.length > 1 || isAsNew(quota, earlier ?? null);
+      this.claim(isNew, "No look is older than a second or the last decision.", quota, earlier);
     }
+    this.claim(this.policies.some(isOf), "No look is of an earlier version of the key.", quota);
   }
 
   /** A report has written rows, or is late: after a later one. */
