@@ -4,12 +4,10 @@ import { EXAMPLES } from "./example-answers.ts";
 
 // The worker tests show that the document has no difference from what the service answers.
 
-const [list, cancelled, conflict, quota] = [
-  EXAMPLES["GET /store/orders"]!["200"]![0]!,
-  EXAMPLES["DELETE /store/orders/{orderId}"]!["204"]![0]!,
-  EXAMPLES["DELETE /store/orders/{orderId}"]!["409"]![0]!,
-  EXAMPLES["GET /quota"]!["200"]![0]!,
-];
+const list = EXAMPLES["GET /store/orders"]!["200"]![0]!;
+const cancelled = EXAMPLES["DELETE /store/orders/{orderId}"]!["204"]![0]!;
+const conflict = EXAMPLES["DELETE /store/orders/{orderId}"]!["409"]![0]!;
+const quota = EXAMPLES["GET /quota"]!["200"]![0]!;
 const CONFLICT = JSON.parse(conflict.body!);
 const FULL = JSON.parse(quota.body!);
 const WINDOW = { name: "minute", limit: 1e9, remaining: 0, resetsAt: null };

@@ -53,6 +53,13 @@ let origin: string;
 let complaints: string[];
 /** The URLs that the current test's page has requested, except `data:` URLs. */
 let requests: string[];
+const apiRequests = () => requests.filter((url) => url.startsWith(`${origin}/v1/store`));
+const looks = () => requests.filter((url) => url.endsWith("/v1/quota")).length;
+
+/** Of these ids, `Number` makes one of each two neighbours. */
+const idAt = (index: number) => String(2n ** 53n + BigInt(index));
+const ordersFrom = (count: number) =>
+  `[${Array.from({ length: count }, (_, index) => `{"id":${idAt(index)}}`).join()}]`;
 
 // The tests share a store, but no two cancel the same order or use up the limits of the same key.
 const CHROMIUM = "Chromium: install it, or set CHROMIUM_PATH";
@@ -572,23 +579,6 @@ async function violations(page: Page, rules: readonly string[] = WCAG, exclude: 
   return results.violations.flatMap(({ id, nodes }) =>
     nodes.map(({ target, failureSummary }) => `${id} ${target.join(" ")}: ${failureSummary}`),
   );
-}
-
-/** Of these ids, `Number` makes one of each two neighbours. */
-function idAt(index: number): string {
-  return String(2n ** 53n + BigInt(index));
-}
-
-function ordersFrom(count: number): string {
-  return `[${Array.from({ length: count }, (_, index) => `{"id":${idAt(index)}}`).join()}]`;
-}
-
-function apiRequests(): string[] {
-  return requests.filter((url) => url.startsWith(`${origin}/v1/store`));
-}
-
-function looks(): number {
-  return requests.filter((url) => url.endsWith("/v1/quota")).length;
 }
 
 /** Returns whether an element is in the window, and nothing covers its left or right end. */

@@ -4,14 +4,9 @@ import { type Browser, chromium } from "playwright-core";
 import { PATIENCE } from "../support/patience.ts";
 
 const NAMES = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome"];
-
 const MAC = "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome";
 
-/**
- * Finds Chromium or Chrome: at `CHROMIUM_PATH`, in `PATH`, or at Chrome's usual place on macOS.
- *
- * @throws {Error} if there is no file at `CHROMIUM_PATH`.
- */
+/** Finds Chromium or Chrome. @throws an Error if there is no file at `CHROMIUM_PATH`. */
 export function findChromium(): string | undefined {
   const named = process.env["CHROMIUM_PATH"];
   if (named && !existsSync(named)) throw new Error(`CHROMIUM_PATH: there is nothing at ${named}`);
@@ -20,10 +15,7 @@ export function findChromium(): string | undefined {
   return named || [...paths, MAC].find((path) => existsSync(path));
 }
 
-/**
- * Starts Chromium without a window. Turns off the sandbox if the user is root, because Chromium
- * would otherwise refuse to start.
- */
+/** Starts Chromium without a window. As root, it would refuse to start with its sandbox. */
 export function launchChromium(executablePath: string): Promise<Browser> {
   const isRoot = process.getuid?.() === 0;
   return chromium.launch({ executablePath, chromiumSandbox: !isRoot, ...PATIENCE });

@@ -1,6 +1,6 @@
 /** Removes the tags from HTML, and decodes the entities. */
-export function textOf(html: string): string {
-  return html
+export const textOf = (html: string) =>
+  html
     .replace(/<[^>]+>/g, "")
     .replaceAll("&lt;", "<")
     .replaceAll("&gt;", ">")
@@ -8,4 +8,3 @@ export function textOf(html: string): string {
     .replaceAll("&#39;", "'")
     .replaceAll("&#38;", "&")
     .replaceAll("&amp;", "&");
-}

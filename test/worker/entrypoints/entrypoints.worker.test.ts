@@ -40,13 +40,12 @@ test("a page has 100 keys, and usage 14 days of one key, unless another number i
   const created = await Promise.all(Array.from({ length: 101 }, () => createApiKey()));
   const ids = created.map(({ id }) => id).toSorted();
   expect(await keys.list()).toMatchObject({ keys: { length: 100 }, next: ids[99] });
-  await env.KEYS.prepare(
+  const insert = env.KEYS.prepare(
     `WITH RECURSIVE n (n) AS (SELECT -1 UNION ALL SELECT n + 1 FROM n WHERE n < 400)
      INSERT INTO key_usage SELECT id, date('now', -n || ' days'), 1, 0, 0, 0, 0, 0, 0, 0, 0
      FROM n, api_keys WHERE id IN (?, ?)`,
-  )
-    .bind(ids[0], ids[1])
-    .run();
+  );
+  await insert.bind(ids[0], ids[1]).run();
   for (const options of [undefined, { days: 3 }, { days: 366 }]) {
     const days = { length: options?.days ?? 14 };
     expect(await keys.usage(ids[0]!, options)).toMatchObject({ days });

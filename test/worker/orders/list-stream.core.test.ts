@@ -19,8 +19,7 @@ const jsonOf = (id: string) => new TextEncoder().encode(`,{"id":${id}}`.slice(0,
 /** A store of segments with one order each. Every query takes a second, or fails late. */
 function storeOf({ count = 12, maxQueries = SIZES.maxQueries, memoryBytes = 1_000 } = {}) {
   const places = new ListPlaces(SIZES);
-  const maxBytes = () => memoryBytes + Math.min(0, SIZES.placeBytes - places.held);
-  const memory = new SegmentMemory(maxBytes, READ_MS);
+  const memory = new SegmentMemory(() => memoryBytes, READ_MS);
   const segments = Array.from({ length: count }, (_, n) => {
     return { firstId: `${n}`, lastId: `${n}`, version: `${n}`, bytes: BYTES };
   });

@@ -17,14 +17,12 @@ const read = async (query: () => Promise<D1Result>) => {
   const { results } = await (replica ??= query());
   return { results, meta: { served_by_region: "WEUR", served_by_primary: false } };
 };
-const ORDERS = {
-  prepare: (sql: string) => env.ORDERS.prepare(sql),
-  batch: (statements: D1PreparedStatement[]) => env.ORDERS.batch(statements),
+const ORDERS: D1Database = Object.assign(Object.create(env.ORDERS), {
   withSession(constraint: string) {
     expect(constraint).toBe("first-unconstrained");
     return wrapBinding(env.ORDERS, read as never);
   },
-} as unknown as D1Database;
+});
 const start = (bindings = {}) => startService({ LIST_READS: "nearest" }, { ORDERS, ...bindings });
 
 let key: string;

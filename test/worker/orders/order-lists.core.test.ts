@@ -1,5 +1,5 @@
 import type { SQLInputValue } from "node:sqlite";
-import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { afterEach, beforeEach, expect, onTestFinished, test, vi } from "vitest";
 import { DatabaseQueries } from "../../../src/worker/db/availability.ts";
 import { NearestReads } from "../../../src/worker/db/nearest-reads.ts";
 import { pause } from "../../../src/worker/deadline.ts";
@@ -12,10 +12,7 @@ import * as store from "./isolates/order-database.ts";
 
 let database: ReturnType<typeof store.openOrderDatabase>;
 beforeEach(() => void (database = store.openOrderDatabase()));
-afterEach(() => {
-  vi.useRealTimers();
-  database.close();
-});
+afterEach(() => database.close());
 
 const TIMEOUT_MS = 10_000;
 const queries = new DatabaseQueries("orders", TIMEOUT_MS);
@@ -78,7 +75,7 @@ test("segments are read only from a database that knows the manifest's change, e
 
 test("a list needs one query for each segment, and a replica that is too old costs it only one more", async () => {
   store.placeMany(database, 40);
-  const stale = store.openOrderDatabase();
+  using stale = store.openOrderDatabase();
   const see = vi.fn();
   const sizes = { bytesWithManifest: 0, shortBytes: 0, groupBytes: 1, groupsAhead: 1 };
   const lists = listsOf({ ...sizes, memoryBytes: 0 }, true);
@@ -89,12 +86,11 @@ test("a list needs one query for each segment, and a replica that is too old cos
   // The replica is asked for the snapshot and one segment in vain.
   expect(see.mock.calls.length).toBeLessThanOrEqual(segmentCount() + 3);
   expect(events()).toEqual([]);
-  stale.close();
 });
 
 test("a request that must not read a replica shares no query with one that may", async () => {
   store.placeMany(database, 2);
-  const stale = store.openOrderDatabase();
+  using stale = store.openOrderDatabase();
   const shared = listsOf({ concurrency: 1 }, true);
   const texts: Promise<string>[] = [];
   /** At the beginning of each query, another request arrives. */
@@ -110,7 +106,6 @@ test("a request that must not read a replica shares no query with one that may",
     const list = await text;
     if (index % 2 === 0) expect(list).toBe(store.listOf(database));
   }
-  stale.close();
 });
 
 const LOST = "D1_ERROR: Network connection lost.";
@@ -124,6 +119,7 @@ test.each([
   ["nobody if both hang", 1e9, 1e9, `timed out after ${TIMEOUT_MS} ms`, 11_000],
 ])("a near read is served by %s", async (_, replica, primary, outcome, afterMs) => {
   vi.useFakeTimers();
+  onTestFinished(() => void vi.useRealTimers());
   // The primary is asked five times, after the shortest pauses.
   vi.spyOn(Math, "random").mockReturnValue(0);
   startListening();
