@@ -8,17 +8,11 @@ const documents = execFileSync("git", ["ls-files", "-co", "--exclude-standard", 
   .split("\n")
   .filter((file) => existsSync(file));
 
-function headings(document: string): string[] {
+/** Returns the anchors that GitHub gives the headings of a document. */
+function anchorsOf(document: string): string[] {
   const text = readFileSync(document, "utf8").replaceAll(/^```[^]*?^```$/gm, "");
-  return [...text.matchAll(/^#+ (.*)$/gm)].map(([, title = ""]) => title);
-}
-
-/** Returns the anchor that GitHub gives a heading. */
-function anchorOf(title: string): string {
-  return title
-    .toLowerCase()
-    .replaceAll(/[^\w\- ]/g, "")
-    .replaceAll(" ", "-");
+  const titles = [...text.toLowerCase().matchAll(/^#+ (.*)$/gm)].map(([, title = ""]) => title);
+  return titles.map((title) => title.replaceAll(/[^\w\- ]/g, "").replaceAll(" ", "-"));
 }
 
 test.each(documents)("the links of %s lead to a file and a heading", (document) => {
@@ -28,6 +22,6 @@ test.each(documents)("the links of %s lead to a file and a heading", (document) 
     const [path = "", anchor] = link.split("#");
     const target = path === "" ? document : normalize(join(document, "..", path));
     expect(existsSync(target), link).toBe(true);
-    if (anchor !== undefined) expect(headings(target).map(anchorOf), link).toContain(anchor);
+    if (anchor !== undefined) expect(anchorsOf(target), link).toContain(anchor);
   }
 });

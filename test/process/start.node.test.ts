@@ -26,9 +26,7 @@ let service: Service;
 beforeAll(async () => {
   service = await Service.start(store.path);
 });
-afterAll(async () => {
-  await service.end("SIGKILL");
-});
+afterAll(() => service.end("SIGKILL"));
 
 test("npm start on a new store prints a demo key per plan and a curl line, and serves what it says", async () => {
   const { demoKeys, port, stdout } = service;

@@ -18,11 +18,9 @@ interface ServerOptions {
 
 export type Server = Awaited<ReturnType<typeof startServer>>;
 
+const settings = readFileSync(join(PROJECT_ROOT, "wrangler.toml"), "utf8");
 /** The day of the Workers runtime whose behaviour a deployed Worker has. */
-const [, COMPATIBILITY_DATE = ""] =
-  /^compatibility_date = "(.+)"$/m.exec(
-    readFileSync(join(PROJECT_ROOT, "wrangler.toml"), "utf8"),
-  ) ?? [];
+const [, COMPATIBILITY_DATE = ""] = /^compatibility_date = "(.+)"$/m.exec(settings) ?? [];
 
 /** Bundles a Worker by esbuild, as wrangler does, but without its start. Returns the script's path. */
 export async function bundleWorker(entry: string, outdir: string, root = PROJECT_ROOT) {

@@ -5,11 +5,7 @@ import { DatabaseSync } from "node:sqlite";
 import { Worker } from "node:worker_threads";
 import pRetry from "p-retry";
 import { expect, it, vi } from "vitest";
-import {
-  databaseFile,
-  makeOwnFolder,
-  ownFolder,
-} from "../../../src/operator/database/local-store.ts";
+import { databaseFile, makeOwnFolder } from "../../../src/operator/database/local-store.ts";
 import { currentActor } from "../../../src/operator/keys/actor.ts";
 import { requireFreePort } from "../../../src/operator/start/program.ts";
 import { prepareStore } from "../../../src/operator/start/sample-store.ts";
@@ -60,7 +56,7 @@ it("a first start that is interrupted anywhere is repeated, shows keys that work
 
 it("a first start stores no keys whose ids it could not keep", async () => {
   const store = new StoreFolder();
-  const file = join(ownFolder(store.path), "unfinished");
+  const file = join(makeOwnFolder(store.path), "unfinished");
   using _ = beforeStatements((query) => {
     if (!/delete from .api_keys/i.test(query)) return;
     rmSync(file);

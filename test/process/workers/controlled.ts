@@ -24,11 +24,9 @@ Date.now = () => systemNow() + aheadMs;
 /** Calls the method that a request names, of an entrypoint for this actor. */
 async function callEntrypoint(request: Request): Promise<Response> {
   const { entrypoint, actor, method, args } = JSON.parse(await request.text(), decode);
-  const methods: Record<string, (...args: unknown[]) => Promise<unknown>> = (exports as any)[
-    entrypoint
-  ]({ props: { actor } });
-  const answer = await methods[method]!(...args).then(
-    (value) => ({ value }),
+  const methods = (exports as any)[entrypoint]({ props: { actor } });
+  const answer = await methods[method](...args).then(
+    (value: unknown) => ({ value }),
     (error: Error) => ({ error: error.message }),
   );
   return new Response(JSON.stringify(answer, encode));
