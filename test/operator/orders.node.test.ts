@@ -103,7 +103,6 @@ describe("orders import and export", () => {
     const placed = [1, 2, 3].map((id) => cancelled(id, NOON, noon + id - 1));
     const all = [cancelled(5, 0, 1), ...placed, cancelled(4, NIGHT, noon + 39_600_000_000)];
     expect(await other.orders(["export", "--all"])).toEqual(written(`${all.join("\n")}\n`));
-
     const soon = Date.now() + 3_600_000;
     const positions = [soon * 1_000, 2n ** 53n - 1n, 2].map((at, ms) => cancelled(1, ms, at));
     const late = [cancelled(1, soon, 1), ...positions].join("\n");

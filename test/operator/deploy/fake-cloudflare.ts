@@ -174,8 +174,7 @@ export class FakeCloudflare {
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
       const { errors, status } = error;
-      const success = status < 400;
-      return Response.json(success ? { success, result: {} } : { success, errors }, { status });
+      return Response.json(status < 400 ? { result: {} } : { success: false, errors }, { status });
     }
   }
 }

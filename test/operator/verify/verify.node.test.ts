@@ -309,9 +309,8 @@ it("finds the port of the service in its store, and makes no key if none answers
   const send = () => Promise.reject(new TypeError("failed", { cause: Error("refused") }));
   world = { ...real, send };
   const unanswered = "GET http://127.0.0.1:1/healthz has no complete answer: refused";
-  expect(await run(["--persist-to", folder.path])).toEqual(
-    failure(`no healthy service at http://127.0.0.1:1: ${unanswered} (request verify-`),
-  );
+  const told = `no healthy service at http://127.0.0.1:1: ${unanswered} (request verify-`;
+  expect(await run(["--persist-to", folder.path])).toEqual(failure(told));
   expect(rows("keys", "SELECT count(*) FROM key_changes")).toEqual(changes);
 });
 
