@@ -99,9 +99,8 @@ describe("the reference page", needs(CHROMIUM, chromium !== undefined), () => {
       expect((await text("main")).includes(keys.pro)).toBe(isShown);
       for (const _ of ["first", "again"]) await press("Copy: List all orders (curl)");
       await see(COPY, /^Copied$/);
-      expect(await page.evaluate(() => navigator.clipboard.readText())).toBe(
-        line.replace("YOUR_API_KEY", keys.pro),
-      );
+      const copied = await page.evaluate(() => navigator.clipboard.readText());
+      expect(copied).toBe(line.replace("YOUR_API_KEY", keys.pro));
       await page.clock.runFor(1_600);
       expect(await text(COPY)).toBe("Copy");
       await page.getByRole("button", { name: "Show", exact: true, pressed: isShown }).click();

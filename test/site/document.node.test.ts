@@ -19,7 +19,6 @@ function valuesOf(part: object, name: string): any[] {
 }
 
 const plain = (markdown: string) => markdown.replaceAll("`", "").replace(/\s+/g, " ");
-
 const anchorsIn = (html: string) => [...html.matchAll(/ id="([^"]+)"/g)].map(([, id = ""]) => id);
 
 /** The parts whose texts a reader needs. */

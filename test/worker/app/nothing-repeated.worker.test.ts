@@ -23,10 +23,8 @@ test("no message, header or log line repeats a path, a query, a method or an ori
   const { key } = await createApiKey();
   const text = "wrongplace";
   const headers = { Origin: `https://${text}.example`, "X-Version": text };
-  const ends = [text, hexOf(text, "%")];
-  const paths = [LIST, "/v1", ""].flatMap((start) =>
-    ends.map((end) => `${start}/${end}?q=${text}`),
-  );
+  const ends = [`/${text}?q=${text}`, `/${hexOf(text, "%")}?q=${text}`];
+  const paths = [LIST, "/v1", ""].flatMap((start) => ends.map((end) => start + end));
   for (const path of paths) {
     for (const method of ["DELETE", "PROPFIND"]) {
       for (const credentials of [{ key }, {}]) {

@@ -10,7 +10,6 @@ import { wrapBinding } from "../../support/wrapped-bindings.ts";
 
 /** What Cloudflare bills, or what keeps the D1 database busy. A batch of statements is one query. */
 const NONE = { objectCalls: 0, objectRowsWritten: 0, queries: 0, rowsRead: 0, rowsWritten: 0 };
-
 const counted = { ...NONE };
 const countingQueries = (database: D1Database) =>
   wrapBinding(database, async (call) => {

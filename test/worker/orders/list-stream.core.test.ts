@@ -20,10 +20,9 @@ const jsonOf = (id: string) => new TextEncoder().encode(`,{"id":${id}}`.slice(0,
 function storeOf({ count = 12, maxQueries = SIZES.maxQueries, memoryBytes = 1_000 } = {}) {
   const places = new ListPlaces(SIZES);
   const memory = new SegmentMemory(() => memoryBytes, READ_MS);
-  const segments = Array.from({ length: count }, (_, n) => {
-    return { firstId: `${n}`, lastId: `${n}`, version: `${n}`, bytes: BYTES };
-  });
-  memory.newest = new Set(segments.map(({ version }) => version));
+  const ids = UP_TO(count).map(String);
+  const segments = ids.map((id) => ({ firstId: id, lastId: id, version: id, bytes: BYTES }));
+  memory.newest = new Set(ids);
   const queried: string[] = [];
   const world = { segments, places, memory, queried, lost: [] as string[], hangs: "", open };
 
