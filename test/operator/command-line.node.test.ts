@@ -117,10 +117,9 @@ for (const [output, redirection, failed] of [
   ["a closed pipe", "> >(true); wait $!", { status: 141, stdout: "", stderr: "" }],
   ["/dev/full", "> /dev/full", { status: 1, stdout: "", stderr: expect.stringMatching(NO_SPACE) }],
 ] as const) {
-  const isHere = !output.startsWith("/") || existsSync(output);
   it(
     `a command fails in ${output}, and names a key whose secret is lost`,
-    needs(output, isHere),
+    needs(output, !output.startsWith("/") || existsSync(output)),
     async () => {
       const runTyped = (line: string) => {
         const typed = `"$0" src/operator/main.js ${line} --persist-to=${store.path}`;
@@ -184,8 +183,7 @@ it("help loads neither drizzle nor zod, which take a second", async () => {
   const helps = ["keys", "orders", "start", "deploy", "verify"].map((name) =>
     runCommand(process.execPath, [...watch, "src/operator/main.js", name, "--help"]),
   );
-  const silent = { status: 0, stderr: "" };
-  expect(await Promise.all(helps)).toMatchObject(helps.map(() => silent));
+  expect(await Promise.all(helps)).toMatchObject(helps.map(() => ({ status: 0, stderr: "" })));
 });
 
 it("a command does nothing if npm kept options that stood before --", async () => {

@@ -42,8 +42,7 @@ export async function runInProcess(
     typeof input === "string" ? Readable.from(input === "" ? [] : [Buffer.from(input)]) : input;
   Object.assign(stdout, { columns });
   for (const stream of [stdin, stderr]) Object.assign(stream, { isTTY: isTerminal });
-  const own = { stdin, stdout, stderr };
-  const status = await streams.run(own, () => exitStatus(program, args));
+  const status = await streams.run({ stdin, stdout, stderr }, () => exitStatus(program, args));
   return { status, stdout: readStdout(), stderr: readStderr() };
 }
 

@@ -135,7 +135,6 @@ export class FakeCloudflare {
     if (values["dry-run"]) return "";
     if (!token) throw new Error("Not logged in. Please run `wrangler login` to authenticate.");
     if (command === "auth") return token;
-
     const script = `/workers/scripts/store-orders-${env}`;
     const annotations = { "workers/tag": tag, "workers/message": message };
     const version = () => ({ bindings: this.bindings(env), annotations });
