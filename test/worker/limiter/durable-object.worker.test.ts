@@ -141,6 +141,16 @@ test("what a clock that was ahead has counted is of today after the next report,
   expect(Date.now()).toBeLessThan(rightMs + 2 * DAY_MS);
 });
 
+test("a report of a limiter that has lost its storage lowers no total", async () => {
+  await admit({ policy: ROOMY, requests: 5 });
+  await comeToAlarm();
+  await runInDurableObject(limiter(), (_, state) => state.storage.deleteAll());
+  await evict();
+  await admit({ requests: 4 });
+  await alarm();
+  expect(await usage()).toMatchObject([{ admitted: 5, refused: 1, peak_day: 5, per_minute: 3 }]);
+});
+
 test("a note that a key has cancelled costs no row, and keeps the storage until it has ended; a row of an older version counts as one", async () => {
   advanceClock(DAY_MS / 2 - 60_000);
   const mayReadReplica = async (cancels = false) => (await admit({ cancels })).mayReadReplica;
