@@ -1,5 +1,7 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, expect, test, vi } from "vitest";
+import { d1Database } from "../../../src/store/d1-database.ts";
+import { readCancellations } from "../../../src/store/orders/cancellations.ts";
 import { expectError } from "../../support/answer.ts";
 import { createEnterpriseKey } from "../../support/api-key-fixture.ts";
 import { DAY_MS } from "../../support/clock.ts";
@@ -29,7 +31,7 @@ test("a cancelled order is kept with the key and the database's time", async () 
   expect(cancelledAt).toBeLessThanOrEqual(Date.now());
 });
 
-test("positions of cancellations grow, after deletions and a clock that was set back too", async () => {
+test("positions of cancellations grow and are read in order, after deletions and a clock that was set back too", async () => {
   const seen: unknown[] = [];
   for (const meanwhile of [
     "",
@@ -37,7 +39,7 @@ test("positions of cancellations grow, after deletions and a clock that was set 
     "",
     "DELETE FROM cancelled_orders",
     // The positions of an import can be larger than the sequence number.
-    "UPDATE cancelled_orders SET position = 6000000000000000",
+    "UPDATE cancelled_orders SET position = 6000000000000000, cancelled_at = 4000000000000",
   ]) {
     if (meanwhile !== "") await env.ORDERS.exec(meanwhile);
     await placeOrder(7n);
@@ -47,6 +49,8 @@ test("positions of cancellations grow, after deletions and a clock that was set 
   expect(Number(seen[0]) / 1_000).toBeCloseTo(Date.now(), -5);
   expect([seen[1], seen[4]]).toEqual([5000000000000002, 6000000000000001]);
   expect([...new Set(seen)].toSorted()).toEqual(seen);
+  const heard = await readCancellations(d1Database(env.ORDERS).orm, 0, 10);
+  expect(heard.map(({ position }) => position)).toEqual([6000000000000000, seen[4]]);
 });
 
 test("A request whose precondition is false is not performed: 412, after 404 and 409", async () => {
