@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { existsSync, globSync, readdirSync, writeFileSync } from "node:fs";
+import { existsSync, globSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { promisify } from "node:util";
@@ -15,7 +15,7 @@ import { failure, runInProcess } from "../operator/commands.ts";
 import { StoreFolder } from "../operator/store-folder.ts";
 import { PATIENCE } from "../support/patience.ts";
 import { testFolder } from "../support/test-folder.ts";
-import { registryOf, Service } from "./service.ts";
+import { copyProject, registryOf, Service } from "./service.ts";
 
 const SHOP = join(import.meta.dirname, "../../examples/shop");
 
@@ -187,6 +187,21 @@ test("after a kill, one of two starts at once serves the store with its data", a
   expect(existsSync(join(ownFolder(store.path), "service.json"))).toBe(false);
   expect(winner!.stderr.split(failed)).toHaveLength(2);
   expect(winner!.stdout).not.toMatch(/sord_|"event"/);
+});
+
+test("a change of the source is served by the same npm start, which keeps what was counted", async () => {
+  const root = copyProject(testFolder());
+  const edited = await Service.start(join(root, "store"), { root });
+  onTestFinished(() => edited.end("SIGKILL"));
+  const left = async () =>
+    (await edited.request(edited.demoKeys.pro, "/none")).headers.get("RateLimit");
+  expect(await left()).toContain("r=299");
+  const file = join(root, "src/worker/app.ts");
+  writeFileSync(file, readFileSync(file, "utf8").replace("There is nothing at this", "No such"));
+  const isNew = async () =>
+    (await (await fetch(`http://127.0.0.1:${edited.port}/none`)).text()).includes("No such path");
+  await vi.waitUntil(() => isNew().catch(() => edited.hasExited), PATIENCE);
+  expect(await left()).toContain("r=298");
 });
 
 test.each(["SIGCONT", "SIGKILL"])(

@@ -76,7 +76,7 @@ it("a start waits for the lock and the port of a service that is ending", async 
     const server = require("node:net").createServer().listen(0, "127.0.0.1", () => {
       require("node:worker_threads").parentPort.postMessage(server.address().port);
       setTimeout(() => server.close(), 100);
-      setTimeout(() => lock.close(), 200);
+      setTimeout(() => lock.close(), 600);
     });`;
   const attempt = async () => {
     const [port] = await once(new Worker(holder, { eval: true }), "message");
