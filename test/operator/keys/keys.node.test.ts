@@ -213,7 +213,7 @@ it("data goes to stdout, and words go to stderr", async () => {
   expect(printed.replaceAll(joint, " | ")).toBe(TRANSCRIPT);
 });
 
-it("refuses a past expiry, limits that do not fit the plan, and an unknown id", async () => {
+it("refuses a past expiry, limits that do not fit the plan, and an unknown id; an expired key can be renamed", async () => {
   const { id } = (await store.add()).record;
   const { id: expired } = (await store.add({ expiresAt: NOW })).record;
   const ofOneKey = "show,usage,audit,revoke,reset,rotate,update --name X,undo --since 2026-01-31";
@@ -234,6 +234,8 @@ it("refuses a past expiry, limits that do not fit the plan, and an unknown id", 
   expect(await store.keys("revoke", id)).toEqual(failure("STORE_ORDERS_ACTOR is no name", 2));
   const untouched = [[{ revision: 0 }], [], []];
   for (const each of [id, expired]) expect(await rowsOf(each)).toMatchObject(untouched);
+  vi.stubEnv("STORE_ORDERS_ACTOR", undefined);
+  expect(await store.keys("update", expired, "--name", "X")).toMatchObject({ status: 0 });
 });
 
 it("several rotations at the same time each print a secret that they stored", async () => {

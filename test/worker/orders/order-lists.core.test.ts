@@ -108,6 +108,23 @@ test("a request that must not read a replica shares no query with one that may",
   }
 });
 
+test("of requests that share a query, those receive 304 that have the list", async () => {
+  store.placeMany(database, 2);
+  const { headers } = await requestList(listsOf({}), store.d1Of(on()));
+  const tag = headers.get("ETag")!.slice(1, -1);
+  const shared = listsOf({ concurrency: 1 });
+  const others: Promise<Response>[] = [];
+  /** While the first query runs, two more requests arrive. */
+  const arrive = async () => {
+    await pause(0);
+    if (others.length > 0) return;
+    for (const known of [undefined, tag]) others.push(requestList(shared, d1, { tag: known }));
+  };
+  const d1 = store.d1Of(on(arrive));
+  expect((await requestList(shared, d1, { tag })).status).toBe(304);
+  expect((await Promise.all(others)).map(({ status }) => status)).toEqual([200, 304]);
+});
+
 const LOST = "D1_ERROR: Network connection lost.";
 
 // After how many milliseconds each database answers, or its error; and who serves after how many.
