@@ -4,6 +4,8 @@ import { syncBuiltinESMExports } from "node:module";
 import { join } from "node:path";
 import { expect, it, onTestFinished, vi } from "vitest";
 import { packClient } from "../../../src/operator/build/client-package.ts";
+import { buildAll } from "../../../src/operator/build/program.ts";
+import { SITE_FOLDER } from "../../../src/operator/wrangler.ts";
 import { testFolder } from "../../support/test-folder.ts";
 
 it("the client's package has its modules as JavaScript with types, and its documents, and is kept until one of them changes", async () => {
@@ -27,4 +29,13 @@ it("the client's package has its modules as JavaScript with types, and its docum
   onTestFinished(() => (read.mockRestore(), syncBuiltinESMExports()));
   expect(await packClient(cache)).not.toEqual(Buffer.from("kept"));
   expect(readdirSync(cache)).toHaveLength(1);
+});
+
+it("a build replaces a file whose content changes, but not its length", async () => {
+  const site = testFolder();
+  vi.stubEnv(SITE_FOLDER, site);
+  for (const email of ["ann@shop.example", "bob@shop.example"]) {
+    await buildAll({ email });
+    expect(readFileSync(join(site, "openapi.json"), "utf8")).toContain(email);
+  }
 });
