@@ -88,12 +88,15 @@ test("the example of a shop places, ships, hears of cancellations once and hands
     const response = await fetch(origin + path, { method: "POST", headers, body });
     return [response.status, await response.json()];
   };
-  /** Runs the shop's cron. Returns the orders to refund. */
-  const runCron = async () => {
-    expect((await fetch(`${origin}/cdn-cgi/local/scheduled`)).status).toBe(200);
+  const query = (statement: string) => {
     const files = globSync(`${folder.path}/v3/d1/*/*.sqlite`);
     using sqlite = new DatabaseSync(files.find((name) => !name.includes("metadata"))!);
-    return sqlite.prepare("SELECT order_id FROM refunds").all().flatMap(Object.values);
+    return sqlite.prepare(statement).all().flatMap(Object.values);
+  };
+  /** Runs the shop's cron. Returns its status and the orders to refund. */
+  const runCron = async () => {
+    const { status } = await fetch(`${origin}/cdn-cgi/local/scheduled`);
+    return [status, ...query("SELECT order_id FROM refunds")];
   };
   const [created, { key }] = await post("/sign-up", { name: "Pet shop" });
   expect(created).toBe(201);
@@ -105,14 +108,19 @@ test("the example of a shop places, ships, hears of cancellations once and hands
   expect(await post("/shipments", { orderIds: ["7", "99"] })).toEqual([200, shipped]);
   const list = await (await service.request(key)).text();
   expect(list).toContain('{"id":9007199254740993,"petId":5,"quantity":2}');
-  for (const [id, cancelled, refunds] of [
-    ["7", 409, []],
-    ["9007199254740993", 204, ["9007199254740993"]],
-    ["8", 204, ["9007199254740993", "8"]],
-    ["8", 404, ["9007199254740993", "8"]],
+  const large = "9007199254740993";
+  const failing =
+    "CREATE TRIGGER full BEFORE INSERT ON heard BEGIN SELECT RAISE(ABORT, 'full'); END";
+  for (const [id, cancelled, statement, ...told] of [
+    ["7", 409, null, 200],
+    [large, 204, failing, 500],
+    [large, 404, "DROP TRIGGER full", 200, large],
+    ["8", 204, null, 200, large, "8"],
+    ["8", 404, null, 200, large, "8"],
   ] as const) {
     expect((await service.request(key, `/${id}`, "DELETE")).status).toBe(cancelled);
-    expect(await runCron()).toEqual(refunds);
+    if (statement !== null) query(statement);
+    expect(await runCron()).toEqual(told);
   }
   expect(await post("/sign-up", { name: "" })).toMatchObject([400, { code: "invalid_input" }]);
   expect(await store.keysJson("audit", "--limit", "1")).toMatchObject([{ actor: "sign-up" }]);

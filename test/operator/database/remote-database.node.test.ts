@@ -146,6 +146,7 @@ it.each(["", '{"result":'])(
     const hung = "staging keys database: nothing came in two minutes";
     const change = keys.transaction([sql`DELETE FROM api_keys`]);
     await expect(change).rejects.toThrow(`${hung}. It is not known whether`);
+    Object.assign(API_PATIENCE, real);
     // It is not repeated.
     const outcome = await runInProcess(keysProgram(), ["list", "--env", "staging"]);
     expect(outcome).toEqual(failure(`error: ${hung}\n`));
