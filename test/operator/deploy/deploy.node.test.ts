@@ -1,7 +1,7 @@
 import { execFileSync } from "node:child_process";
 import { copyFileSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { beforeEach, expect, it, vi } from "vitest";
+import { afterAll, beforeEach, expect, it, vi } from "vitest";
 import { unstable_readConfig as readConfig } from "wrangler";
 import { readMigrations } from "../../../src/operator/database/migrations.ts";
 import * as checks from "../../../src/operator/deploy/checks.ts";
@@ -44,6 +44,7 @@ beforeEach(() => {
   cloudflare.interfere = () => {};
   cloudflare.clear();
 });
+afterAll(() => void (TRIAL_PATIENCE.maxRetryTime = 60_000));
 
 const deploy = (...args: readonly string[]) => runInProcess(deployProgram(folder), args);
 
