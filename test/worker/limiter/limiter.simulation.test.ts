@@ -318,6 +318,16 @@ test("a look is answered within a second, as of now, also after the clock was se
   await world.advance(1_000);
   const said = await Promise.race([look, Promise.resolve("late")]);
   expect(said).toMatchObject({ minute: { remaining: 2 } });
+  // After a decision of the fallback limiter and one of the object, it is known again at once.
+  for (const wire of [lost, PERFECT]) {
+    world.wires = [wire];
+    await world.answerTo(0);
+  }
+  void world.look(0);
+  await world.advance(0);
+  const known = world.look(0);
+  await world.advance(0);
+  expect(await Promise.race([known, Promise.resolve("late")])).not.toBe("late");
 });
 
 test.for([50, 150])(
