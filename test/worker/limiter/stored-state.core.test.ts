@@ -4,11 +4,11 @@ import { eventLines, startListening } from "../../support/written-lines.ts";
 
 const keyId = "key_test";
 const limiter = {
-  limits: { perMinute: 60, perDay: 1_000 },
+  limits: { perMinute: 60, perDay: 1_000_000_000 },
   revision: 1,
   resets: 0,
   minute: { openedMs: 1, count: 60 },
-  day: { openedMs: 1, count: 60 },
+  day: { openedMs: 1, count: 900_000_000 },
   ban: { beganMs: 0, untilMs: 60_000, number: 1 },
 };
 const unreportedBans = [{ beganMs: 1, untilMs: 2, number: 1, resets: 0 }];

@@ -1,3 +1,4 @@
+import { env } from "cloudflare:workers";
 import { stringify } from "lossless-json";
 import { beforeEach, expect, test } from "vitest";
 import { INT64_MAX, INT64_MIN } from "../../../src/rules/int64.ts";
@@ -59,7 +60,13 @@ test("a list is 412 if If-Match does not hold strongly, else 304 if If-None-Matc
     for (const condition of conditions)
       expect(await statusIf({ ...more, [name]: condition }), condition).toBe(status);
   }
-  await send(`${LIST}/5`, { key, method: "DELETE" });
-  expect(await statusIf({ "If-None-Match": tag })).toBe(200);
-  expect(await statusIf({ "If-None-Match": await entityTag() })).toBe(304);
+  for (const change of [
+    () => send(`${LIST}/5`, { key, method: "DELETE" }),
+    () => env.ORDERS.exec("UPDATE orders SET status = 'shipped' WHERE id = 4"),
+  ]) {
+    const before = await entityTag();
+    await change();
+    expect(await statusIf({ "If-None-Match": before })).toBe(200);
+    expect(await statusIf({ "If-None-Match": await entityTag() })).toBe(304);
+  }
 });

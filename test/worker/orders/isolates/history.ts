@@ -48,6 +48,7 @@ export const plan = fc.record({
     { maxQueries: 24, placeBytes: 1_300 },
     { maxQueries: 6, placeBytes: 5_000 },
   ),
+  concurrency: fc.constantFrom(1, 2),
 });
 export type Plan = ValueOf<typeof plan>;
 

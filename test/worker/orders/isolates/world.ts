@@ -17,8 +17,7 @@ import * as store from "./order-database.ts";
 const TIMEOUT_MS = 10_000;
 const MAX_LAG_MS = 20_000;
 const PATIENCE_MS = 60 * DAY_MS;
-const FEW = { concurrency: 1, groupsAhead: 2 };
-const SMALL = { bytesWithManifest: 600, groupBytes: 600, shortBytes: 20 };
+const SMALL = { groupsAhead: 2, bytesWithManifest: 600, groupBytes: 600, shortBytes: 20 };
 
 /**
  * Plays a plan in two isolates, with their clients and a real SQLite database in a transaction. The
@@ -56,7 +55,8 @@ export async function play(database: DatabaseSync, scheduler: Scheduler, plan: P
   return history;
 
   function startIsolate() {
-    const sizes = { ...FEW, ...SMALL, ...plan.places, memoryBytes: plan.memoryBytes };
+    const { memoryBytes, concurrency } = plan;
+    const sizes = { ...SMALL, ...plan.places, memoryBytes, concurrency };
     const reads = new NearestReads(new db.DatabaseQueries("orders", TIMEOUT_MS), isNearest);
     return new OrderLists(reads, sizes);
   }
