@@ -97,6 +97,16 @@ test("on a disk that cannot be written to, list and export work, and a change is
   expect(fs.readdirSync(temporary)).toEqual([]);
 });
 
+test("a new database is opened although another process locks it", async () => {
+  const file = databaseFile(store.path, "keys");
+  fs.mkdirSync(dirname(file), { recursive: true });
+  const lock = new DatabaseSync(file);
+  lock.exec("BEGIN EXCLUSIVE");
+  setTimeout(() => lock.close(), 100);
+  using database = await openLocalDatabase(store.path, "keys");
+  expect(await database.orm.all(sql`SELECT * FROM api_keys`)).toEqual([]);
+});
+
 test("commands succeed although another process locks the databases again and again", async () => {
   await store.make();
   const databases = DATABASE_NAMES.map((name) => new DatabaseSync(databaseFile(store.path, name)));
