@@ -215,7 +215,7 @@ describe("the reference page", needs(CHROMIUM, chromium !== undefined), () => {
   });
 
   test("of a long list, shows the total, finds an id, and offers a download instead of a part", async () => {
-    const { page, see, press, list, answerWith } = await open();
+    const { page, see, press, list, answerWith, cancelOrder } = await open();
     const find = page.locator(LIST).getByLabel("Find an id");
     for (const [count, note, total] of [
       [1, /^$/, /^1 order\.$/],
@@ -241,6 +241,10 @@ describe("the reference page", needs(CHROMIUM, chromium !== undefined), () => {
     await see(`${LIST} .orders .note`, /^2,000 orders\.$/);
     await list();
     expect(await page.locator(IDS).count()).toBe(100);
+    // The total counts a cancelled order whose row is not shown.
+    await answerWith({ status: 204 }, `${ORDERS}/*`);
+    await cancelOrder(idAt(1_999));
+    await see(`${LIST} .orders .note`, /^1,999 orders/);
   });
 
   test("shows what the newest answer alone says, while it waits nothing, and sends a request once", async () => {
