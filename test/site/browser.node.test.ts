@@ -332,6 +332,7 @@ describe("the reference page", needs(CHROMIUM, chromium !== undefined), () => {
     const row = page.locator(`${LIST} li`).nth(52);
     for (const [answer, note] of [
       [{ status: 500, body: "" }, "500: perhaps cancelled"],
+      [{ status: 503, body: "" }, "503: perhaps cancelled"],
       [null, "No answer: perhaps cancelled"],
       [LIMITED, "429: not cancelled"],
     ] as const) {
