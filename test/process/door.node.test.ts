@@ -35,11 +35,12 @@ test("orders are placed, shipped and read with every digit, and the commands see
   expect(await orders("place", placed)).toEqual({ ok: true, ...counts, unchanged: 4 });
   const changed = await orders("place", [large, { ...large, quantity: 2n }, { id: INT64_MIN }]);
   expect(changed).toEqual({ ok: true, ...counts, replaced: 1, unchanged: 1 });
-  expect(await orders("ship", [INT64_MIN, INT64_MIN, 7n, 8n])).toEqual({
+  expect(await orders("ship", [INT64_MIN, INT64_MIN, INT64_MIN + 1n, 7n, 8n])).toEqual({
     ok: true,
     results: [
       { id: INT64_MIN, result: "shipped" },
       { id: INT64_MIN, result: "already_shipped" },
+      { id: INT64_MIN + 1n, result: "not_found" },
       { id: 7n, result: "already_shipped" },
       { id: 8n, result: "not_found" },
     ],

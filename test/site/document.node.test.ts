@@ -37,7 +37,7 @@ test("the page shows everything in a changed document", async () => {
     .replaceAll("order_not_found", "order_unknown");
   const html = await buildPage({ ...DEPLOYED, document: source });
   const anchors =
-    "listOrders-200.animalId header.Sundown listOrders-205 listOrders.If-Match listOrders.X-Request-Id order_unknown";
+    "listOrders-200.animalId getQuota-200.ban.endsAt header.Sundown listOrders-205 listOrders.If-Match listOrders.X-Request-Id order_unknown";
   expect(anchorsIn(html)).toEqual(expect.arrayContaining(anchors.split(" ")));
   const parts = partsOf(JSON.parse(source));
   const examples = ["example", "value"].flatMap((name) => valuesOf(parts, name));

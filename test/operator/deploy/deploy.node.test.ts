@@ -29,6 +29,8 @@ const PASSED = ", which has passed its trial";
 const SAID_AFTER: readonly (readonly [label: RegExp, said: RegExp])[] = [
   // The first call belongs to a check, so no step may begin after the signal.
   [/^a signal before it, call 0,/, /ended by SIG\w+ before the deployment was complete\nNothing/],
+  // A migration is looked for.
+  [/^a connection that is lost after it.* POST \S+raw:/, /^$/],
   // Dividing the traffic twice does no harm, so it is repeated.
   [/^a connection that is lost (?:before|after) it.* POST \S+deployments:/, /^$/],
   [/lies.* GET \S+services/, /breaks its promises:\nHEAD: has a body\n(?:All traff|The Work)/],

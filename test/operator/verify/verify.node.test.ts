@@ -134,7 +134,7 @@ function replay(sabotage: Sabotage = (own) => own, responses = recorded) {
 
 const run = (args: readonly string[], input = "") => runInProcess(verifyProgram(), args, input);
 const runLocally = (...more: readonly string[]) =>
-  run(["--persist-to", folder.path, "--url", service.url, ...more]);
+  run(["--persist-to", folder.path, "--url", `${service.url}/`, ...more]);
 
 /** Runs the command for staging. It first asks whether the service is healthy, and for a quota. */
 function runForStaging(sabotage?: Sabotage): Promise<Outcome> {
