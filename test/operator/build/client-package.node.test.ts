@@ -4,8 +4,9 @@ import { syncBuiltinESMExports } from "node:module";
 import { join } from "node:path";
 import { expect, it, onTestFinished, vi } from "vitest";
 import { packClient } from "../../../src/operator/build/client-package.ts";
-import { buildAll } from "../../../src/operator/build/program.ts";
+import { buildAll, buildProgram } from "../../../src/operator/build/program.ts";
 import { SITE_FOLDER } from "../../../src/operator/wrangler.ts";
+import { failure, runInProcess } from "../commands.ts";
 import { testFolder } from "../../support/test-folder.ts";
 
 it("the client's package has its modules as JavaScript with types, and its documents, and is kept until one of them changes", async () => {
@@ -31,11 +32,13 @@ it("the client's package has its modules as JavaScript with types, and its docum
   expect(readdirSync(cache)).toHaveLength(1);
 });
 
-it("a build replaces a file whose content changes, but not its length", async () => {
+it("a build replaces a file whose content changes, but not its length, and refuses a contact that is none", async () => {
   const site = testFolder();
   vi.stubEnv(SITE_FOLDER, site);
   for (const email of ["ann@shop.example", "bob@shop.example"]) {
     await buildAll({ email });
     expect(readFileSync(join(site, "openapi.json"), "utf8")).toContain(email);
   }
+  const refused = await runInProcess(buildProgram(), ["--contact", "mailto:ann@shop.example"]);
+  expect(refused).toEqual(failure("Expected an email address or URL", 2));
 });

@@ -184,6 +184,10 @@ describe("a proxy of the environment", () => {
     const listed = await run("keys list --plan pro --env staging --json", env);
     expect(listed).toMatchObject({ stdout: "[]\n" });
     expect([...asked]).toEqual(isUsed ? [new URL(base).host] : []);
+    if (isUsed) return;
+    // Without wrangler, which has a proxy of its own.
+    const { stderr } = await run(`verify --url ${base}`, env);
+    expect(stderr).toContain("the answer is 401");
   });
 
   it("tunnels to Cloudflare's own address, and its refusal ends the command", async () => {
